@@ -65,6 +65,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "quorate-twins",
         &["quorate-consensus", "quorate-hosting", "quorate-byzantine", "quorate-oracles", "quorate-applications"],
     ),
+    ("quorate-experiments", &["quorate-types"]),
     ("quorate-lab", &["quorate-node", "quorate-client", "quorate-operator", "quorate-simulator", "quorate-twins"]),
     ("quorate", &["quorate-lab"]),
 ];

@@ -1,0 +1,209 @@
+//! Checks of a whole experiment: that its cells exist, that its claims can be judged, and that they can fail.
+
+use crate::axes::Plan;
+use crate::claims::{cases, instrument_of};
+use crate::file::{Claim, Experiment, Limits, Pick, Relation, Selection};
+use crate::names::{Instrument, Profile};
+use crate::source::unknown;
+use crate::value::Value;
+use quorate_types::Fault;
+
+/// Reads an experiment from the text of a file, which errors call `file`, and checks all that can be checked without
+/// knowing the keys of a specification; [`Experiment::check_keys`] checks those.
+///
+/// # Errors
+/// With the file, the line and the key, and what to do.
+pub fn read(text: &str, file: &str) -> Result<Experiment, Fault> {
+    let experiment = Experiment::parse(text, file)?;
+    let plans: Vec<Plan> =
+        Profile::ALL.iter().map(|profile| experiment.plan(*profile, None)).collect::<Result<_, _>>()?;
+    for exclusion in &experiment.exclusions {
+        check_exclusion(&experiment, exclusion)?;
+    }
+    for plot in &experiment.plots {
+        check_selection(&plans, &plot.selection, &plot.place)?;
+    }
+    for claim in &experiment.claims {
+        check_claim(&plans, claim)?;
+    }
+    drop(plans);
+    Ok(experiment)
+}
+
+impl Experiment {
+    /// Checks that all keys of the specifications are known. `known` returns the keys that an instrument takes, or
+    /// `None` if they are not known.
+    ///
+    /// # Errors
+    /// The first key that an instrument does not take, where it stands, and the nearest name.
+    pub fn check_keys(&self, known: impl Fn(Instrument) -> Option<Vec<String>>) -> Result<(), Fault> {
+        for profile in Profile::ALL {
+            let plan = self.plan(*profile, None)?;
+            for instrument in &plan.instruments {
+                let Some(keys) = known(*instrument) else { continue };
+                let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+                let cells = plan.cells.iter().filter(|cell| cell.instrument == *instrument);
+                let unknown_key =
+                    cells.flat_map(|cell| cell.specification.keys()).find(|key| !keys.contains(&key.as_str()));
+                if let Some(key) = unknown_key {
+                    let place = self.place_of(*profile, *instrument, key);
+                    let other = self
+                        .instruments
+                        .iter()
+                        .find(|other| known(**other).is_some_and(|keys| keys.contains(key)) && *other != instrument);
+                    return Err(match other {
+                        Some(other) => Fault::new(
+                            place,
+                            format!("the instrument {instrument} has no key `{key}`"),
+                            format!("write it in [base.{other}], or leave {instrument} out"),
+                        ),
+                        None => unknown(place, "key of a specification", key, &keys),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the values of a coordinate over all profiles.
+    fn all_values(&self, coordinate: &str) -> Vec<Value> {
+        let changed = self.profiles.values().flat_map(|overrides| &overrides.axes);
+        self.axes.iter().chain(changed).flat_map(|axis| axis.values(coordinate)).collect()
+    }
+}
+
+fn check_exclusion(experiment: &Experiment, exclusion: &crate::file::Exclusion) -> Result<(), Fault> {
+    for (key, values) in exclusion.conditions.iter().filter(|(key, _)| key != "instrument") {
+        check_values(experiment, key, values, &exclusion.place)?;
+    }
+    Ok(())
+}
+
+/// Checks that each value is one of the axis, in some profile.
+fn check_values(experiment: &Experiment, axis: &str, values: &[Value], place: &str) -> Result<(), Fault> {
+    let known = experiment.all_values(axis);
+    let Some(other) = values.iter().find(|value| !known.contains(value)) else { return Ok(()) };
+    let names: Vec<String> = known.iter().map(Value::to_string).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Err(unknown(place.to_owned(), &format!("value of the axis `{axis}`"), &other.to_string(), &names))
+}
+
+/// Checks the axes and values of a selection, and that some profile has a cell that meets it.
+fn check_selection(plans: &[Plan], selection: &Selection, place: &str) -> Result<(), Fault> {
+    let experiment = plans[0].experiment;
+    for (axis, pick) in &selection.0 {
+        check_axis(experiment, axis, place)?;
+        match pick {
+            Pick::OneOf(values) => check_values(experiment, axis, values, place)?,
+            Pick::Smallest | Pick::Largest => check_numeric(experiment, axis, place)?,
+        }
+    }
+    let matches = |plan: &Plan| !crate::claims::select(plan, (0..plan.cells.len()).collect(), selection).is_empty();
+    if plans.iter().any(matches) {
+        return Ok(());
+    }
+    Err(Fault::new(place, "selects no cell of any profile", "change the values, or the exclusions"))
+}
+
+fn check_axis(experiment: &Experiment, axis: &str, place: &str) -> Result<(), Fault> {
+    let axes = experiment.coordinates();
+    if axes.contains(&axis) { Ok(()) } else { Err(unknown(place.to_owned(), "axis", axis, &axes)) }
+}
+
+fn check_numeric(experiment: &Experiment, axis: &str, place: &str) -> Result<(), Fault> {
+    match experiment.all_values(axis).iter().find(|value| value.as_number().is_none()) {
+        None => Ok(()),
+        Some(value) => {
+            let what = format!("the axis `{axis}` has the value `{value}`, which is no number");
+            Err(Fault::new(place, what, "use kind = \"order\" or \"ratio\", or give the values numbers with `at`"))
+        }
+    }
+}
+
+fn check_claim(plans: &[Plan], claim: &Claim) -> Result<(), Fault> {
+    let (experiment, place) = (plans[0].experiment, claim.place.as_str());
+    check_selection(plans, &claim.selection, place)?;
+    for axis in &claim.over {
+        check_axis(experiment, axis, place)?;
+        if claim.relation.axes().contains(&axis.as_str()) {
+            let what = format!("`{axis}` is reduced by `over` and named by the relation");
+            return Err(Fault::new(place, what, "remove it from one of them"));
+        }
+    }
+    check_relation(plans, claim)?;
+    // A claim on a series has two limits of its axis at most; others are checked where they are read.
+    let reasons: Vec<String> = plans.iter().filter_map(|plan| cases(plan, claim).err()).collect();
+    if reasons.len() == plans.len() {
+        return Err(Fault::new(
+            place,
+            format!("no profile can judge it: {}", reasons.join("; ")),
+            "change the claim, or the axes",
+        ));
+    }
+    check_repetitions(plans, claim)
+}
+
+fn check_relation(plans: &[Plan], claim: &Claim) -> Result<(), Fault> {
+    let (experiment, place) = (plans[0].experiment, claim.place.as_str());
+    match &claim.relation {
+        Relation::Bound { .. } => Ok(()),
+        Relation::Order { by, values, .. } => {
+            check_axis(experiment, by, place)?;
+            check_values(experiment, by, values, place)
+        }
+        Relation::Ratio { numerator, denominator, .. } => {
+            check_selection(plans, numerator, place)?;
+            check_selection(plans, denominator, place)
+        }
+        Relation::Trend { along, .. } | Relation::Plateau { along, .. } => {
+            check_axis(experiment, along, place)?;
+            check_numeric(experiment, along, place)
+        }
+        Relation::Saturation { along, limits, .. } => {
+            check_axis(experiment, along, place)?;
+            check_numeric(experiment, along, place)?;
+            check_place_limits(experiment, along, *limits, place)
+        }
+        Relation::Crossing { along, first, second, limits, .. } => {
+            check_axis(experiment, along, place)?;
+            check_numeric(experiment, along, place)?;
+            if first.keys().contains(&along.as_str()) {
+                let what = format!("`first` and `second` fix `{along}`, along which they are compared");
+                return Err(Fault::new(place, what, "leave it out of them"));
+            }
+            check_selection(plans, first, place)?;
+            check_selection(plans, second, place)?;
+            check_place_limits(experiment, along, *limits, place)
+        }
+    }
+}
+
+/// Checks that a place on an axis can lie outside of its limits, and within.
+fn check_place_limits(experiment: &Experiment, along: &str, limits: Limits, place: &str) -> Result<(), Fault> {
+    let values: Vec<f64> = experiment.all_values(along).iter().filter_map(Value::as_number).collect();
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    if limits.max.is_none() && limits.min.is_some_and(|min| min <= least) {
+        let what = format!("`{along}` starts at {least}, so the claim cannot fail");
+        return Err(Fault::new(place, what, "raise `min`, or set `max`"));
+    }
+    if limits.max.is_some() && !values.iter().any(|value| limits.contain(*value)) {
+        let what = format!("no value of `{along}` lies within the limits, so the claim cannot hold");
+        return Err(Fault::new(place, what, "change `min` or `max`"));
+    }
+    Ok(())
+}
+
+/// One run decides nothing, so a claim needs two in a profile that can judge it.
+fn check_repetitions(plans: &[Plan], claim: &Claim) -> Result<(), Fault> {
+    let is_stuck = |plan: &&Plan| {
+        cases(plan, claim).is_ok() && instrument_of(claim, plan) != Instrument::Analytical && plan.repeat.max < 2
+    };
+    match plans.iter().find(is_stuck) {
+        Some(plan) => Err(Fault::new(
+            claim.place.as_str(),
+            format!("one repetition in the profile {} cannot decide it", plan.profile),
+            "set `max` in [repeat] to 2 at least",
+        )),
+        None => Ok(()),
+    }
+}

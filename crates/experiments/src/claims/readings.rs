@@ -1,0 +1,79 @@
+//! Figures of cells, from rows.
+
+use super::cases::Term;
+use super::decide::Reading;
+use super::estimate::Estimate;
+use crate::axes::Plan;
+use crate::file::Claim;
+use crate::names::{Instrument, Take};
+use crate::row::Row;
+use crate::statistics::{Summary, mean};
+
+/// The rows of each cell of a plan.
+pub struct Readings<'r> {
+    exact: Vec<bool>,
+    rows: Vec<Vec<&'r Row>>,
+}
+
+impl<'r> Readings<'r> {
+    /// Sorts rows by cell. Rows of other experiments, profiles and cells are ignored, and so is a second row of the
+    /// same repetition.
+    pub fn new(plan: &Plan, rows: &'r [Row]) -> Readings<'r> {
+        let mut sorted: Vec<Vec<&Row>> = vec![Vec::new(); plan.cells.len()];
+        let name = plan.experiment.name();
+        for row in rows.iter().filter(|row| row.experiment == name && row.profile == plan.profile) {
+            let Some(cell) = plan.find(row.instrument, &row.cell) else { continue };
+            if sorted[cell].iter().all(|own| own.repetition != row.repetition) {
+                sorted[cell].push(row);
+            }
+        }
+        let exact = plan.cells.iter().map(|cell| cell.instrument == Instrument::Analytical).collect();
+        Readings { exact, rows: sorted }
+    }
+
+    /// Returns the rows of a cell.
+    pub fn rows(&self, cell: usize) -> &[&'r Row] {
+        &self.rows[cell]
+    }
+
+    /// Returns the summary of a figure of a cell.
+    ///
+    /// # Errors
+    /// If there are no rows, a run failed, or a row lacks the figure.
+    pub fn summary(&self, cell: usize, figure: &str) -> Result<Summary, String> {
+        let rows = self.rows(cell);
+        if let Some(failure) = rows.iter().find_map(|row| row.failure.as_deref()) {
+            return Err(format!("failed: {failure}"));
+        }
+        if rows.is_empty() {
+            return Err("was not run".to_owned());
+        }
+        let values: Option<Vec<f64>> = rows.iter().map(|row| row.figures.get(figure).copied()).collect();
+        let values = values.ok_or_else(|| format!("has no {figure}"))?;
+        Summary::of(&values).ok_or_else(|| format!("has a {figure} that is no number"))
+    }
+
+    fn estimate(&self, cell: usize, figure: &str) -> Result<Estimate, String> {
+        let summary = self.summary(cell, figure)?;
+        let is_exact = self.exact[cell] && summary.interval.is_none();
+        Ok(if is_exact { Estimate::exact(summary.mean) } else { Estimate::of(&summary) })
+    }
+
+    /// Reads a term of a claim.
+    ///
+    /// # Errors
+    /// As for [`Readings::summary`], with the cell.
+    pub fn read(&self, plan: &Plan, claim: &Claim, term: &Term) -> Result<Reading, String> {
+        let one = |cell: &usize| {
+            let estimate = self.estimate(*cell, &claim.figure);
+            estimate.map_err(|why| format!("{} {why}", plan.cells[*cell].label()))
+        };
+        let estimates: Vec<Estimate> = term.cells.iter().map(one).collect::<Result<_, _>>()?;
+        let reduce = |values: &[f64]| match claim.take {
+            Take::Max => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            Take::Min => values.iter().copied().fold(f64::INFINITY, f64::min),
+            Take::Mean => mean(values).unwrap_or(f64::NAN),
+        };
+        Ok(Reading { label: term.label.clone(), at: term.at, figure: Estimate::monotone(&estimates, reduce) })
+    }
+}

@@ -1,0 +1,56 @@
+//! The figures and series that rows may have. A name ends with its unit.
+
+/// A figure of a row, or a series of one value per second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Figure {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub about: &'static str,
+}
+
+const fn figure(name: &'static str, unit: &'static str, about: &'static str) -> Figure {
+    Figure { name, unit, about }
+}
+
+/// The figures of a run.
+pub const FIGURES: &[Figure] = &[
+    figure("throughput_per_s", "commands/s", "commands completed per second of the measured time; 0 if none was"),
+    figure("payload_mbit_per_s", "Mbit/s", "payload of the completed commands"),
+    figure("mean_ms", "ms", "mean latency, from the intended sending of a command to its completion"),
+    figure("p50_ms", "ms", "median latency"),
+    figure("p90_ms", "ms", "90th percentile of the latency"),
+    figure("p99_ms", "ms", "99th percentile of the latency"),
+    figure("p999_ms", "ms", "99.9th percentile of the latency"),
+    figure("max_ms", "ms", "highest latency"),
+    figure("longest_gap_ms", "ms", "longest time without any completion"),
+    figure("completed_commands", "commands", "commands completed in the measured time"),
+    figure("executed_commands", "commands", "commands executed in the measured time, as one replica counts them"),
+    figure("committed_blocks", "blocks", "blocks committed in the measured time, as one replica counts them"),
+    figure("commands_per_block", "commands", "completed commands by committed blocks"),
+    figure("views", "views", "views entered in the measured time, as one replica counts them"),
+    figure("view_timeouts", "timeouts", "views that timed out in the measured time, as one replica counts them"),
+    figure("cpu_us_per_command", "us", "processor time of all replicas and clients per completed command"),
+    figure("replica_cpu_us_per_command", "us", "processor time of all replicas per completed command"),
+    figure("client_cpu_us_per_command", "us", "processor time of all clients per completed command"),
+    figure("bytes_per_command", "B", "bytes that all replicas and clients send per completed command"),
+    figure("bytes_per_block", "B", "bytes that replicas send per committed block"),
+    figure("messages_per_block", "messages", "messages between replicas per committed block"),
+    figure("verifications_per_block", "signatures", "signatures that all replicas verify per committed block"),
+    figure("peak_rss_mb", "MB", "peak resident memory of all processes, in MB of 1,000,000 bytes"),
+    figure("allocations_per_command", "allocations", "heap allocations of all replicas per completed command"),
+    figure("allocated_bytes_per_command", "B", "bytes allocated by all replicas per completed command"),
+];
+
+/// The series of a run: one value for each second of the measured time.
+pub const SERIES: &[Figure] = &[
+    figure("completed_per_s", "commands/s", "commands completed"),
+    figure("executed_per_s", "commands/s", "commands executed, as one replica counts them"),
+    figure("timeouts_per_s", "timeouts/s", "views that timed out, as one replica counts them"),
+    figure("p50_ms", "ms", "median latency"),
+    figure("p99_ms", "ms", "99th percentile of the latency"),
+];
+
+/// Returns the names of figures or series.
+pub fn names(figures: &[Figure]) -> Vec<&'static str> {
+    figures.iter().map(|figure| figure.name).collect()
+}

@@ -1,0 +1,114 @@
+//! What came of one run of a cell.
+
+use crate::names::{Instrument, Profile};
+use crate::value::Value;
+use quorate_types::Fault;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Result of one run of a cell.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// `PAPER/ID`.
+    pub experiment: String,
+    pub instrument: Instrument,
+    pub profile: Profile,
+    /// The coordinates of the cell, by axis.
+    pub cell: BTreeMap<String, Value>,
+    /// From 0.
+    pub repetition: u32,
+    /// By the names of [`FIGURES`](crate::figures::FIGURES). A figure that could not be measured is left out.
+    pub figures: BTreeMap<String, f64>,
+    /// By the names of [`SERIES`](crate::figures::SERIES): one value for each second of the measured time.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub series: BTreeMap<String, Vec<f64>>,
+    /// Single requests, if the run kept them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Sample>,
+    /// `None` where noise is impossible: in virtual time and in formulas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
+    /// Why the run failed. A run that completed nothing has not failed: its throughput is 0, and it has no latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    pub provenance: Provenance,
+}
+
+/// A single request.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Sample {
+    /// Intended sending, in seconds from the start of the measured time.
+    pub sent_s: f64,
+    pub latency_ms: f64,
+}
+
+/// How much else the machine did during a run.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Noise {
+    /// Time that the hypervisor took from this machine, in percent of all cores' time.
+    pub steal_percent: f64,
+    /// Processor time of other programs, in percent of all cores' time.
+    pub others_percent: f64,
+    /// The throughput had no trend and no break within the measured time.
+    pub is_steady: bool,
+}
+
+/// Where a row comes from.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Provenance {
+    pub surroundings: Surroundings,
+    pub kernel: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// The command that repeats the run.
+    pub command: String,
+}
+
+/// What decides a result beside the specification.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// Version and commit of the program, and how it was compiled.
+    pub build: String,
+    /// Processor, cores and memory; fixed text for the simulator, whose results do not depend on them.
+    pub machine: String,
+    /// Name or digest of the cost table; empty where none is used.
+    pub costs: String,
+}
+
+impl Row {
+    /// Sets a figure, unless it is not finite: neither JSON nor statistics has a place for that.
+    pub fn set(&mut self, name: &str, value: impl Into<Option<f64>>) {
+        if let Some(value) = value.into().filter(|value: &f64| value.is_finite()) {
+            self.figures.insert(name.to_owned(), value);
+        }
+    }
+
+    /// Checks a row that was read from a file.
+    ///
+    /// # Errors
+    /// If a number is not finite, or a percentage is out of range.
+    pub fn validate(&self) -> Result<(), Fault> {
+        let figures = self.figures.iter().map(|(name, value)| (name, *value));
+        let series = self.series.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, *value)));
+        if let Some((name, value)) = figures.chain(series).find(|(_, value)| !value.is_finite()) {
+            return Err(self.fault(&format!("`{name}` is {value}")));
+        }
+        let numbers = self.samples.iter().flat_map(|sample| [sample.sent_s, sample.latency_ms]);
+        if numbers.into_iter().any(|number| !number.is_finite()) {
+            return Err(self.fault("a sample is not a finite number"));
+        }
+        let percents = self.noise.iter().flat_map(|noise| [noise.steal_percent, noise.others_percent]);
+        match percents.into_iter().find(|percent| !(0.0..=100.0).contains(percent)) {
+            Some(percent) => Err(self.fault(&format!("noise of {percent} % is no percentage"))),
+            None => Ok(()),
+        }
+    }
+
+    fn fault(&self, what: &str) -> Fault {
+        let cell: Vec<String> = self.cell.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let place =
+            format!("{}, {}, {}, repetition {}", self.experiment, self.instrument, cell.join(", "), self.repetition);
+        Fault::new(place, what, "delete the row and run the cell again")
+    }
+}

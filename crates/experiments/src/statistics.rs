@@ -1,0 +1,144 @@
+//! Means with confidence intervals over repetitions, and fences against outliers.
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Confidence level of all intervals.
+pub const CONFIDENCE: f64 = 0.95;
+/// A latency is an outlier if it is this many interquartile ranges below the first or above the third quartile.
+pub const FENCE_IQRS: f64 = 1.5;
+
+/// An interval; both ends belong to it.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Interval {
+    pub low: f64,
+    pub high: f64,
+}
+
+/// Summary of the repetitions of a cell.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Summary {
+    pub count: usize,
+    pub mean: f64,
+    pub median: f64,
+    /// Confidence interval of the mean; `None` for a single value, which says nothing about its uncertainty.
+    pub interval: Option<Interval>,
+}
+
+impl Summary {
+    /// Summarizes values; `None` if there are none, or one is not finite.
+    pub fn of(values: &[f64]) -> Option<Summary> {
+        if !values.iter().all(|value| value.is_finite()) {
+            return None;
+        }
+        Some(Summary { count: values.len(), mean: mean(values)?, median: median(values)?, interval: interval(values) })
+    }
+
+    /// Returns half the width of the interval in percent of the mean; `None` without an interval, or if the mean is 0
+    /// and the width is not.
+    pub fn half_width_percent(&self) -> Option<f64> {
+        let Interval { low, high } = self.interval?;
+        let half = (high - low) / 2.0;
+        if half == 0.0 {
+            return Some(0.0);
+        }
+        Some(half / self.mean.abs() * 100.0).filter(|percent| percent.is_finite())
+    }
+}
+
+/// Returns the arithmetic mean; `None` if there are no values.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    // Each value is divided before it is added, so that the sum of large values cannot overflow.
+    let count = values.len() as f64;
+    (!values.is_empty()).then(|| values.iter().map(|value| value / count).sum())
+}
+
+/// Returns the median; `None` if there are no values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let sorted = sorted(values);
+    (!sorted.is_empty()).then(|| quantile(sorted.len(), 0.5, |rank| sorted[rank]))
+}
+
+/// Returns the sample standard deviation, with n - 1; `None` for fewer than two values.
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// Returns the confidence interval of the mean: mean ± t s / √n, with Student's t for n - 1 degrees of freedom at
+/// [`CONFIDENCE`], two-sided. It assumes that the repetitions are independent and about normally distributed. `None`
+/// for fewer than two values.
+pub fn interval(values: &[f64]) -> Option<Interval> {
+    let (mean, deviation) = (mean(values)?, deviation(values)?);
+    // The mean of equal values may differ from them in the last digit.
+    if values.iter().all(|value| *value == values[0]) {
+        return Some(Interval { low: values[0], high: values[0] });
+    }
+    let student = StudentsT::new(0.0, 1.0, (values.len() - 1) as f64).ok()?;
+    let half = student.inverse_cdf((1.0 + CONFIDENCE) / 2.0) * deviation / (values.len() as f64).sqrt();
+    Some(Interval { low: mean - half, high: mean + half })
+}
+
+/// The range outside of which a latency is an outlier: [Q1 - 1.5 IQR, Q3 + 1.5 IQR].
+///
+/// Quartiles are interpolated linearly between ranks: quantile p of n sorted values is at rank (n - 1) p.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Fences(Interval);
+
+impl Fences {
+    /// Returns the fences of values; `None` if there are none.
+    pub fn of(values: &[f64]) -> Option<Fences> {
+        let sorted = sorted(values);
+        (!sorted.is_empty()).then(|| Fences::between(|p| quantile(sorted.len(), p, |rank| sorted[rank])))
+    }
+
+    /// Returns the fences of the values of a histogram, given as values in ascending order with their counts; `None` if
+    /// all counts are 0.
+    pub fn of_counts(counts: &[(f64, u64)]) -> Option<Fences> {
+        let total: u64 = counts.iter().map(|(_, count)| count).sum();
+        let at = |rank: usize| {
+            let mut seen = 0;
+            let found = counts.iter().find(|(_, count)| {
+                seen += count;
+                seen > rank as u64
+            });
+            found.map_or(f64::NAN, |(value, _)| *value)
+        };
+        (total > 0).then(|| Fences::between(|p| quantile(total as usize, p, at)))
+    }
+
+    fn between(quantile: impl Fn(f64) -> f64) -> Fences {
+        let (first, third) = (quantile(0.25), quantile(0.75));
+        let reach = FENCE_IQRS * (third - first);
+        Fences(Interval { low: first - reach, high: third + reach })
+    }
+
+    /// Returns whether a value is no outlier.
+    pub fn contain(&self, value: f64) -> bool {
+        self.0.low <= value && value <= self.0.high
+    }
+
+    pub fn interval(&self) -> Interval {
+        self.0
+    }
+}
+
+/// Returns the values that are no outliers, in their order.
+pub fn without_outliers(values: &[f64]) -> Vec<f64> {
+    let Some(fences) = Fences::of(values) else { return Vec::new() };
+    values.iter().copied().filter(|value| fences.contain(*value)).collect()
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+fn quantile(count: usize, p: f64, at: impl Fn(usize) -> f64) -> f64 {
+    let rank = (count - 1) as f64 * p;
+    let below = rank.floor() as usize;
+    let (low, high) = (at(below), at((below + 1).min(count - 1)));
+    low + (high - low) * (rank - below as f64)
+}

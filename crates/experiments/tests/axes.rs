@@ -1,0 +1,178 @@
+//! From axes to cells.
+
+use crate::common::{experiment, plan};
+use quorate_experiments::axes::MAX_CELLS;
+use quorate_experiments::{Experiment, Instrument, Profile, Value, read};
+
+const HEAD: &str = "title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"real\", \"simulated\"]\n";
+
+fn sound(rest: &str) -> Experiment {
+    read(&format!("{HEAD}{rest}"), "f.toml").unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+fn refusal(rest: &str) -> String {
+    read(&format!("{HEAD}{rest}"), "f.toml").expect_err("it is refused").to_string()
+}
+
+/// Returns the values of an axis over the cells of the first instrument.
+fn values(rest: &str, axis: &str) -> Vec<String> {
+    let experiment = sound(rest);
+    let plan = experiment.plan(Profile::Full, Some(&[Instrument::Real])).expect("it has cells");
+    plan.cells.iter().filter_map(|cell| cell.get(axis)).map(Value::to_string).collect()
+}
+
+#[test]
+fn ranges() {
+    assert_eq!(values("[[axis]]\nkey = \"n\"\nfrom = 4\nto = 16\nstep = 3", "n"), ["4", "7", "10", "13", "16"]);
+    assert_eq!(values("[[axis]]\nkey = \"n\"\nfrom = 100\nto = 900\nfactor = 2", "n"), ["100", "200", "400", "800"]);
+    assert_eq!(values("[[axis]]\nkey = \"p\"\nfrom = 0.1\nto = 0.4\nstep = 0.1", "p"), ["0.1", "0.2", "0.3", "0.4"]);
+    assert_eq!(
+        values("[[axis]]\nkey = \"p\"\nfrom = 0.0025\nto = 0.02\nfactor = 2", "p"),
+        ["0.0025", "0.005", "0.01", "0.02"]
+    );
+    assert_eq!(values("[[axis]]\nkey = \"n\"\nfrom = 4\nto = 4\nstep = 1", "n"), ["4"]);
+}
+
+#[test]
+fn impossible_ranges_are_refused() {
+    let range = |text: &str| refusal(&format!("[[axis]]\nkey = \"n\"\n{text}"));
+    assert!(range("from = 4\nto = 3\nstep = 1").contains("3 is below `from`"));
+    assert!(range("from = 4\nto = 9\nstep = 0").contains("a step of 0 reaches nothing"));
+    assert!(range("from = 0\nto = 9\nfactor = 2").contains("reaches nothing"));
+    assert!(range("from = 1\nto = 9\nfactor = 1").contains("reaches nothing"));
+    assert!(range("from = 1\nto = 9\nfactor = 2\nstep = 1").contains("either `step` or `factor`"));
+    assert!(range("from = 1\nto = 9").contains("either `step` or `factor`"));
+    assert!(range("").contains("the axis has no values"));
+    assert!(range("values = []").contains("there are no values"));
+    assert!(range("values = [1, 1.0]").contains("stands there twice"));
+    assert!(range("from = 0\nto = 1e9\nstep = 1e-9").contains("more than 1000"));
+    assert!(range("from = 1e300\nto = 2e300\nstep = 1e-300").contains("more than 1000"));
+    assert!(range("values = [[1]]").contains("give each list a name"));
+}
+
+#[test]
+fn keys_go_together() {
+    let experiment = sound(
+        "[[axis]]\ntogether = [{ protocol = \"pbft\", votes = \"all\" },\
+         { protocol = \"jolteon\", votes = \"collector\", label = \"J\" }]",
+    );
+    let plan = experiment.plan(Profile::Full, Some(&[Instrument::Real])).expect("it has cells");
+    let labels: Vec<String> = plan.cells.iter().map(|cell| cell.label()).collect();
+    assert_eq!(labels, ["protocol pbft, votes all", "protocol J, votes J"]);
+    assert_eq!(plan.cells[1].specification["votes"].as_str(), Some("collector"));
+    let unequal = refusal("[[axis]]\ntogether = [{ a = 1, b = 2 }, { a = 1 }]");
+    assert!(unequal.contains("set a, b"), "{unequal}");
+}
+
+#[test]
+fn a_named_axis_has_places_of_its_own() {
+    let rest = "[[axis]]\nname = \"silent\"\ntogether = [\
+                { at = 0, fault = [] }, { at = 2, fault = [\"silent:0\", \"silent:1\"], label = \"two\" }]\n\
+                [profile.quick.axes]\nsilent = [2]";
+    let experiment = sound(rest);
+    let full = experiment.plan(Profile::Full, Some(&[Instrument::Real])).expect("it has cells");
+    assert_eq!(full.cells.iter().map(|cell| cell.label()).collect::<Vec<_>>(), ["silent 0", "silent two"]);
+    assert_eq!(full.cells[1].values().into_iter().collect::<Vec<_>>(), [("silent".to_owned(), Value::Integer(2))]);
+    assert_eq!(full.cells[1].specification["fault"].as_array().map(Vec::len), Some(2));
+    let quick = experiment.plan(Profile::Quick, Some(&[Instrument::Real])).expect("it has cells");
+    assert_eq!(quick.cells.iter().map(|cell| cell.label()).collect::<Vec<_>>(), ["silent two"]);
+    assert!(
+        refusal(&rest.replace("silent = [2]", "silent = [3]")).contains("3 is no value of the axis; help: use 0, two")
+    );
+}
+
+#[test]
+fn values_multiply_another_key() {
+    let rest = "[[axis]]\nkey = \"batch\"\nvalues = [100, 400]\n\
+                [[axis]]\nkey = \"outstanding\"\nname = \"load\"\ntimes = \"batch\"\nvalues = [20, 0.5]";
+    let experiment = sound(rest);
+    let plan = experiment.plan(Profile::Full, Some(&[Instrument::Real])).expect("it has cells");
+    let own: Vec<(String, i64)> = plan
+        .cells
+        .iter()
+        .map(|cell| (cell.label(), cell.specification["outstanding"].as_integer().expect("a whole number")))
+        .collect();
+    let expected = [
+        ("batch 100, load 20", 2000),
+        ("batch 100, load 0.5", 50),
+        ("batch 400, load 20", 8000),
+        ("batch 400, load 0.5", 200),
+    ];
+    assert_eq!(own, expected.map(|(label, value)| (label.to_owned(), value)));
+    assert!(refusal(&rest.replace("name = \"load\"\n", "")).contains("`name` of its own"));
+    assert!(refusal(&rest.replace("times = \"batch\"", "times = \"bundle\"")).contains("set `bundle` in [base]"));
+    assert!(refusal(&rest.replace("[20, 0.5]", "[\"a\"]")).contains("write numbers"));
+    let chain = format!("{rest}\n[[axis]]\nkey = \"window\"\nname = \"w\"\ntimes = \"outstanding\"\nvalues = [1]");
+    assert!(refusal(&chain).contains("is itself a multiple"), "{}", refusal(&chain));
+}
+
+#[test]
+fn bases_are_merged_from_the_general_to_the_particular() {
+    let experiment = sound(
+        "[base]\na = 1\nb = 1\nc = 1\nd = 1\n[base.simulated]\nb = 2\nc = 2\nd = 2\n\
+         [profile.quick.base]\nc = 3\na = 3\n[profile.quick.base.simulated]\nd = 4",
+    );
+    let own = |profile, instrument| {
+        let plan = experiment.plan(profile, Some(&[instrument])).expect("it has cells");
+        assert_eq!((plan.cells.len(), plan.cells[0].label()), (1, "the only cell".to_owned()));
+        ["a", "b", "c", "d"].map(|key| plan.cells[0].specification[key].as_integer().expect("a number"))
+    };
+    assert_eq!(own(Profile::Full, Instrument::Real), [1, 1, 1, 1]);
+    assert_eq!(own(Profile::Full, Instrument::Simulated), [1, 2, 2, 2]);
+    assert_eq!(own(Profile::Quick, Instrument::Real), [3, 1, 3, 1]);
+    // What is for one instrument is more particular than what is for one profile.
+    assert_eq!(own(Profile::Quick, Instrument::Simulated), [3, 2, 2, 4]);
+}
+
+#[test]
+fn exclusions_leave_cells_out() {
+    let axes =
+        "[[axis]]\nkey = \"n\"\nvalues = [4, 7, 16]\n[[axis]]\nkey = \"leader\"\nvalues = [\"fixed\", \"rotating\"]\n";
+    let experiment = sound(&format!(
+        "{axes}[[exclude]]\nn = [7, 16]\nleader = \"fixed\"\n\
+         [[exclude]]\ninstrument = \"real\"\nn = 16\nwhy = \"two cores\""
+    ));
+    let labels = |instrument| {
+        let plan = experiment.plan(Profile::Full, Some(&[instrument])).expect("it has cells");
+        plan.cells.iter().map(|cell| cell.label()).collect::<Vec<_>>()
+    };
+    assert_eq!(labels(Instrument::Real), ["n 4, leader fixed", "n 4, leader rotating", "n 7, leader rotating"]);
+    assert_eq!(labels(Instrument::Simulated).len(), 4);
+    assert!(refusal(&format!("{axes}[[exclude]]\nn = 8")).contains("`8` is no value of the axis `n`"));
+    assert!(refusal(&format!("{axes}[[exclude]]\nm = 8")).contains("`m` is no axis"));
+    assert!(refusal(&format!("{axes}[[exclude]]\nwhy = \"x\"")).contains("excludes every cell"));
+    assert!(refusal(&format!("{axes}[[exclude]]\nn = [4, 7, 16]")).contains("has no cells"));
+}
+
+#[test]
+fn too_many_cells_are_refused_before_they_are_made() {
+    let axis = |name: &str| format!("[[axis]]\nkey = \"{name}\"\nfrom = 1\nto = 999\nstep = 1\n");
+    let axes: String = ["a", "b", "c", "d", "e", "f", "g"].map(axis).concat();
+    let fault = refusal(&axes);
+    assert!(fault.contains(&format!("more than {MAX_CELLS}")) && fault.contains("a has 999 values"), "{fault}");
+}
+
+#[test]
+fn series_alternate_and_every_other_repetition_goes_backwards() {
+    let more = "[[plot]]\nkind = \"line\"\ntitle = \"t\"\nx = \"leader\"\ny = \"throughput_per_s\"\nseries = \"batch\"";
+    let experiment = experiment(more);
+    let plan = plan(&experiment);
+    let labels: Vec<String> = plan.cells.iter().map(|cell| cell.label()).collect();
+    // The series is the first axis, and yet varies fastest.
+    assert_eq!(labels[..3], ["batch 100, leader fixed", "batch 200, leader fixed", "batch 400, leader fixed"]);
+    let turns = plan.turns();
+    assert_eq!(turns.len(), 16);
+    assert_eq!(turns[..8].iter().map(|(_, cell)| *cell).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+    assert_eq!(turns[8..].iter().map(|(_, cell)| *cell).collect::<Vec<_>>(), (0..8).rev().collect::<Vec<_>>());
+    assert!(turns[8..].iter().all(|(repetition, _)| *repetition == 1));
+}
+
+#[test]
+fn a_cell_is_found_by_its_coordinates() {
+    let experiment = experiment("");
+    let plan = plan(&experiment);
+    for (at, cell) in plan.cells.iter().enumerate() {
+        assert_eq!(plan.find(Instrument::Simulated, &cell.values()), Some(at));
+        assert_eq!(plan.find(Instrument::Real, &cell.values()), None);
+    }
+}
