@@ -1,4 +1,4 @@
-//! One replica's settings, as `config.toml` holds them, and the check that refuses what cannot work.
+//! One replica's settings, as in `config.toml`, and their validation.
 
 use crate::config_file::{ConfigFault, ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
@@ -15,84 +15,87 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The file in a replica's directory that holds its [`NodeConfig`].
+/// Name of the file with the [`NodeConfig`] in a replica's directory.
 pub const CONFIG_FILE: &str = "config.toml";
-/// The file in a replica's directory that holds its private keys, unless `key_file` names another.
+/// Default of `key_file`.
 pub const KEY_FILE: &str = "private.key";
-/// Most bytes in a configuration file; one of 256 members has about 50,000.
+/// Maximum size of a configuration file; one with 256 members has about 50,000 bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
-/// Most characters in a cluster's name.
+/// Maximum length of a cluster's name.
 pub const MAX_CLUSTER_NAME_CHARACTERS: usize = 200;
-/// Bytes of a client's frame besides the bundle's body or the question in it.
+/// Bytes of a client's frame in addition to the body of its bundle or question.
 const CLIENT_FRAME_OVERHEAD_BYTES: usize = 1 << 10;
-/// How many bytes of replies are kept for clients that ask again, unless the configuration says otherwise.
+/// Default of `reply_cache_bytes`.
 pub use quorate_hosting::DEFAULT_REPLY_CACHE_BYTES;
 
-/// One replica's settings. Unknown keys are refused; all but `cluster`, `replica` and `members` have defaults.
+/// One replica's settings. Unknown keys are refused; all keys except `cluster`, `replica` and `members` have defaults.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
-    /// The cluster's name. Whatever is signed in one cluster is void in every other.
+    /// Name of the cluster. Signatures of one cluster are invalid in every other.
     pub cluster: String,
-    /// This replica: its position among the members, from 0.
+    /// Id of this replica: its position in `members`, from 0.
     pub replica: ReplicaId,
-    /// How many replicas may be faulty. Default: as many as the number of members tolerates, floor((n-1)/3).
+    /// Number of replicas that may be faulty. Default: the maximum for the number of members, floor((n-1)/3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<usize>,
-    /// How replicas sign: `ed25519`, or `none` for baselines. Default `ed25519`.
+    /// Signature scheme of the replicas: `ed25519`, or `none` for baselines. Default `ed25519`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
-    /// How clients show that bundles are theirs: `ed25519`, each is signed with the client's key, and others are refused; or `none`,
-    /// for measurements: anybody may speak for any client. The same on all replicas. Default `ed25519`.
+    /// Authentication of clients' bundles. `ed25519`: the client signs each bundle with its key, and unsigned bundles
+    /// are refused. `none`, for measurements: anyone can submit bundles in any client's name. The same on all replicas.
+    /// Default `ed25519`.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
-    /// What carries frames. Default `tcp`.
+    /// Transport of frames. Default `tcp`.
     #[serde(default)]
     pub transport: TransportKind,
-    /// What protects them on the way. Default `plain`.
+    /// Channel that protects the frames. Default `plain`.
     #[serde(default)]
     pub channel: ChannelKind,
-    /// What commands are executed by: `kv` or `log`. Default `kv`.
+    /// Application that executes the commands: `kv` or `log`. Default `kv`.
     #[serde(default)]
     pub application: ApplicationKind,
-    /// What clients are answered with: `each` or `none`, see [`ReplyMode`]. Default `each`.
+    /// Replies to clients: from `each` replica, or `none` except acknowledgements of replica 0, for measurements.
+    /// Default `each`.
     #[serde(default)]
     pub reply: ReplyMode,
-    /// How many bytes of replies are kept for clients that ask again. Default 16 MiB.
+    /// Maximum bytes of replies cached for clients that retry. Default 16 MiB.
     #[serde(default = "default_reply_cache_bytes")]
     pub reply_cache_bytes: usize,
-    /// The private keys' file, from the directory of the configuration. Default `private.key`.
+    /// File of the private keys, relative to the configuration's directory. Default `private.key`.
     #[serde(default = "default_key_file")]
     pub key_file: PathBuf,
-    /// Where to listen for peers, if it is not the address that the members know: behind an address translation, `0.0.0.0:port`.
+    /// Address to listen on for peers, if it differs from this replica's address in `members`: behind a NAT,
+    /// `0.0.0.0:port`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<Address>,
-    /// Where to listen for clients. Absent: where peers are listened for, so that no firewall can tell them apart.
+    /// Address to listen on for clients. Absent: the same as for peers, so that a firewall cannot tell them apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_listen: Option<Address>,
-    /// Where to listen for operators, who ask for the status (`quorate status`); nobody has to show who they are. Absent: nowhere, and
-    /// the status is told to clients alone.
+    /// Address to listen on for operators, who ask for the status (`quorate status`) without authentication. Absent:
+    /// none, and only the clients' listener reports the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admin_listen: Option<Address>,
-    /// Whether `admin_listen` may be an address that other hosts reach. Default `false`.
+    /// Whether other hosts may reach `admin_listen`. Default `false`.
     #[serde(default)]
     pub admin_beyond_loopback: bool,
-    /// The consensus core's settings; see [`quorate_consensus::Config`].
+    /// Settings of the consensus core; see [`quorate_consensus::Config`].
     #[serde(default)]
     pub consensus: ConsensusConfig,
-    /// How links are treated, whatever carries them; see [`LinkConfig`].
+    /// Settings of links for all transports; see [`LinkConfig`].
     #[serde(default)]
     pub links: LinkConfig,
-    /// The TCP transport's own settings; see [`TcpConfig`].
+    /// Settings of the TCP transport; see [`TcpConfig`].
     #[serde(default)]
     pub tcp: TcpConfig,
-    /// Where promises are kept; see [`JournalConfig`].
+    /// Settings of the journal; see [`JournalConfig`].
     #[serde(default)]
     pub journal: JournalConfig,
-    /// Misbehaviour on purpose, for experiments. Absent in every honest configuration.
+    /// Injected misbehaviour, for experiments. Absent in every honest configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,
-    /// Where what this replica takes and gives is recorded. Absent: nowhere.
+    /// Recording of this replica's inputs and outputs. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingConfig>,
     /// The committee, in the order of the replica ids.
@@ -112,8 +115,7 @@ fn default_key_file() -> PathBuf {
 }
 
 impl NodeConfig {
-    /// The defaults for replica 0 of a cluster whose members are not known yet: the template of
-    /// [`generate`](crate::testnet::generate).
+    /// Defaults for replica 0 of a cluster without members: the template for [`generate`](crate::testnet::generate).
     pub fn template(cluster: &str) -> NodeConfig {
         NodeConfig {
             cluster: cluster.to_owned(),
@@ -144,32 +146,32 @@ impl NodeConfig {
     /// Reads and validates the configuration file of a replica's directory.
     ///
     /// # Errors
-    /// [`ConfigFileError`] naming the file, and where it can be told the line and the key, what is wrong there and what to do.
+    /// [`ConfigFileError`] with the file, the line and the key if known, what is wrong and what to do.
     pub fn read(path: &Path) -> Result<NodeConfig, ConfigFileError> {
         let text = crate::config_file::read_text(path, MAX_CONFIG_BYTES)?;
         NodeConfig::from_toml(&text, path)
     }
 
-    /// The same from text; `path` is what errors name.
+    /// Does the same with the text of a file; errors name it `path`.
     pub fn from_toml(text: &str, path: &Path) -> Result<NodeConfig, ConfigFileError> {
         let config: NodeConfig = parse(text, path)?;
         config.validate().map_err(|fault| ConfigFileError::at_key(path, text, fault))?;
         Ok(config)
     }
 
-    /// Refuses what cannot work, by key.
+    /// Validates the settings. The error names the key.
     pub fn validate(&self) -> Result<(), ConfigFault> {
         let fault = |place: Place, what: String, help: &str| Err(ConfigFault { place, what, help: help.to_owned() });
         let characters = self.cluster.chars().count();
         if characters == 0 || characters > MAX_CLUSTER_NAME_CHARACTERS {
-            let help = format!("give it between 1 and {MAX_CLUSTER_NAME_CHARACTERS}");
+            let help = format!("use between 1 and {MAX_CLUSTER_NAME_CHARACTERS}");
             return fault(Place::key("cluster"), format!("has {characters} characters"), &help);
         }
         self.quorum()?;
         let count = self.members.len();
         if self.replica.index() >= count {
             let what = format!("is {}, but the members are 0 to {}", self.replica, count - 1);
-            return fault(Place::key("replica"), what, "name one of them, or add the missing members");
+            return fault(Place::key("replica"), what, "set one of these, or add the missing members");
         }
         if self.key_file.as_os_str().is_empty() {
             return fault(Place::key("key_file"), "is empty".into(), "leave it out for the default");
@@ -193,19 +195,19 @@ impl NodeConfig {
             for (key, value, scheme) in keys {
                 let expected = scheme.profile().public_key_bytes;
                 if value.len() != expected {
-                    let what = format!("has {} bytes, and keys of {scheme} have {expected}", value.len());
+                    let what = format!("has {} bytes, but keys of {scheme} have {expected}", value.len());
                     return fault(at, key, what, COPY);
                 }
                 if expected > 0 && !seen.insert(value) {
-                    return fault(at, key, "is listed before, as another key".into(), OWN);
+                    return fault(at, key, "is already listed as another key".into(), OWN);
                 }
             }
             if self.scheme.profile().needs_possession && member.possession.is_empty() {
-                let what = format!("is missing, and the scheme {} requires it", self.scheme);
+                let what = format!("is missing, but the scheme {} requires it", self.scheme);
                 return fault(at, "possession", what, "copy it from the configuration that `quorate testnet` wrote");
             }
             if member.address.port() != 0 && self.members[..at].iter().any(|other| other.address == member.address) {
-                return fault(at, "address", format!("{} is another member's too", member.address), OWN);
+                return fault(at, "address", format!("{} is also another member's address", member.address), OWN);
             }
         }
         Ok(())
@@ -218,8 +220,8 @@ impl NodeConfig {
         for (key, address) in listeners {
             let Some(address) = address else { continue };
             if let Some((other, _)) = earlier.iter().find(|(_, other)| *other == address && address.port() != 0) {
-                let what = format!("is {address}, where `{other}` is already");
-                let help = "name another port".to_owned();
+                let what = format!("is {address}, the same as `{other}`");
+                let help = "use another port".to_owned();
                 return Err(ConfigFault { place: Place::key(key), what, help });
             }
             earlier.push((key, address));
@@ -236,14 +238,14 @@ impl NodeConfig {
         if let Some(why) = self.scheme.profile().lacks(protocol.requires()) {
             return Err(ConfigFault {
                 place: Place::key("scheme"),
-                what: format!("is {}, which {why}, and {protocol} shows proofs to others", self.scheme),
-                help: format!("choose one whose proofs convince everybody, such as {}", SchemeKind::ED25519),
+                what: format!("is {}, which {why}, but {protocol} shows proofs to others", self.scheme),
+                help: format!("choose a scheme with transferable proofs, such as {}", SchemeKind::ED25519),
             });
         }
         if self.consensus.batch_bytes < MIN_BATCH_BYTES {
             return Err(ConfigFault {
                 place: Place::in_table("consensus", "batch_bytes"),
-                what: format!("is {}, which hardly a bundle fits in", self.consensus.batch_bytes),
+                what: format!("is {}, too little for any bundle", self.consensus.batch_bytes),
                 help: format!("set at least {MIN_BATCH_BYTES}"),
             });
         }
@@ -260,8 +262,8 @@ impl NodeConfig {
         }
     }
 
-    /// What carries frames, with the longest frame of a client as long as the bundles that are taken need it, unless it
-    /// is set.
+    /// Returns the transport and channel. Unless the maximum length of a client's frame is set, it is that of the
+    /// largest accepted bundle.
     pub fn wire(&self) -> Wire {
         let mut links = self.links.clone();
         if links.client_frame_bytes == 0 {
@@ -272,7 +274,7 @@ impl NodeConfig {
         Wire { transport: self.transport, channel: self.channel, settings }
     }
 
-    /// n and f.
+    /// Returns the number of replicas and of faults.
     pub fn quorum(&self) -> Result<Quorum, ConfigFault> {
         let quorum = match self.faults {
             Some(faults) => Quorum::with_faults(self.members.len(), faults),
@@ -281,28 +283,27 @@ impl NodeConfig {
         quorum.map_err(|error| ConfigFault {
             place: Place::key(if self.faults.is_some() && !self.members.is_empty() { "faults" } else { "members" }),
             what: error.to_string(),
-            help: "list every replica once under [[members]], and leave `faults` out for the most that they tolerate"
-                .into(),
+            help: "list every replica once under [[members]], and leave `faults` out for the maximum".into(),
         })
     }
 
-    /// The committee that the members make.
+    /// Returns the committee of the members.
     pub fn committee(&self) -> Result<Committee, ConfigFault> {
         let cluster = ClusterId::from_name(&self.cluster);
         Ok(Committee { cluster, quorum: self.quorum()?, members: self.members.clone() })
     }
 }
 
-/// The smallest `batch_bytes` that makes sense: a command without payload in a bundle of its own.
+/// Minimum of `batch_bytes`: a bundle with one command without payload.
 const MIN_BATCH_BYTES: usize = BUNDLE_OVERHEAD_BYTES + COMMAND_OVERHEAD_BYTES;
 
-/// An operator's listener that more can reach than should.
+/// Returns the error for an operators' listener that other hosts may reach.
 pub(crate) fn admin_fault(address: &Address) -> ConfigFault {
     ConfigFault {
         place: Place::key("admin_listen"),
-        what: format!("is {address}, which other hosts may reach, and nobody has to show who they are there"),
+        what: format!("is {address}, which other hosts may reach, but this listener has no authentication"),
         help: format!(
-            "let it be 127.0.0.1:{}, or set `admin_beyond_loopback = true` where a firewall guards it",
+            "use 127.0.0.1:{}, or set `admin_beyond_loopback = true` if a firewall protects it",
             address.port()
         ),
     }

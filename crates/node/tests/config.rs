@@ -1,4 +1,4 @@
-//! Configurations: written ones are read back, and every error names the file, line, key and solution.
+//! Configurations: written ones are read back, and every error names the file, line, key and remedy.
 
 use crate::toy;
 use quorate_crypto::ReplicaKeys;
@@ -33,7 +33,9 @@ fn four() -> NodeConfig {
 }
 
 fn refusal(text: &str) -> String {
-    NodeConfig::from_toml(text, Path::new("D/replica-1/config.toml")).expect_err("it cannot work").to_string()
+    NodeConfig::from_toml(text, Path::new("D/replica-1/config.toml"))
+        .expect_err("the configuration is invalid")
+        .to_string()
 }
 
 /// Returns the text with the line of `key` replaced.
@@ -44,7 +46,7 @@ fn with_line(text: &str, key: &str, line: &str) -> (String, usize) {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn a_written_configuration_is_read_back_unchanged() {
     let mut config = four();
     config.laboratory = Some(Laboratory::of(Fault::Slow { percent: 80 }));
     config.faults = Some(1);
@@ -54,7 +56,7 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
-fn every_key_that_is_written_says_what_it_is_for() {
+fn every_written_key_has_a_comment() {
     let text = four().to_toml();
     let lines: Vec<&str> = text.lines().collect();
     let mut keys = 0;
@@ -66,13 +68,13 @@ fn every_key_that_is_written_says_what_it_is_for() {
     }
     assert!(keys > 60 && lines.iter().all(|line| line.len() <= 160), "{text}");
     for absent in ["# client_listen =", "# admin_listen =", "# faults ="] {
-        assert!(lines.contains(&absent), "{absent} is told: {text}");
+        assert!(lines.contains(&absent), "{absent} is missing: {text}");
     }
-    assert!(!text.contains("# consensus =") && !text.contains("# laboratory ="), "tables are no keys");
+    assert!(!text.contains("# consensus =") && !text.contains("# laboratory ="), "a table is listed as a key");
 }
 
 #[test]
-fn all_but_the_identity_and_the_members_has_defaults() {
+fn every_key_except_the_identity_and_the_members_has_a_default() {
     let config = four();
     let members: String = (config.members.iter())
         .map(|member| {
@@ -118,9 +120,9 @@ fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_setting_that_cannot_work_is_refused_with_its_line_and_a_mend() {
+fn an_invalid_setting_is_refused_with_its_line_and_help() {
     let base = four().to_toml();
-    for (key, value, place, mend) in [
+    for (key, value, place, help) in [
         ("replica", "4", "`replica`: is 4", "add the missing members"),
         ("cluster", "\"\"", "`cluster`: has 0 characters", "between 1 and 200"),
         ("key_file", "\"\"", "`key_file`: is empty", "for the default"),
@@ -128,13 +130,18 @@ fn a_setting_that_cannot_work_is_refused_with_its_line_and_a_mend() {
         ("batch_bytes", "10", "`consensus.batch_bytes`: is 10", "at least 139"),
         ("link_queue_bytes", "0", "`links.link_queue_bytes`: is 0", "at least 1"),
         ("min_reconnect_ms", "70000", "`links.min_reconnect_ms`: is 70000, over `max_reconnect_ms`", "exchange them"),
-        ("address", "\"127.0.0.1:7003\"", "`members[3].address`: 127.0.0.1:7003 is another member's too", "of its own"),
+        (
+            "address",
+            "\"127.0.0.1:7003\"",
+            "`members[3].address`: 127.0.0.1:7003 is also another member's address",
+            "of its own",
+        ),
         ("identity_key", "\"abcd\"", "`members[0].identity_key`: has 2 bytes", "copy it"),
         ("voting_key", "\"abcd\"", "`members[0].voting_key`: has 2 bytes", "copy it"),
     ] {
         let (text, line) = with_line(&base, key, &format!("{key} = {value}"));
         let error = refusal(&text);
-        assert!(error.contains(place) && error.contains(mend), "{error}");
+        assert!(error.contains(place) && error.contains(help), "{error}");
         let shown = error.strip_prefix("D/replica-1/config.toml line ").expect(&error);
         let shown: usize = shown.split(':').next().unwrap().parse().unwrap();
         match place {
@@ -169,12 +176,12 @@ fn a_key_that_two_members_share_is_refused() {
         config.members[0] = first.clone();
         copy(&mut config.members[2], &first);
         let error = refusal(&config.to_toml());
-        assert!(error.contains(&format!("`members[2].{key}`: is listed before")), "{error}");
+        assert!(error.contains(&format!("`members[2].{key}`: is already listed")), "{error}");
     }
 }
 
 #[test]
-fn a_configuration_of_an_older_version_is_refused_with_what_to_do() {
+fn a_configuration_of_an_older_version_is_refused_with_help() {
     let (text, line) = with_line(&four().to_toml(), "identity_key", "public_key = \"abcd\"");
     let error = refusal(&text);
     assert!(
@@ -202,7 +209,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn a_testnet_has_a_directory_for_each_replica_and_private_keys_that_only_the_owner_reads() {
+fn a_testnet_has_a_directory_for_each_replica_and_only_the_owner_can_read_its_keys() {
     let scratch = Scratch::new("testnet");
     let template = NodeConfig::template("net");
     let net = testnet::write(&template, 4, 7100, &scratch.0).unwrap();
@@ -221,10 +228,10 @@ fn a_testnet_has_a_directory_for_each_replica_and_private_keys_that_only_the_own
 }
 
 #[test]
-fn a_listener_that_others_could_reach_for_the_status_is_refused() {
+fn an_admin_listener_that_other_hosts_can_reach_is_refused() {
     let with = |line: &str| {
         let text = four().to_toml();
-        let at = text.find("[consensus]").expect("it is written out");
+        let at = text.find("[consensus]").expect("the table is written");
         format!("{}{line}\n{}", &text[..at], &text[at..])
     };
     for address in ["0.0.0.0:7900", "10.0.0.1:7900", "status.example.com:7900"] {
@@ -235,15 +242,15 @@ fn a_listener_that_others_could_reach_for_the_status_is_refused() {
         );
         let meant = with(&format!("admin_listen = \"{address}\""))
             .replace("admin_beyond_loopback = false", "admin_beyond_loopback = true");
-        assert!(NodeConfig::from_toml(&meant, Path::new("x")).is_ok(), "{address}: somebody says that it is meant");
+        assert!(NodeConfig::from_toml(&meant, Path::new("x")).is_ok(), "{address}: explicitly allowed");
     }
     assert!(NodeConfig::from_toml(&with("admin_listen = \"localhost:7900\""), Path::new("x")).is_ok());
     let error = refusal(&with("client_listen = \"127.0.0.1:7001\""));
-    assert!(error.contains("`client_listen`: is 127.0.0.1:7001, where `listen` is already"), "{error}");
+    assert!(error.contains("`client_listen`: is 127.0.0.1:7001, the same as `listen`"), "{error}");
 }
 
 #[test]
-fn a_testnet_of_named_hosts_listens_where_each_host_can() {
+fn a_testnet_of_named_hosts_has_usable_listening_addresses() {
     let hosts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let shown = |places: &[testnet::Place]| {
         places.iter().map(|place| format!("{} {} {}", place.peers, place.clients, place.operators)).collect::<Vec<_>>()
@@ -266,7 +273,7 @@ fn a_testnet_of_named_hosts_listens_where_each_host_can() {
     for (names, port, words) in [
         (&["a", "b", "c", "d d"][..], 7000, "`d d` is neither a host name nor an IP address"),
         (&["a", "300.1.1.1:7000"], 7000, "300.1.1.1"),
-        (&["a:7000", "a:7001"], 7000, "a:7001 is the place of another replica too"),
+        (&["a:7000", "a:7001"], 7000, "a:7001 is also the address of another replica"),
         (&["a", "b"], 65_535, "6 ports from 65535 on"),
         (&["a:65534"], 7000, "a:65534: the replica takes this port and the two after it"),
         (&["a:0"], 7000, "ports are from 1"),
@@ -284,7 +291,7 @@ fn a_testnet_of_named_hosts_listens_where_each_host_can() {
     assert_eq!(
         listens(0),
         ["0.0.0.0:7000", "0.0.0.0:7001", "127.0.0.1:7002"],
-        "a name may lead elsewhere on its own host"
+        "a host name may resolve differently on its own host"
     );
     assert_eq!(listens(2), ["", "10.0.0.3:7001", "127.0.0.1:7002"]);
     let members: Vec<String> = net.configs[1].members.iter().map(|member| member.address.to_string()).collect();
@@ -293,7 +300,7 @@ fn a_testnet_of_named_hosts_listens_where_each_host_can() {
 }
 
 #[test]
-fn ports_beyond_the_last_are_refused_before_anything_is_written() {
+fn ports_beyond_65535_are_refused_before_anything_is_written() {
     let scratch = Scratch::new("ports");
     for (replicas, base_port) in [(4, 65_533), (4, 65_525), (4, 0)] {
         let error = testnet::write(&NodeConfig::template("net"), replicas, base_port, &scratch.0).unwrap_err();
@@ -303,7 +310,7 @@ fn ports_beyond_the_last_are_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_directory_without_its_key_or_with_anothers_is_refused_by_name() {
+fn a_missing_key_file_and_another_replicas_key_file_are_refused_by_name() {
     let scratch = Scratch::new("keys");
     let net = testnet::write(&NodeConfig::template("net"), 4, 7200, &scratch.0).unwrap();
     let run = |at: usize| quorate_node::run_directory(&net.directories[at], Box::new(quorate_node::NoObserver));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Maximum number of operators connected at a time; further ones are refused.
 pub(crate) const MAX_OPERATORS: usize = 16;
-/// This file: configuration files and their documentation take the docs of the settings from it.
+/// Source of this file. The docs of the fields also document the configuration keys.
 pub const SOURCE: &str = include_str!("config.rs");
 
 /// Settings of links, for all transports.
