@@ -102,7 +102,7 @@ fn a_channel_works_only_over_its_carriages() {
 fn a_transport_with_its_own_channel_accepts_no_other() {
     assert_eq!(refused(&WITH_CHANNEL, &SEAL), None, "its own channel was refused");
     let why = refused(&WITH_CHANNEL, &DATAGRAM_SEAL).expect("another channel");
-    assert!(why.contains("of its own, `paper-seal`; set `paper-seal`"), "{why}");
+    assert!(why.contains("of its own, `paper-seal`; help: set `paper-seal`"), "{why}");
 }
 
 #[test]
@@ -129,11 +129,11 @@ fn an_endpoint_is_accepted_only_by_its_transport() {
 fn an_invalid_setting_is_named_with_its_table() {
     let settings = WireSettings::from(LinkConfig { client_window_bytes: 0, ..LinkConfig::default() });
     let why = Wire { settings, ..Wire::default() }.validate_settings().expect_err("no window").to_string();
-    assert!(why.contains("`links.client_window_bytes` is 0"), "{why}");
+    assert!(why.contains("`links.client_window_bytes`: is 0"), "{why}");
     let mut settings = WireSettings::default();
     settings.tcp.silent_remote_ms = 0;
     let why = Wire { settings, ..Wire::default() }.validate_settings().expect_err("no patience").to_string();
-    assert!(why.contains("`tcp.silent_remote_ms` is 0"), "{why}");
+    assert!(why.contains("`tcp.silent_remote_ms`: is 0"), "{why}");
 }
 
 #[test]
