@@ -87,8 +87,8 @@ impl<S: Chunks> StateKeeper<S> {
     }
 
     /// Notes that a quorum has certified the state of a checkpoint, and returns the state if it is here. Drops
-    /// uncertified states below it, and certified ones except for the last [`MAX_STATES_KEPT`]: a peer may be fetching the
-    /// second to last.
+    /// uncertified states below it, and certified ones except for the last [`MAX_STATES_KEPT`]: a peer may be
+    /// fetching the second to last.
     pub fn certify(&mut self, certificate: Certificate) -> Option<&mut Kept<S>> {
         let height = certificate.subject.height;
         if let Some(kept) = self.get_mut(height) {

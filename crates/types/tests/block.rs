@@ -76,7 +76,8 @@ proptest! {
         prop_assert_eq!(block.parent(), block.justify.subject.digest);
         prop_assert_eq!(block.height, block.justify.subject.height.next());
         let subject = block.subject(Domain::Vote);
-        prop_assert_eq!(subject, Subject { domain: Domain::Vote, view: block.view, height: block.height, digest: block.digest() });
+        let expected = Subject { domain: Domain::Vote, view: block.view, height: block.height, digest: block.digest() };
+        prop_assert_eq!(subject, expected);
     }
 }
 

@@ -57,7 +57,10 @@ macro_rules! wire_types {
 
                 #[test]
                 fn a_splice_of_two_is_canonical_or_refused(
-                    one in $strategy, two in $strategy, cut in any::<prop::sample::Index>(), join in any::<prop::sample::Index>(),
+                    one in $strategy,
+                    two in $strategy,
+                    cut in any::<prop::sample::Index>(),
+                    join in any::<prop::sample::Index>(),
                 ) {
                     let (one, two) = (encode_message::<$type>(&one), encode_message::<$type>(&two));
                     let (head, tail) = (&one[..cut.index(one.len())], &two[join.index(two.len())..]);

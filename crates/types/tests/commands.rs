@@ -11,7 +11,10 @@ proptest! {
         origin in crate::common::client(),
         expires in crate::common::height(),
         signer in prop::option::of(crate::common::authenticator()),
-        commands in prop::collection::vec((any::<u16>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..30)), 1..20),
+        commands in prop::collection::vec(
+            (any::<u16>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..30)),
+            1..20,
+        ),
     ) {
         let origin = signer.map_or(origin, |(key, _)| ClientId::of_key(&key));
         let builder = crate::common::filled(origin, expires, &commands);
@@ -22,8 +25,11 @@ proptest! {
             None => builder.finish(),
         };
         prop_assert_eq!((bundle.origin(), bundle.expires(), bundle.len()), (origin, expires, commands.len()));
-        let read: Vec<_> = bundle.commands().map(|command| (command.client, command.sequence, command.payload.to_vec())).collect();
-        let written = commands.into_iter().map(|(session, sequence, payload)| (origin.with_session(session), sequence, payload));
+        let read: Vec<_> =
+            bundle.commands().map(|command| (command.client, command.sequence, command.payload.to_vec())).collect();
+        let written = commands
+            .into_iter()
+            .map(|(session, sequence, payload)| (origin.with_session(session), sequence, payload));
         prop_assert_eq!(read, written.collect::<Vec<_>>());
         let shown = bundle.authenticator().map(|shown| (shown.public_key.to_vec(), shown.signature.to_vec()));
         prop_assert_eq!(shown, signer.map(|(key, signature)| (key.to_vec(), signature.to_vec())));
@@ -37,7 +43,8 @@ proptest! {
 
     #[test]
     fn outcomes_survive_encoding(
-        outcomes in prop::collection::vec((0u8..7, prop::collection::vec(any::<u8>(), 1..9)), 0..20), reused in any::<bool>(),
+        outcomes in prop::collection::vec((0u8..7, prop::collection::vec(any::<u8>(), 1..9)), 0..20),
+        reused in any::<bool>(),
     ) {
         let outcomes: Vec<Outcome<'_>> = outcomes
             .iter()

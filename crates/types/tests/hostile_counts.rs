@@ -91,8 +91,13 @@ proptest! {
 
     #[test]
     fn no_count_is_trusted(
-        certificate in crate::common::certificate(), vote in crate::common::vote(), block in crate::common::block(), bundle in crate::common::bundle(),
-        results in crate::common::results(), request in crate::common::request(), reply in crate::common::reply(),
+        certificate in crate::common::certificate(),
+        vote in crate::common::vote(),
+        block in crate::common::block(),
+        bundle in crate::common::bundle(),
+        results in crate::common::results(),
+        request in crate::common::request(),
+        reply in crate::common::reply(),
     ) {
         claims_are_refused(&certificate);
         claims_are_refused(&vote);

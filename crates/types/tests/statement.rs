@@ -84,7 +84,8 @@ proptest! {
         }
         for bit in [0, 31, 63] {
             differs(statement(&cluster, &Subject { view: View(subject.view.0 ^ 1 << bit), ..subject }, &attachment));
-            differs(statement(&cluster, &Subject { height: Height(subject.height.0 ^ 1 << bit), ..subject }, &attachment));
+            let height = Height(subject.height.0 ^ 1 << bit);
+            differs(statement(&cluster, &Subject { height, ..subject }, &attachment));
         }
         for domain in Domain::ALL {
             if domain != subject.domain {
@@ -97,7 +98,11 @@ proptest! {
             Attachment::HighView(View(other)),
             Attachment::HighView(View(other ^ 1 << 63)),
             Attachment::HighCertificate(Box::new(certificate_on(Subject { view: View(other), ..subject }))),
-            Attachment::HighCertificate(Box::new(certificate_on(Subject { view: View(other), digest: Digest([3; 32]), ..subject }))),
+            Attachment::HighCertificate(Box::new(certificate_on(Subject {
+                view: View(other),
+                digest: Digest([3; 32]),
+                ..subject
+            }))),
         ] {
             if meaning(&cluster, &subject, &attached) != meaning(&cluster, &subject, &attachment) {
                 differs(statement(&cluster, &subject, &attached));
