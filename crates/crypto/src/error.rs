@@ -48,7 +48,7 @@ pub enum KeyFault {
     Shared { replica: ReplicaId, role: KeyRole },
     #[error("has no proof of possession, which the scheme {0} requires; help: `quorate testnet` writes it")]
     NoPossession(&'static str),
-    #[error("has a proof of possession that is not valid in the scheme {0}")]
+    #[error("has a proof of possession that is not valid in the scheme {0}; help: copy it from its configuration")]
     WrongPossession(&'static str),
 }
 

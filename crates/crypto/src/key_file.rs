@@ -91,9 +91,9 @@ pub enum KeyFileFault {
         secret = .0[1]
     )]
     Damaged([&'static str; 2]),
-    #[error("it holds a key for the scheme {found}, not for {expected}")]
+    #[error("it holds a key for the scheme {found}, not for {expected}; help: correct `scheme` or `key_file`")]
     Scheme { expected: SchemeKind, found: SchemeKind },
-    #[error("it belongs to the cluster {}, not to {}", found.0, expected.0)]
+    #[error("it belongs to the cluster {}, not to {}; help: correct `cluster` or `key_file`", found.0, expected.0)]
     Cluster { expected: ClusterId, found: ClusterId },
     #[error("it belongs to replica {found}, not to replica {expected}; help: restore this directory's own key file")]
     Replica { expected: ReplicaId, found: ReplicaId },

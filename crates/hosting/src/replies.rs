@@ -44,13 +44,13 @@ pub fn bad_expiry(bundle: &Bundle, height: Height) -> Option<String> {
     if expires.0 <= earliest {
         return Some(format!(
             "the bundle expires at height {expires}, and it is {height} now: it may come too late; \
-             sign bundles to expire {EXPIRY_MARGIN_BLOCKS} to {MAX_BUNDLE_LIFETIME_BLOCKS} heights ahead"
+             help: sign bundles to expire {EXPIRY_MARGIN_BLOCKS} to {MAX_BUNDLE_LIFETIME_BLOCKS} heights ahead"
         ));
     }
     (expires > latest.latest_expiry()).then(|| {
         format!(
             "the bundle expires at height {expires}, and it is {height} now: it would have no effect; \
-             sign bundles to expire at most {MAX_BUNDLE_LIFETIME_BLOCKS} heights ahead"
+             help: sign bundles to expire at most {MAX_BUNDLE_LIFETIME_BLOCKS} heights ahead"
         )
     })
 }
@@ -61,15 +61,16 @@ pub fn refusal(why: Refusal, is_answered: bool) -> Option<&'static str> {
     Some(match why {
         Refusal::Executed if is_answered => return None,
         Refusal::PoolFull => {
-            "too many commands wait to be ordered; send the bundle again later, or raise `pool_bundles` and \
+            "too many commands wait to be ordered; help: send the bundle again later, or raise `pool_bundles` and \
              `pool_bytes`"
         }
         Refusal::Expired => {
-            "the bundle has expired, or may before it can be ordered; sign its commands again, to expire later"
+            "the bundle has expired, or may before it can be ordered; help: sign its commands again with a later expiry"
         }
         Refusal::Executed => {
             "the bundle was ordered before, some of its commands were refused, and its reply is no longer cached; \
-             the outcome of each command is reported once the bundle has expired; or raise `reply_cache_bytes`"
+             help: wait until the bundle has expired, when the outcome of each command is reported, or raise \
+             `reply_cache_bytes`"
         }
     })
 }

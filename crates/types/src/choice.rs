@@ -71,7 +71,10 @@ pub fn read<'de, T: Choice, D: Deserializer<'de>>(deserializer: D) -> Result<T, 
 /// and has `ALL` and `name()`. The docs may contain `#[derive(Default)]` and `#[default]`.
 #[macro_export]
 macro_rules! choice {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)?) => {
+    (
+        $(#[$doc:meta])* $name:ident, $what:literal,
+        $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)?
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum $name { $($(#[$variant_doc])* $variant),+ }

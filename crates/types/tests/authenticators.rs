@@ -84,8 +84,13 @@ fn the_encoding_is_stable() {
 }
 
 // Computed with Python's hashlib from the layouts in `command.rs` and `ids.rs`.
-const BODY: &str = "010700c62b964b7fbfcfb8be4661110ecb0807060504030201010000000201030000000000000003000000707574000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1feeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
-const STATEMENT: &str = "71756f726174652062756e646c652032925ffeb36c90799aaae48b81226090dcbf4d53ccfad066b947a46f2c35f5829d2ae05be534383a3efde58003689504379ec94726cfbe66f8952b0ba68df284ce";
+const BODY: &str = "\
+    010700c62b964b7fbfcfb8be4661110ecb0807060504030201010000000201030000000000000003000000707574000102030405060708\
+    090a0b0c0d0e0f101112131415161718191a1b1c1d1e1feeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee\
+    eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+const STATEMENT: &str = "\
+    71756f726174652062756e646c652032925ffeb36c90799aaae48b81226090dcbf4d53ccfad066b947a46f2c35f5829d2ae05be534383a\
+    3efde58003689504379ec94726cfbe66f8952b0ba68df284ce";
 const DIGEST: &str = "6298c61ca54ad31354d80a0fb1cecdea840ce52f1f33e966b8a8823193daed25";
 
 #[test]
