@@ -22,7 +22,7 @@ const MIN_DISTANCE: f64 = 0.05;
 const MAX_DELAY_VIEW_TIMEOUTS: f64 = 0.125;
 
 /// Returns links that each have their own delay, or none for two thirds of the seeds and for networks that define their
-/// delays. Partial synchrony does not promise equal delays, and unequal ones change the order of messages.
+/// delays. Partial synchrony does not guarantee equal delays, and unequal ones change the order of messages.
 pub fn unequal_links(seed: u64, network: &NetworkSpec, replicas: usize, view_timeout: Duration) -> Vec<LinkSpec> {
     let mean_ms = match &network.delay {
         Delay::Constant { mean_ms } | Delay::Normal { mean_ms, .. } => *mean_ms,
@@ -56,7 +56,7 @@ pub struct Chaos {
     pub duplication: f64,
     /// Probability that a packet is reordered.
     pub reordering: f64,
-    /// The replicas outside the core that heals at the end: at most f, which crash for good by then.
+    /// Replicas outside the core that heals at the end: at most f, which crash for good by then.
     pub outside: Vec<usize>,
 }
 
@@ -70,7 +70,7 @@ pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_ti
     }
     let (outside, others) = order.split_at(random.below(faults as u64 + 1) as usize);
     let outside = outside.to_vec();
-    // Replicas that may lose their journal. To recover, one needs all the others that are not outside.
+    // Replicas that may lose their journal. Recovery needs answers from all others that are not outside.
     let forgetful = &others[..faults - outside.len()];
     let mut changes = Vec::new();
     for replica in &outside {

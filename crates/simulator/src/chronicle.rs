@@ -19,7 +19,7 @@ pub struct Sample {
     pub commands: Vec<u64>,
 }
 
-/// Views and heights that determine what a replica may do next.
+/// Views and heights that determine a replica's next actions.
 pub struct Landmarks {
     /// Views of the replica, its last votes, its lock and its certificates.
     pub views: Vec<u64>,
@@ -58,7 +58,7 @@ pub struct Fetched {
     pub replica: ReplicaId,
     /// Height of the checkpoint.
     pub height: Height,
-    /// When the replica had the manifest of the state.
+    /// Time at which the replica had the manifest of the state.
     pub begun: Time,
     /// Height that the replica had executed before.
     pub from: Height,
@@ -68,9 +68,9 @@ pub struct Fetched {
     pub held: u32,
     /// Chunks that it received.
     pub received: u32,
-    /// When the replica adopted the state, if it did.
+    /// Time at which the replica adopted the state, if it did.
     pub adopted: Option<Time>,
-    /// Points of the replica's life at which the transfer began and the state was adopted.
+    /// Crash points of the replica at which the transfer began and the state was adopted.
     pub points: (Point, Option<Point>),
 }
 
@@ -79,7 +79,7 @@ pub struct Fetched {
 pub struct Chronicle {
     /// Ordered by time.
     pub samples: Vec<Sample>,
-    /// Maximum of each count that each replica held at any sample.
+    /// Maximum of each count over all samples, by replica.
     pub max_held: Vec<Holdings>,
     /// Ordered by their start.
     pub fetched: Vec<Fetched>,

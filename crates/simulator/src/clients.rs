@@ -21,7 +21,7 @@ pub struct Clients {
     core: LoadCore,
     replies: VecDeque<(u16, u32, Arc<ReplicaReply>)>,
     out: Vec<Outgoing>,
-    /// Takes a turn even if no reply or wake-up is due.
+    /// Requests a turn even if no reply or wake-up is due.
     is_called: bool,
     /// The earliest scheduled wake-up.
     pub wake_known: Time,

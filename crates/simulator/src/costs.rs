@@ -158,7 +158,7 @@ impl CostTable {
     /// Parses a table. `name` identifies it in errors.
     ///
     /// # Errors
-    /// The key that is wrong, and what to do.
+    /// The invalid key, with a remedy.
     pub fn parse(text: &str, name: &str) -> Result<CostTable, Fault> {
         let table: CostTable = toml::from_str(text).map_err(|error| Fault {
             place: name.to_owned(),

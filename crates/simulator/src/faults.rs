@@ -20,12 +20,12 @@ choice!(
     Flushed = "flushed",
     /// All flushed records and a torn part of those being flushed: the machine lost power while it wrote.
     Torn = "torn",
-    /// Nothing. The replica restarts without its journal, and is aware of it.
+    /// Nothing. The replica restarts without its journal, and detects that.
     Nothing = "nothing",
 );
 
-/// Point of a replica's life at which a crash may strike, counted from its start: before and after each record is
-/// written, and before each message is signed, before it is sent and after.
+/// Crash point of a replica, counted from its start: before and after each record is written, and before each message
+/// is signed, before it is sent and after.
 pub type Point = u64;
 
 /// One entry of a fault schedule: from `at_ms` for `for_ms`, in milliseconds of virtual time since the start.
@@ -43,7 +43,7 @@ pub enum FaultSpec {
         #[serde(default)]
         journal: Leaves,
     },
-    /// A replica crashes at a [`Point`] of its life, and restarts.
+    /// A replica crashes at a [`Point`], and restarts.
     Strike {
         /// Counted from 1.
         point: Point,
@@ -93,7 +93,7 @@ pub enum FaultSpec {
         at_ms: f64,
         for_ms: f64,
         client: Hostility,
-        /// The client shares the link of the honest ones, as behind a proxy. Then all share one queue, and the bound
+        /// The client shares the link of the honest clients, as behind a proxy. Then all share one queue, and the bound
         /// does not hold.
         #[serde(default)]
         shares_link: bool,
@@ -104,7 +104,7 @@ pub enum FaultSpec {
 }
 
 impl FaultSpec {
-    /// Returns the ends of links that the fault names.
+    /// Returns the link ends that the fault names.
     pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
         let (from, to): (&[End], &[End]) = match self {
             FaultSpec::Cut { from, to, .. } | FaultSpec::Spike { from, to, .. } => (from, to),
@@ -182,7 +182,7 @@ impl FaultSpec {
     pub fn misfit(&self, replicas: usize) -> Option<String> {
         let absent = self.replicas().into_iter().find(|replica| usize::from(*replica) >= replicas);
         match (absent, self) {
-            (Some(absent), _) => Some(format!("names replica {absent}, and the last one is {}", replicas - 1)),
+            (Some(absent), _) => Some(format!("names replica {absent}, but the last one is {}", replicas - 1)),
             (None, FaultSpec::Misbehave { replica, fault, .. }) => fault.misfit(ReplicaId(*replica), replicas),
             _ => None,
         }
@@ -193,8 +193,8 @@ fn served_within_ms() -> f64 {
     SERVED_WITHIN_MS
 }
 
-/// Returns how long a bundle of an honest client may take beside the hostile clients of a schedule; `None` if it has
-/// other faults too.
+/// Returns the bound for a bundle of an honest client under the hostile clients of a schedule; `None` if it has other
+/// faults too.
 pub fn served_within(faults: &[FaultSpec]) -> Option<Duration> {
     let within = faults.iter().map(|fault| match fault {
         FaultSpec::Hostile { within_ms, .. } => Some(time(*within_ms).since(Time(0))),
@@ -214,7 +214,7 @@ pub fn misbehaviour(faults: &[FaultSpec]) -> impl Iterator<Item = (ReplicaId, Mi
     })
 }
 
-/// Crash of a replica at a point of its life.
+/// Crash of a replica at a crash point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Strike {
     pub replica: usize,

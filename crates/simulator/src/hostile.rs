@@ -10,8 +10,8 @@ use std::time::Duration;
 
 /// Interval at which hostile clients send.
 pub const TICK: Duration = Duration::from_millis(1);
-/// Default time, in milliseconds, within which f+1 replicas must execute each bundle of an honest client while hostile
-/// clients attack, and after.
+/// Default time, in milliseconds, within which f+1 replicas must execute each bundle of an honest client, during and
+/// after the attacks of hostile clients.
 pub const SERVED_WITHIN_MS: f64 = 2000.0;
 /// A replica does not serve a link with this many bytes of unread answers.
 pub const MAX_UNREAD_BYTES: u64 = 1 << 20;
@@ -27,7 +27,7 @@ const VALUE_BYTES: u64 = 1_000_000;
 /// Links that a squatter opens to each replica per tick. All places of a replica are taken within a hundred
 /// milliseconds.
 const LINKS_PER_TICK: u64 = 20;
-/// Beside a squatter, the honest clients reconnect after this many ticks.
+/// Under a squatter, the honest clients reconnect after this many ticks.
 const LEASE_TICKS: u64 = 50;
 /// Number of honest bundles kept for replay.
 const MAX_REMEMBERED: usize = 4096;
@@ -115,8 +115,8 @@ impl Attacker {
         self.kind == Hostility::Repeat
     }
 
-    /// Counts a tick, and returns whether the honest clients reconnect now. They do so beside a squatter, which cannot
-    /// harm clients that keep their place.
+    /// Counts a tick, and returns whether the honest clients reconnect now. They do so under a squatter, which cannot
+    /// harm clients that keep their connections.
     pub fn on_tick(&mut self) -> bool {
         self.ticks += 1;
         self.kind == Hostility::Squat && self.ticks.is_multiple_of(LEASE_TICKS)

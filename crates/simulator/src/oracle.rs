@@ -43,7 +43,7 @@ pub struct Oracle {
     chain: Chain,
     /// Misbehaving replicas, which need not make progress.
     faulty: Signers,
-    /// Those of them whose statements are not judged. Their execution is, because their state machine is honest.
+    /// Faulty replicas whose statements are not checked. Their execution is, because their state machine is honest.
     liars: Signers,
     /// All submitted bundles.
     bundles: DigestMap<Submitted>,
@@ -53,7 +53,7 @@ pub struct Oracle {
     statements: Statements,
     /// Commands of bundles that contain repeated ones.
     repeated: DigestMap<Vec<(ClientId, u64)>>,
-    /// Which of these commands each replica has executed.
+    /// Executed commands of these bundles, by replica.
     done: Vec<BTreeSet<(ClientId, u64)>>,
     /// Unexecuted bundles of honest clients, ordered by send time; `None` if service is not checked.
     awaited: Option<VecDeque<(Time, Digest)>>,
@@ -237,7 +237,7 @@ impl Oracle {
             let what = format!("replica {replica} accepts executed bundle {old:?} from replica {from}");
             return self.complain(Law::Work, what);
         }
-        // With f = 0, one relay is f+1 relays, and such bundles count in nobody's share.
+        // With f = 0, a single relay is already f+1 relays, so such bundles count towards no share.
         if self.quorum.faults() == 0 {
             return;
         }
@@ -303,7 +303,8 @@ impl Oracle {
         }
     }
 
-    /// Observes that a replica restarts. It executes its committed blocks again, and is still bound by its statements.
+    /// Observes that a replica restarts. It executes its committed blocks again, and stays bound by its earlier
+    /// statements.
     pub fn restarted(&mut self, replica: ReplicaId) {
         self.chain.goes_to(replica.index(), Height(0));
         self.done[replica.index()].clear();

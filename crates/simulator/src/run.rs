@@ -30,14 +30,14 @@ use std::time::Duration;
 
 /// Name of every simulated cluster.
 const CLUSTER: &str = "quorate";
-/// Maximum retransmission timeout under chaos, so that a healed link is soon in use again.
+/// Maximum retransmission timeout under chaos, so that a healed link is soon used again.
 const MAX_CHAOS_RTO_MS: f64 = 1000.0;
 
 /// Result of a run.
 #[derive(Clone, Debug)]
 pub struct SimReport {
     pub seed: u64,
-    /// Hash of everything that happened, equal on every machine.
+    /// Hash of all events, equal on every machine.
     pub trace_hash: String,
     /// Number of events.
     pub events: u64,
@@ -73,7 +73,7 @@ pub struct SimReport {
 /// Result of a run and of its recorder.
 pub type Outcome = (SimReport, Result<Option<Rerun>, RecordingError>);
 
-/// Modification of replicas of any protocol before they start. Tests of the oracles inject bugs with it.
+/// Modification of replicas of any protocol before they start. Tests of the oracles use it to inject bugs.
 pub trait Alter {
     /// Modifies a replica, at its start and at each restart.
     fn alter<P: Protocol>(&self, replica: Replica<P>) -> Replica<P>;
@@ -94,10 +94,10 @@ struct Run<'a, A = AsMade> {
     seed: u64,
     workload: WorkloadFactory<'a>,
     transcript: bool,
-    /// Show marks to the hosts.
+    /// Whether the hosts see marks.
     marks: bool,
     recorder: Option<Recorder>,
-    /// Called now and then. The load stops once it returns false.
+    /// Called regularly. The load stops once it returns false.
     goes_on: fn() -> bool,
     alter: A,
 }
@@ -167,7 +167,8 @@ pub fn recording_header(spec: &SimSpec) -> Header {
     Header::new(ClusterId::from_name(CLUSTER), spec.quorum, spec.consensus.clone())
 }
 
-/// Runs seeds on all cores, and returns their reports ordered by seed. Calls `heard` with each report once it is ready.
+/// Runs seeds on all cores, and returns their reports ordered by seed. Calls `heard` with each report as soon as it is
+/// ready.
 pub fn run_seeds(
     spec: &SimSpec,
     seeds: std::ops::Range<u64>,
@@ -276,7 +277,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     if let Err(panic) = ended {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        world.oracle.complain(Law::Panic, said.unwrap_or("panic without a text").to_owned());
+        world.oracle.complain(Law::Panic, said.unwrap_or("panic without a message").to_owned());
     }
     let recorded = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
     (report(seed, world), recorded)
@@ -309,8 +310,8 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
     }
 }
 
-/// Returns the rule to keep a state each time half of the retained blocks may be gone, so that a replica that fetches
-/// the state still finds the blocks above it.
+/// Returns the rule that keeps a state each time half of the retained blocks may be gone, so that a replica that
+/// fetches the state still finds the blocks above it.
 fn checkpoints(config: &Config) -> CheckpointRule {
     let retained = (config.retained_bytes as u64).max(1);
     CheckpointRule {

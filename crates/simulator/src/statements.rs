@@ -3,7 +3,7 @@
 use crate::trace::mix;
 use quorate_types::{Attachment, Domain, Subject};
 
-/// Number of views that are remembered, or of slots where votes are per slot. Each replaces the one this many before.
+/// Number of remembered views, or of slots where votes are per slot. Each replaces the one this many earlier.
 const MAX_REMEMBERED: u64 = 8192;
 /// Offset between the places of two successive views, so that votes of a later view on a slot do not replace those of
 /// the earlier one.

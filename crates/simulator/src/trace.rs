@@ -1,4 +1,4 @@
-//! Hash of a run: in two runs with equal hashes, the same events happened at the same times.
+//! Hash of a run: two runs with equal hashes had the same events at the same times.
 
 /// Multiplier of the mixing step: 2^64 divided by the golden ratio, odd.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,6 +1,6 @@
 //! A replica that fetches a state crashes at every point from its first chunk until it votes again: before and after
-//! each chunk is stored and the state is adopted, and at each record and message that follows. Whatever remains of its
-//! disk, it catches up with the others.
+//! each chunk is stored and the state is adopted, and at each record and message that follows. It catches up with the
+//! others, whatever the crash leaves on its disk.
 
 use crate::common::{commands, spec};
 use crate::transfers::{AWAY, judged};

@@ -1,6 +1,6 @@
-//! A replica crashes at every point of a short life: before and after each record is written, and before each message
-//! is signed, before it is sent and after. Whatever remains of its journal, it contradicts none of the messages that
-//! others received, and all commands are executed once.
+//! A replica crashes at every point of a short run: before and after each record is written, and before each message is
+//! signed, before it is sent and after. Whatever the crash leaves of its journal, it contradicts no message that others
+//! received, and all commands are executed once.
 
 use crate::common::{commands, spec};
 use quorate_client::load::{LoadMode, LoadOptions};
@@ -10,12 +10,12 @@ use quorate_simulator::{Leaves, SimReport, SimSpec, run};
 use quorate_types::ReplicaId;
 use std::time::Duration;
 
-/// All rests of a journal but nothing.
+/// All remains of a journal except none.
 const LEAVES: [Leaves; 3] = [Leaves::Written, Leaves::Flushed, Leaves::Torn];
 /// The first leader, and a backup.
 const STRUCK: [u16; 2] = [0, 3];
 const DOWN: Duration = Duration::from_millis(4);
-/// The crash happens in this part of the load, which goes on until after the restart.
+/// The crash happens in this part of the load, which continues until after the restart.
 const SWEPT: Duration = Duration::from_millis(6);
 
 /// A light load and a slow disk.

@@ -25,7 +25,7 @@ fn equal_seeds_give_equal_runs_and_different_seeds_do_not() {
 }
 
 #[test]
-fn threads_do_not_change_what_seeds_do() {
+fn results_do_not_depend_on_the_number_of_threads() {
     let spec = spec(ProtocolKind::Jolteon);
     let alone: Vec<_> = (0..4).map(|seed| run(&spec, seed, &commands).trace_hash).collect();
     let together = run_seeds(&spec, 0..4, 2, &commands, &|_| {});

@@ -1,5 +1,5 @@
-//! Hardships without malice: a network slower than the first view, a very slow clock, and replicas that lose their
-//! journal at a bad moment.
+//! Hardships without misbehaviour: a network slower than the first view timeout, a very slow clock, and replicas that
+//! lose their journals at a bad time.
 
 use crate::common::{commands, spec};
 use quorate_byzantine::Fault;
@@ -25,7 +25,7 @@ fn light(protocol: ProtocolKind, leader: LeaderKind, duration: Duration) -> SimS
 /// Each message takes four times the first view timeout. Partial synchrony has no known bound, so the timeout must grow
 /// until it is long enough.
 #[test]
-fn the_view_timeout_grows_until_it_suits_a_slow_network() {
+fn the_view_timeout_grows_until_it_fits_a_slow_network() {
     for protocol in ProtocolKind::ALL {
         for leader in protocol.leaders() {
             let mut spec = light(*protocol, *leader, Duration::from_secs(3600));
@@ -41,7 +41,7 @@ fn the_view_timeout_grows_until_it_suits_a_slow_network() {
 /// A replica's clock runs at a hundredth of its rate, and its timeout is needed because another replica is silent. It
 /// joins the timeouts of replicas with exact clocks, so no wait is longer than an eighth of its own timeout.
 #[test]
-fn one_slow_clock_delays_nobody() {
+fn one_slow_clock_does_not_delay_the_cluster() {
     const SLOWER: u64 = 100;
     for protocol in ProtocolKind::ALL {
         let mut spec = light(*protocol, LeaderKind::Fixed, Duration::from_secs(1));
@@ -58,7 +58,7 @@ fn one_slow_clock_delays_nobody() {
     }
 }
 
-/// Time of the crash in the first run, number of runs, and how much later the crash is in each.
+/// Time of the crash in the first run, number of runs, and delay of the crash from run to run.
 const FORGETS_FROM_MS: f64 = 3.0;
 const FORGETS_TIMES: u32 = 6;
 const FORGETS_STEP_MS: f64 = 0.37;
@@ -66,11 +66,12 @@ const FORGETS_STEP_MS: f64 = 0.37;
 const DOWN_MS: f64 = 1.0;
 /// Drift of a fast clock.
 const FAST_PPM: f64 = 400_000.0;
-/// One-way delay of the near replica.
+/// One-way latency to the nearby replica.
 const NEAR_MS: f64 = 0.01;
 
-/// f replicas including the leader lose their journal at the same time, and restart before others time out. The first
-/// to answer them was cut off and knows none of their statements. They must not contradict those statements.
+/// f replicas including the leader lose their journals at the same time, and restart before others time out. The first
+/// replica that answers them was partitioned and knows none of their statements. They must not contradict those
+/// statements.
 fn forgets(protocol: ProtocolKind) {
     for number in 0..FORGETS_TIMES {
         let at_ms = FORGETS_FROM_MS + FORGETS_STEP_MS * f64::from(number);

@@ -1,4 +1,4 @@
-//! Hostile clients: honest ones are served within a bound beside them, because links take turns by cost.
+//! Hostile clients: honest clients are served within a bound despite them, because links take turns by cost.
 
 use crate::common::{commands, spec};
 use quorate_client::load::LoadMode;

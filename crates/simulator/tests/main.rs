@@ -1,4 +1,4 @@
-//! The tests of this crate, in one binary to compile and link shared code once.
+//! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
 mod adoption_sweep;
 mod chaos;

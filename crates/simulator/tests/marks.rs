@@ -20,7 +20,7 @@ fn hard(protocol: ProtocolKind) -> SimSpec {
     spec
 }
 
-/// Everything in the report that marks must not change.
+/// Returns everything in the report that marks must not change.
 fn outcome(report: &SimReport) -> (&str, u64, u64, &[u64], String) {
     let ends = format!("{:?} {:?} {:?}", report.complaint, report.load, report.end);
     (&report.trace_hash, report.events, report.delivered, &report.points, ends)

@@ -79,7 +79,11 @@ fn network_cards_queue_and_a_router_doubles_the_delay() {
     assert_eq!(arrival(&mut links, 1), Some(Time(2_000_000)));
     assert_eq!(arrival(&mut links, 2), Some(Time(3_000_000)), "the second waits for the first to leave");
     assert_eq!(links.taken_in(Time(2_000_000), 1, 1000), Time(3_000_000));
-    assert_eq!(links.taken_in(Time(2_000_000), 1, 1000), Time(4_000_000), "two at once are received one by one");
+    assert_eq!(
+        links.taken_in(Time(2_000_000), 1, 1000),
+        Time(4_000_000),
+        "simultaneous packets are received one by one"
+    );
     spec.topology = Topology::Star;
     assert_eq!(arrival(&mut Links::new(&spec, 3, 1), 1), Some(Time(3_000_000)));
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Start and end of a replica's absence, in milliseconds.
 const GONE: (f64, f64) = (100.0, 500.0);
-/// Well after the replica has caught up.
+/// A time well after the replica has caught up.
 const LATER_MS: f64 = 700.0;
 /// While a replica fetches a state, the cluster keeps at least this part of its throughput in each window.
 const WINDOW_MS: f64 = 20.0;
@@ -77,7 +77,7 @@ fn store(protocol: ProtocolKind) -> SimSpec {
     spec
 }
 
-/// One of the three peers with the state forges it, stalls, repeats its offer, or offers a state that does not exist.
+/// One of the three peers with the state forges it, stalls, repeats its offer, or offers a nonexistent state.
 fn comes_back_among_liars(protocol: ProtocolKind) {
     let faults = [Fault::ForgeState, Fault::StallState, Fault::RepeatOffers, Fault::InventAnswers];
     for (fault, liar) in faults.into_iter().zip([0, 1, 2, 1]) {

@@ -1,9 +1,9 @@
-//! Measures how many scenarios a core plays in a second: `cargo run --release -p quorate-twins --example speed`.
+//! Measures the scenarios per second that a core plays: `cargo run --release -p quorate-twins --example speed`.
 //!
 //! The workload is a sample of scenarios with four replicas and two partitions, drawn from seed 7. Time is the CPU time
-//! of this thread, whatever else the machine does. The arguments are a protocol, and the numbers of scenarios, rounds
-//! and twins: `jolteon 20000 7 1`. The hash at the end covers every verdict, so that two builds can be compared
-//! scenario by scenario.
+//! of this thread, so other work on the machine does not count. The arguments are a protocol, and the numbers of
+//! scenarios, rounds and twins: `jolteon 20000 7 1`. The hash at the end covers every verdict, so that two builds can
+//! be compared scenario by scenario.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::play::player;
@@ -24,7 +24,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().unwrap_or_else(|| "jolteon".to_owned());
     let named = ProtocolKind::ALL.iter().find(|protocol| protocol.to_string() == name);
-    let protocol = *named.unwrap_or_else(|| panic!("{name} is none of {:?}", ProtocolKind::ALL));
+    let protocol = *named.unwrap_or_else(|| panic!("{name} is not one of {:?}", ProtocolKind::ALL));
     let mut number = |default: u64| arguments.next().map_or(default, |text| text.parse().expect("a number"));
     let (scenarios, rounds, twins) = (number(20_000), number(7) as usize, number(1) as usize);
     let cast = Cast::new(Quorum::of(4).expect("a sound size"), twins);

@@ -28,9 +28,9 @@ pub(crate) struct Actor<P: Protocol> {
     pub rewriter: Option<crate::museum::rewriting::Rewriter>,
     /// Byzantine behaviour that observes the actor's inputs.
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
-    /// The states that it keeps for others, and the one that it receives.
+    /// States kept for other replicas, and the state being received.
     pub states: StateKeeper<Bytes>,
-    /// Actions left before it crashes.
+    /// Number of actions left before it crashes.
     pub fuse: Option<usize>,
     alarms: [Option<Time>; Timer::ALL.len()],
 }

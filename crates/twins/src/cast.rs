@@ -17,10 +17,9 @@ impl fmt::Debug for ActorId {
     }
 }
 
-/// A set of actors, with one bit for each.
 pub type ActorSet = u64;
 
-/// The committee and the instances that act for its members. A twin is two instances of one identity with one key.
+/// Committee, and the instances that act for its members. A twin is two instances of one identity with one key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cast {
     quorum: Quorum,
@@ -51,7 +50,6 @@ impl Cast {
         self.hostile
     }
 
-    /// Returns n and f.
     pub fn quorum(&self) -> Quorum {
         self.quorum
     }

@@ -7,22 +7,23 @@
 use quorate_consensus::data::pool::Source;
 use quorate_types::choice;
 
-/// Bundles in each view, to each replica that gets any: twice the capacity of a block on a stage with hostile clients.
+/// Bundles per view to each targeted replica: twice the capacity of a block on a stage with hostile clients.
 pub(crate) const BUNDLES_PER_VIEW: usize = 16;
-/// Maximum number of commands in a block on such a stage. Half of it is twice what honest clients send in a view, so
-/// they catch up.
+/// Maximum number of commands in a block on such a stage. Half of it is twice the commands of honest clients per view,
+/// so that these catch up.
 pub(crate) const BATCH: usize = 8;
-/// The links of the honest and the hostile clients, which share an address: the harder case.
+/// Links of the honest and the hostile clients. They share an address, which is the harder case.
 pub(crate) const HONEST_LINK: Source = Source::Client { crowd: 0, link: 0 };
 pub(crate) const HOSTILE_LINK: Source = Source::Client { crowd: 0, link: 1 };
 
 choice!(
-    /// What a hostile client does in each view, in the script and when all is healed.
+    /// Attack of a hostile client in each view, during the script and after the network has healed.
     HostileClient, "hostile client",
-    /// Sends its bundles to everybody, before the honest do.
+    /// Sends its bundles to all replicas, before the honest clients do.
     Flood = "flood",
-    /// Sends them to the leader alone, so that everybody else has to fetch what it proposes.
+    /// Sends them only to the leader, so that all others have to fetch them.
     LeaderOnly = "leader-only",
-    /// Sends them to the leader of the next view alone, so that the leader lacks what a backup has waited for.
+    /// Sends them only to the leader of the next view, so that the current leader lacks bundles for which a backup
+    /// waits.
     OneBackupOnly = "one-backup-only",
 );

@@ -1,5 +1,5 @@
-//! Checks the invariants of every scenario from the outside, after each step. The judge observes the statements and
-//! commits of actors, and shares no code with them.
+//! Checks the invariants of every scenario from the outside, after each step. The judge observes the actors' statements
+//! and commits, and shares no code with them.
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::words::{Words, mix_all};
@@ -21,10 +21,10 @@ struct Submitted {
 pub struct Judge {
     cast: Cast,
     slotted: bool,
-    /// Actors that are judged.
+    /// Actors whose behaviour is checked.
     trusted: ActorSet,
     chain: Chain,
-    /// Payloads of the blocks of the longest chain, genesis first; `None` if states cannot be taken over.
+    /// Payloads of the blocks of the longest chain, genesis first; `None` if states cannot be adopted.
     payloads: Option<Vec<Vec<Digest>>>,
     /// By actor, the highest number of a bundle that it has executed.
     newest: Vec<u64>,
@@ -40,7 +40,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Returns a judge at the beginning of a scenario. Twins are not judged.
+    /// Returns a judge at the beginning of a scenario. Twins are not checked.
     pub fn new(cast: &Cast, genesis: Digest, protocol: ProtocolKind) -> Judge {
         let mut judge = Judge {
             slotted: protocol.has_slots(),
@@ -75,19 +75,19 @@ impl Judge {
         (self.complaint, self.early) = (None, None);
     }
 
-    /// Stops judging an actor.
+    /// Stops checking an actor.
     pub fn distrust(&mut self, actor: ActorId) {
         self.trusted &= !(1 << actor.0);
         self.oracle.lies(self.cast.identity(actor));
     }
 
-    /// Returns whether an actor is judged.
+    /// Returns whether an actor is checked.
     #[inline]
     pub fn trusts(&self, actor: ActorId) -> bool {
         self.trusted >> actor.0 & 1 == 1
     }
 
-    /// Returns the actors that are judged.
+    /// Returns the actors that are checked.
     pub fn trusted(&self) -> ActorSet {
         self.trusted
     }
@@ -212,8 +212,8 @@ impl Judge {
     }
 
     fn executes(&mut self, actor: ActorId, bundles: &[Bundle]) {
-        // A leader that lies can propose a command again that it knows to be ordered, and under PBFT two slots of two
-        // views can hold the same command. Applications ensure that it is executed once.
+        // A Byzantine leader can propose a command again although it was ordered, and under PBFT two slots of two views
+        // can hold the same command. Applications ensure that it is executed once.
         let once = !self.slotted && self.trusted == self.cast.everybody();
         let (trusted, bit) = (self.trusts(actor), 1 << actor.0);
         let mut complaint = None;
@@ -222,7 +222,8 @@ impl Judge {
                 None => complaint = complaint.or(Some((bundle.digest(), "no client sent it"))),
                 Some(submitted) => {
                     if submitted.by & bit != 0 && once {
-                        complaint = complaint.or(Some((bundle.digest(), "it did so before, and all are honest")));
+                        complaint = complaint
+                            .or(Some((bundle.digest(), "it was executed before, and all replicas are honest")));
                     }
                     submitted.by |= bit;
                     self.newest[actor.0] = self.newest[actor.0].max(submitted.number);
@@ -234,13 +235,13 @@ impl Judge {
         }
     }
 
-    /// Allows actors to take over states in place of blocks. Call it before the scenario begins.
+    /// Allows actors to adopt states instead of blocks. Call it before the scenario begins.
     pub fn remember_payloads(&mut self) {
         assert_eq!(self.chain.agreed().len(), 1, "nothing has been executed yet");
         self.payloads = Some(vec![Vec::new()]);
     }
 
-    /// Observes that an actor takes over the state after these blocks, genesis excluded.
+    /// Observes that an actor adopts the state after these blocks, genesis excluded.
     pub fn adopts(&mut self, actor: ActorId, blocks: &[Digest]) {
         let (bit, height) = (1 << actor.0, blocks.len());
         let agreed = self.chain.adopts(actor.0, blocks);

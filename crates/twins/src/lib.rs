@@ -1,7 +1,7 @@
 //! quorate: scripted scenarios, Twins, and the bugs that they find.
 //!
-//! A [`Stage`] is a world for replicas in which a script decides who leads and which messages arrive. The replicas are
-//! those of the node and of the simulator; only their environment differs.
+//! A [`Stage`] is an environment in which a script decides which replicas lead and which messages arrive. The replicas
+//! are those of the node and the simulator; only their environment differs.
 
 mod actor;
 pub mod cast;

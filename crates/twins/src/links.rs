@@ -12,7 +12,7 @@ pub const MAX_SCRIPTED_VIEW: u64 = 4096;
 pub struct Links {
     everybody: ActorSet,
     actors: usize,
-    /// For each view from 0 and each actor, the actors that its messages of that view reach.
+    /// Actors reached by the messages of each view and each actor.
     reach: Vec<ActorSet>,
 }
 
@@ -82,8 +82,8 @@ impl Links {
 }
 
 impl Links {
-    /// Describes the links of a view: the groups, if everybody reaches exactly its own group; otherwise who reaches
-    /// whom.
+    /// Describes the links of a view: the groups, if each actor reaches exactly its own group; otherwise the actors
+    /// that each one reaches.
     pub fn describe(&self, view: View, cast: &Cast) -> String {
         let reach = |actor: ActorId| self.reach(view, actor) | 1 << actor.0;
         if cast.actors().all(|actor| reach(actor) == self.everybody) {
@@ -116,7 +116,7 @@ fn bounded(views: impl RangeBounds<u64>) -> std::ops::Range<u64> {
     let end = match views.end_bound() {
         Bound::Included(end) => *end + 1,
         Bound::Excluded(end) => *end,
-        Bound::Unbounded => panic!("a cut ends: say in which view"),
+        Bound::Unbounded => panic!("a cut needs a last view"),
     };
     start..end
 }

@@ -1,4 +1,4 @@
-//! Plays a scenario: each of its rounds is a view, and then the network is healed.
+//! Plays a scenario: each of its rounds is a view, and then the network heals.
 
 use crate::hostile::BATCH;
 use crate::judge::{Complaint, Law};
@@ -14,11 +14,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Result of a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// No law was broken.
+    /// No invariant was violated.
     Safe,
-    /// A safety law was broken.
+    /// A safety invariant was violated.
     Unsafe(Complaint),
-    /// Safe, but too little was executed after the network was healed.
+    /// Safe, but too little was executed after the network healed.
     Stalled(Complaint),
 }
 
@@ -140,7 +140,7 @@ fn verdict<P: Protocol>(stage: &Stage<P>) -> Verdict {
 /// Returns the message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".into())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic without a message".into())
 }
 
 /// Returns a function that plays scenarios of the protocol with this name. It can be called repeatedly, and reuses its

@@ -12,7 +12,7 @@ use std::thread;
 
 /// Maximum number of scenarios reported one by one; all are counted.
 pub const MAX_FINDINGS: usize = 1000;
-/// Scenarios that a thread takes at a time.
+/// Number of scenarios that a thread takes at a time.
 const BATCH: u64 = 64;
 
 /// One part of a run that is distributed over several machines.
@@ -28,7 +28,7 @@ impl Shard {
     /// The whole run.
     pub const WHOLE: Shard = Shard { index: 1, of: 1 };
 
-    /// Returns how many of `total` scenarios are in this part: every `of`-th.
+    /// Returns the number of scenarios of `total` in this part: every `of`-th.
     pub fn share(self, total: u64) -> u64 {
         (total + self.of - self.index) / self.of
     }
@@ -102,7 +102,7 @@ pub(crate) fn draw(seed: u64, number: u64, limit: u128) -> u128 {
     }
 }
 
-/// A scenario that broke a law.
+/// Scenario with a violation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// Number of the scenario in the source.
@@ -146,7 +146,7 @@ impl Outcome {
 }
 
 /// Plays a part of a source on `threads` threads. The result does not depend on their number. Calls `heard` from time
-/// to time with the number of scenarios done.
+/// to time with the number of completed scenarios.
 pub fn run(
     protocol: ProtocolKind,
     source: &Source<'_>,
@@ -157,7 +157,7 @@ pub fn run(
     run_while(protocol, source, shard, threads, heard, || true)
 }
 
-/// Plays a part of a source as [`run`] does, until `goes_on` returns false. Batches that have begun are completed.
+/// Plays a part of a source like [`run`], until `goes_on` returns false. Batches that have begun are completed.
 pub fn run_while(
     protocol: ProtocolKind,
     source: &Source<'_>,

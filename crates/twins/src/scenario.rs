@@ -1,4 +1,4 @@
-//! Scenarios, which say who leads each view and who receives messages in it; and their file format.
+//! Scenarios, which define the leader and the links of each view, and their file format.
 
 use crate::cast::{ActorId, ActorSet, Cast, MAX_ACTORS};
 use crate::hostile::HostileClient;
@@ -16,7 +16,7 @@ pub const MAX_ROUNDS: usize = 1000;
 pub struct Round {
     /// The leader. If it is a twin, both instances lead.
     pub leader: ReplicaId,
-    /// Groups whose members hear each other. An actor in no group is isolated.
+    /// Groups whose members receive each other's messages. An actor in no group is isolated.
     pub groups: Vec<ActorSet>,
     /// One-way links as (from, to), by position in `groups`.
     pub passes: Vec<(u8, u8)>,
@@ -41,7 +41,7 @@ pub struct Entry {
 /// Error in a line of a scenario file.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
-    #[error("{0}; docs/TWINS.md shows what a scenario looks like")]
+    #[error("{0}; docs/TWINS.md describes scenarios")]
     Json(#[from] serde_json::Error),
     #[error(transparent)]
     Invalid(#[from] Fault),
@@ -143,7 +143,7 @@ pub fn cast(replicas: usize, faults: Option<usize>, twins: usize) -> Result<Cast
     let quorum = quorum.map_err(|error| invalid(error.to_string(), "set another number of replicas"))?;
     if twins > replicas {
         let what = format!("{twins} of {replicas} replicas cannot be twins");
-        return Err(invalid(what, "set as many twins as there are replicas, or fewer"));
+        return Err(invalid(what, "set at most as many twins as replicas"));
     }
     if replicas + twins > MAX_ACTORS {
         let what = format!("{replicas} replicas and {twins} twins are more than {MAX_ACTORS} actors");
@@ -162,7 +162,7 @@ fn parse_round(at: usize, text: &RoundText, cast: &Cast) -> Result<Round, Scenar
     let leader = find(&text.leader)?;
     if leader.0 >= cast.replicas() {
         let what = format!("round {round}: the leader is `{}`, one of two instances", text.leader);
-        return Err(invalid(what, "name the identity, which both instances have: they lead both"));
+        return Err(invalid(what, "name the identity: both instances lead"));
     }
     let mut groups: Vec<ActorSet> = Vec::with_capacity(text.groups.len());
     for group in &text.groups {

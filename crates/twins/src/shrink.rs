@@ -1,14 +1,14 @@
-//! Shrinks a scenario that breaks a law, so that people can read it.
+//! Shrinks a scenario with a violation, so that people can read it.
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::scenario::{Round, Scenario};
 
-/// Returns a locally minimal scenario for which `is_bad` holds: none that is one step simpler is bad.
+/// Returns a locally minimal scenario for which `is_bad` holds: no scenario that is one step simpler is bad.
 ///
 /// # Panics
 /// If the scenario itself is not bad.
 pub fn shrink(scenario: &Scenario, mut is_bad: impl FnMut(&Scenario) -> bool) -> Scenario {
-    assert!(is_bad(scenario), "only what is bad is worth shrinking");
+    assert!(is_bad(scenario), "only a bad scenario can be shrunk");
     let mut smallest = scenario.clone();
     loop {
         let simpler = steps(&smallest).find(&mut is_bad);

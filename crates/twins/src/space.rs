@@ -1,10 +1,10 @@
-//! All scenarios of a shape, numbered; of scenarios that are equal up to a renaming, only one.
+//! All scenarios of a shape, numbered, with only one of those that are equal up to a renaming.
 //!
 //! After Bano et al., "Twins: BFT systems made robust" (2020), and Gogada et al., ApPLIED 2023, section 4.1: the
 //! partitions of the actors into a bounded number of groups, times the leaders, arranged over the rounds. A renaming
-//! must be the same in all rounds. Two rounds that differ only in which honest replica is cut off are different
-//! choices, so pruning each round on its own, as step 2 there reads, would lose the scenarios in which honest replicas
-//! change sides. Here exactly the least scenario, comparing round by round, is kept from each orbit under the group of
+//! must be the same in all rounds. Two rounds that differ only in the isolated honest replica are different choices, so
+//! pruning each round on its own, as step 2 there reads, would lose the scenarios in which honest replicas change
+//! sides. Here exactly the least scenario, comparing round by round, is kept from each orbit under the group of
 //! renamings ([`symmetry`](crate::symmetry)).
 //!
 //! The number of scenarios is known in advance by Burnside's lemma: a renaming that fixes x choices of a round fixes
@@ -40,17 +40,19 @@ pub struct Shape {
     pub pruned: bool,
 }
 
-/// Why a space cannot be counted.
+/// Reason why a space cannot be counted.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SpaceError {
     #[error("{0} is 0; set at least 1")]
     Zero(&'static str),
     #[error(
-        "there are more than {MAX_DIVISIONS} ways to divide {actors} actors into {partitions} groups; set fewer partitions or replicas"
+        "there are more than {MAX_DIVISIONS} ways to divide {actors} actors into {partitions} groups; set fewer \
+         partitions or replicas"
     )]
     Divisions { actors: usize, partitions: usize },
     #[error(
-        "{renamings} renamings of the replicas are too many to prune {divisions} ways to divide them; use --unpruned, or fewer partitions or replicas"
+        "{renamings} renamings of the replicas are too many to prune {divisions} ways to divide them; use \
+         --unpruned, or fewer partitions or replicas"
     )]
     Renamings { renamings: String, divisions: usize },
     /// There are 2^128 scenarios or more.
@@ -284,8 +286,8 @@ fn divisions(actors: usize, max_groups: usize, one_way: bool) -> Option<Vec<Divi
     Some(all)
 }
 
-/// Returns all sets of one-way links between `groups` groups, where at most one of two groups hears the other, or
-/// `None` if there are too many.
+/// Returns all sets of one-way links between `groups` groups, with at most one direction per pair, or `None` if there
+/// are too many.
 fn passes(groups: usize, one_way: bool) -> Option<Vec<Vec<(u8, u8)>>> {
     let mut all = vec![Vec::new()];
     let pairs = (0..groups as u8).flat_map(|one| (one + 1..groups as u8).map(move |other| (one, other)));

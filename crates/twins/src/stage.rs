@@ -1,4 +1,4 @@
-//! A scripted world for replicas: the script decides who leads each view, which links are open in it, and when replicas
+//! Scripted environment of replicas: the script defines the leader and the open links of each view, and when replicas
 //! advance.
 //!
 //! Everything happens in one thread and in one order: messages are delivered first in, first out, and host requests of
@@ -37,13 +37,13 @@ use std::time::Duration;
 const VIEW: Duration = Duration::from_millis(1000);
 /// Interval between fetch requests.
 const FETCH: Duration = Duration::from_millis(1);
-/// Views within which commands must be executed everywhere after the network is healed. The worst case: two views to
+/// Views within which commands must be executed by all after the network has healed. The worst case: two views to
 /// synchronize, state transfer, and a chain of three blocks with its announcement (four views).
 pub const HEALED_VIEWS: u64 = 12;
 /// Deliveries in one view after which the replicas are considered to be in an endless exchange.
 const MAX_DELIVERIES: u64 = 200_000;
-/// Messages to single recipients that an honest replica may send in one view before others are considered to overwork
-/// it: many times what votes, fetching and catching up take in a view of a script.
+/// Maximum number of messages to single recipients that an honest replica sends in one view; more indicate that others
+/// overload it. The limit is many times the votes, fetches and answers in a view of a script.
 pub(super) const MAX_TOLD: u32 = 2000;
 
 /// A message on its way to an actor.
@@ -61,7 +61,7 @@ enum Answer<M> {
     Other(Box<Input<M>>),
 }
 
-/// Decides whether a message is lost, besides those that links lose, from its sender, recipient and view.
+/// Decides by sender, recipient and view whether a message is lost, in addition to cut links.
 pub type Lose<M> = Box<dyn FnMut(ActorId, ActorId, View, &Envelope<M>) -> bool + Send>;
 
 /// Replicas and the network between them.
@@ -70,7 +70,7 @@ pub struct Stage<P: Protocol> {
     config: Config,
     cluster: ClusterId,
     make: MakeReplica<P>,
-    /// The bug that every replica has.
+    /// Bug of every replica.
     #[cfg(feature = "museum")]
     mutant: Option<crate::museum::Mutant>,
     actors: Vec<Actor<P>>,
@@ -88,11 +88,11 @@ pub struct Stage<P: Protocol> {
     rounds: u64,
     letters: Letters<P::Message>,
     queue: VecDeque<Parcel>,
-    /// Messages of [nearer](Stage::bring_near) identities, which are delivered first.
+    /// Messages of [closer](Stage::bring_near) identities, which are delivered first.
     first: VecDeque<Parcel>,
-    /// Nearer identities, as a bit set.
+    /// Closer identities, as a bit set.
     near: u64,
-    /// Messages of views that are not run yet.
+    /// Messages of views that have not been run yet.
     waiting: Vec<Parcel>,
     /// Messages of views above this one wait.
     limit: View,
@@ -261,12 +261,12 @@ impl<P: Protocol> Stage<P> {
         self.lose = lose;
     }
 
-    /// Sets whether clients send commands to everybody in each view that is run (default: yes).
+    /// Sets whether clients send commands to all actors in each view that is run (default: yes).
     pub fn supply(&mut self, supplied: bool) {
         self.supplied = supplied;
     }
 
-    /// Sets how many fetch timers of a replica fire in each part of a view while it lacks something.
+    /// Sets how many fetch timers of a replica fire in each part of a view while data is missing.
     pub fn set_fetch_tries(&mut self, tries: usize) {
         self.fetch_tries = tries;
     }
@@ -277,25 +277,25 @@ impl<P: Protocol> Stage<P> {
     }
 
     /// Makes actors keep the state at each checkpoint, for others that were away too long to fetch all blocks (default:
-    /// no). Call it before the beginning. An actor that takes over a state cannot restart after a crash.
+    /// no). Call it before the beginning. An actor that adopts a state cannot restart after a crash.
     pub fn keep_states(&mut self) {
         self.keeps_states = true;
         self.judge.remember_payloads();
     }
 
-    /// Rewrites the actions of an actor before they are performed. The actor is no longer judged.
+    /// Rewrites the actions of an actor before they are performed. The actor is no longer checked.
     pub fn misbehave(&mut self, actor: ActorId, rewrite: Rewrite<P::Message>) {
         self.actors[actor.0].rewrite = Some(rewrite);
         self.judge.distrust(actor);
     }
 
-    /// Gives an actor a Byzantine behaviour, which also observes its inputs. The actor is no longer judged.
+    /// Gives an actor a Byzantine behaviour, which also observes its inputs. The actor is no longer checked.
     pub fn behave(&mut self, actor: ActorId, behaviour: Box<dyn Behaviour<P::Message>>) {
         self.actors[actor.0].behaviour = Some(behaviour);
         self.judge.distrust(actor);
     }
 
-    /// Delivers messages of an identity before earlier ones of others, as on a network where it is nearer to everybody
+    /// Delivers messages of an identity before earlier ones of others, as on a network where it is closer to all others
     /// than they are to each other.
     pub fn bring_near(&mut self, identity: ReplicaId) {
         self.near |= 1 << identity.index();
@@ -379,7 +379,7 @@ impl<P: Protocol> Stage<P> {
                 return Some(view);
             }
         }
-        let what = format!("nothing sent since all was healed was executed everywhere within {HEALED_VIEWS} views");
+        let what = format!("no command sent after the network healed was executed by all within {HEALED_VIEWS} views");
         self.judge.complain(Law::Liveness, what);
         None
     }
@@ -411,7 +411,7 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// Sends new client commands to everybody, unless clients send none.
+    /// Sends new client commands to all actors, unless clients send none.
     pub fn send_commands(&mut self) {
         if !self.supplied {
             return;

@@ -1,7 +1,7 @@
 //! Application states of actors, for state transfer.
 //!
 //! On a stage a state is the chain of digests of all executed blocks, plus the replica's own part. The judge therefore
-//! notices when an actor takes over a wrong state.
+//! notices when an actor adopts a wrong state.
 
 use bytes::Bytes;
 use quorate_consensus::recovery::frontier::Frontier;

@@ -1,4 +1,4 @@
-//! Commands that clients send in each view: made once, and shared by all scenarios.
+//! Commands that clients send in each view, created once and shared by all scenarios.
 
 use crate::cast::{ActorId, Cast};
 use crate::hostile::BUNDLES_PER_VIEW;

@@ -1,4 +1,4 @@
-//! Hash tables whose keys are hashes already.
+//! Hash tables with keys that are already hashes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -21,7 +21,7 @@ impl Hasher for Plain {
     }
 }
 
-/// Table whose keys are hashes. Nothing depends on its order.
+/// Table with hashes as keys. Nothing depends on its order.
 pub type Words<V> = HashMap<u64, V, BuildHasherDefault<Plain>>;
 
 /// 2^64 divided by the golden ratio, odd.

@@ -1,4 +1,5 @@
-//! A liar that assembles certificates, is nearer to everybody than others, and stays active to the end does no harm.
+//! Tests that a Byzantine replica which assembles certificates, is closer to all others than they are to each other,
+//! and stays active to the end does no harm.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::mutants::Bug;
@@ -12,7 +13,7 @@ const SCENARIOS: u64 = 200;
 const SOUND: Play = Play { mutant: None, broken: false, record: false };
 
 #[test]
-fn a_liar_who_is_nearer_than_others_harms_nobody() {
+fn a_nearby_byzantine_replica_violates_nothing() {
     let scenarios = std::env::var("QUORATE_AMBUSHES").map_or(SCENARIOS, |count| count.parse().expect("a number"));
     for protocol in ProtocolKind::ALL {
         let mut play = Hunt::Ambush.scenes(*protocol, SOUND);
@@ -22,10 +23,10 @@ fn a_liar_who_is_nearer_than_others_harms_nobody() {
     }
 }
 
-/// The liar keeps assembling certificates that no block can satisfy, faster than others make theirs, so nothing is
-/// ordered again.
+/// The Byzantine replica keeps assembling certificates that no block can satisfy, faster than others assemble theirs,
+/// so nothing is ordered any more.
 #[test]
-fn views_that_timeouts_alone_begin_are_stopped_for_good() {
+fn views_that_begin_by_timeouts_alone_stop_progress() {
     let mutant = Some(Mutant::Hook(Bug::TimeoutsAlone));
     let mut play = Hunt::Ambush.scenes(ProtocolKind::Jolteon, Play { mutant, broken: true, ..SOUND });
     let seen = (0..2000).find_map(&mut play).expect("it is found");
@@ -34,7 +35,7 @@ fn views_that_timeouts_alone_begin_are_stopped_for_good() {
 
 /// The order of statements is violated before two chains are.
 #[test]
-fn a_vote_against_the_timeouts_is_seen_before_it_does_harm() {
+fn a_vote_against_the_timeouts_is_detected_before_a_fork() {
     let mutant = Some(Mutant::Rule(Rule::OldParentAccepted));
     let mut play = Hunt::Twins.scenes(ProtocolKind::Jolteon, Play { mutant, broken: true, ..SOUND });
     let seen = (0..2000).find_map(&mut play).expect("it is found");

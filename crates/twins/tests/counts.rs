@@ -1,4 +1,4 @@
-//! The number of scenarios: the space against a formula, and against brute force where that is feasible.
+//! Tests the number of scenarios: the space against a formula, and against brute force where that is feasible.
 
 use quorate_twins::symmetry;
 use quorate_twins::{Cast, Round, Scenario, Shape, Space};
@@ -100,7 +100,7 @@ fn small_shapes() -> Vec<Shape> {
 }
 
 #[test]
-fn without_pruning_there_are_as_many_as_the_product_says() {
+fn without_pruning_the_count_is_the_product_of_the_choices() {
     for shape in small_shapes().into_iter().chain([shape(4, 1, 2, 7), shape(4, 1, 3, 4), shape(7, 2, 2, 3)]) {
         let expected = choices(&shape).pow(shape.rounds as u32);
         assert_eq!(count(&unpruned(&shape)), expected, "{shape:?}");
@@ -108,14 +108,14 @@ fn without_pruning_there_are_as_many_as_the_product_says() {
 }
 
 #[test]
-fn pruned_there_are_as_many_as_orbits() {
+fn with_pruning_the_count_is_the_number_of_orbits() {
     for shape in small_shapes().into_iter().chain([shape(4, 1, 2, 7), shape(5, 1, 2, 4), shape(7, 2, 2, 2)]) {
         assert_eq!(count(&shape), burnside(&shape), "{shape:?}");
     }
 }
 
 #[test]
-fn each_orbit_is_there_once_and_by_its_least_scenario() {
+fn each_orbit_occurs_once_as_its_least_scenario() {
     for shape in small_shapes() {
         let space = Space::new(shape.clone()).expect("the space is small");
         let listed: Vec<Vec<Round>> = (0..space.count()).map(|number| space.scenario(number).rounds).collect();
@@ -130,7 +130,7 @@ fn each_orbit_is_there_once_and_by_its_least_scenario() {
 /// Gogada et al., ApPLIED 2023, section 4.1: four replicas, one twin and two partitions have six partition scenarios
 /// after pruning.
 #[test]
-fn of_the_divisions_of_the_framework_paper_six_are_left() {
+fn six_divisions_of_the_framework_paper_remain() {
     let shape = shape(4, 1, 2, 1);
     let space = Space::new(shape.clone()).expect("the space is small");
     let all = (0..space.count()).map(|number| space.scenario(number).rounds.remove(0));
@@ -139,7 +139,7 @@ fn of_the_divisions_of_the_framework_paper_six_are_left() {
     assert_eq!(divisions.len(), 6);
 }
 
-/// Two rounds that cut off different honest replicas are not equivalent to two that cut off the same one.
+/// Two rounds that isolate different honest replicas are not equivalent to two that isolate the same one.
 #[test]
 fn a_renaming_is_the_same_in_all_rounds() {
     let cast = Cast::new(Quorum::of(4).expect("four replicas"), 1);
@@ -154,7 +154,7 @@ fn a_renaming_is_the_same_in_all_rounds() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_refused() {
+fn an_uncountable_space_is_refused() {
     let refused = |shape: Shape| Space::new(shape).err().expect("it cannot be counted").to_string();
     assert!(refused(shape(4, 1, 0, 7)).contains("partitions is 0"));
     assert!(refused(shape(4, 1, 2, 40)).contains("too many scenarios of 40 rounds"));
@@ -164,15 +164,15 @@ fn what_cannot_be_counted_is_refused() {
 }
 
 #[test]
-fn scenarios_have_the_shape_that_was_asked_for() {
+fn scenarios_have_the_requested_shape() {
     let space = Space::new(Shape { one_way: true, ..shape(4, 1, 3, 5) }).expect("it can be counted");
     for number in (0..1000).map(|step| step * (space.count() / 1000)) {
         let Scenario { cast, rounds } = space.scenario(number);
         assert_eq!((cast, rounds.len()), (space.shape().cast.clone(), 5));
         for Round { leader, groups, passes } in rounds {
             assert!(leader.0 < 4 && (1..=3).contains(&groups.len()));
-            assert_eq!(groups.iter().fold(0, |all, group| all | group), 0b11111, "everybody is in a group");
-            assert_eq!(groups.iter().map(|group| group.count_ones()).sum::<u32>(), 5, "nobody is in two");
+            assert_eq!(groups.iter().fold(0, |all, group| all | group), 0b11111, "each actor is in a group");
+            assert_eq!(groups.iter().map(|group| group.count_ones()).sum::<u32>(), 5, "no actor is in two");
             assert!(passes.iter().all(|(from, to)| from != to && usize::from(*from.max(to)) < groups.len()));
         }
     }

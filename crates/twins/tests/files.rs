@@ -1,4 +1,4 @@
-//! Scenario files.
+//! Tests the format of scenario files.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::run::{Choice, Shard, Source};
@@ -6,14 +6,14 @@ use quorate_twins::{Cast, Complaint, Entry, Law, Shape, Space};
 use quorate_types::Quorum;
 
 fn entries(one_way: bool) -> Vec<Entry> {
-    let cast = Cast::new(Quorum::with_faults(6, 1).expect("six bear one fault"), 2);
+    let cast = Cast::new(Quorum::with_faults(6, 1).expect("six tolerate one fault"), 2);
     let space =
         Space::new(Shape { cast, partitions: 3, rounds: 4, one_way, pruned: false }).expect("it can be counted");
     Source::Space(&space, Choice::Sample { scenarios: 200, seed: 3 }).part(Shard::WHOLE).map(Entry::from).collect()
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_written_scenario_can_be_read() {
     for entry in entries(false).into_iter().chain(entries(true)) {
         assert_eq!(Entry::from_line(&entry.to_line()).expect("it was just written"), entry);
         let what = "it's \"so\"\n".to_owned();
@@ -29,7 +29,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn a_scenario_reads_as_the_documentation_shows_it() {
+fn a_scenario_has_the_documented_form() {
     let line = r#"{"replicas":4,"twins":1,"rounds":[{"leader":"R0","groups":[["R0","R1","R2"],["R3","R0'"]],"passes":[[0,1]]}]}"#;
     let entry = Entry::from_line(line).expect("it is one");
     assert_eq!(entry.scenario.rounds[0].groups, [0b00111, 0b11000]);
@@ -38,7 +38,7 @@ fn a_scenario_reads_as_the_documentation_shows_it() {
 }
 
 #[test]
-fn the_documentation_shows_scenarios_that_can_be_read() {
+fn documented_scenarios_can_be_parsed() {
     let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/TWINS.md"));
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("{\"")).collect();
     assert!(lines.len() >= 2, "there are examples");
@@ -48,7 +48,7 @@ fn the_documentation_shows_scenarios_that_can_be_read() {
 }
 
 #[test]
-fn what_is_wrong_with_a_line_is_said() {
+fn an_invalid_line_is_refused_with_a_reason() {
     let round = r#"{"leader":"R1","groups":[["R0","R1","R2","R3","R0'"]]}"#;
     let file = |replicas: usize, twins: usize, rounds: &str| {
         format!(r#"{{"replicas":{replicas},"twins":{twins},"rounds":[{rounds}]}}"#)
@@ -75,7 +75,7 @@ fn what_is_wrong_with_a_line_is_said() {
 }
 
 #[test]
-fn parts_are_the_whole() {
+fn parts_add_up_to_the_whole() {
     for total in [0, 1, 7, 64, 1000] {
         for of in 1..=9 {
             let parts = (1..=of).map(|index| Shard { index, of }.share(total));

@@ -1,5 +1,5 @@
-//! Hostile clients in scenarios: whatever they send and whoever leads, no scenario is unsafe, and honest commands are
-//! executed within the bound after the network is healed.
+//! Tests hostile clients in scenarios: with any attack and any leader no scenario is unsafe, and honest commands are
+//! executed within the bound after the network has healed.
 
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
@@ -42,7 +42,8 @@ fn the_honest_are_served_beside_each_hostile_client() {
     }
 }
 
-/// The judge notices: with one queue for all clients, the backlog of the flood precedes every honest command.
+/// The judge detects a violation: with one queue for all clients, the backlog of the flood precedes every honest
+/// command.
 #[test]
 fn one_queue_lets_a_flood_starve_the_honest() {
     let played = scenarios(HostileClient::Flood, 0, 12, 20);

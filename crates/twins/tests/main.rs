@@ -1,4 +1,4 @@
-//! The tests of this crate as one binary, so that shared code is compiled and linked once.
+//! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
 mod ambush;
 mod counts;

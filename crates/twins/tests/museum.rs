@@ -1,4 +1,4 @@
-//! The museum of bugs: every exhibit shows its bug, and the cheap hunts find what they should. `quorate museum` runs
+//! Tests the museum of bugs: every exhibit shows its bug, and the cheap hunts find it. `quorate museum` runs
 //! everything.
 
 use quorate_twins::museum::{ABSENT, EXHIBITS, Exhibit, Mutant};
@@ -17,7 +17,7 @@ const OWN: [u8; 5] = [30, 31, 32, 33, 34];
 const CHEAP: u64 = 5000;
 
 #[test]
-fn every_bug_of_the_list_is_shown_or_said_to_be_absent() {
+fn every_bug_of_the_list_is_exhibited_or_listed_as_absent() {
     let shown: BTreeSet<u8> = EXHIBITS.iter().map(|exhibit| exhibit.number).collect();
     let (listed, own): (Vec<u8>, Vec<u8>) = shown.iter().partition(|number| **number <= LISTED);
     assert_eq!((&listed[..], &own[..]), (&EXPRESSIBLE[..], &OWN[..]));
@@ -33,10 +33,10 @@ fn every_bug_of_the_list_is_shown_or_said_to_be_absent() {
 }
 
 #[test]
-fn every_scenario_shows_its_bug_by_the_law_that_it_breaks() {
+fn every_scenario_shows_its_bug_by_the_law_it_violates() {
     for exhibit in EXHIBITS {
         let ending = exhibit.transcript(true);
-        let seen = ending.complaint.unwrap_or_else(|| panic!("{}: nothing is seen", exhibit.name()));
+        let seen = ending.complaint.unwrap_or_else(|| panic!("{}: no violation", exhibit.name()));
         assert_eq!(seen.law, exhibit.law, "{}: {}", exhibit.name(), seen.what);
         assert!(ending.transcript.contains("view 1: leader R"), "{}: {}", exhibit.name(), ending.transcript);
     }

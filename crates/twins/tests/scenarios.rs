@@ -1,5 +1,5 @@
-//! Scenarios of all protocols: with the tolerated number of faults they are safe and live; with more they are not, and
-//! the judge finds that.
+//! Tests scenarios of all protocols: with the tolerated number of faults they are safe and live; with more they are
+//! not, and the judge detects that.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::play::{player, replay};
@@ -25,21 +25,21 @@ fn assert_sound(protocol: ProtocolKind, outcome: &Outcome) {
 }
 
 #[test]
-fn one_twin_among_four_harms_nobody() {
+fn one_twin_among_four_violates_nothing() {
     for protocol in ProtocolKind::ALL {
         assert_sound(*protocol, &sample(*protocol, &space(4, 1, 2, 7, false), 2000, 1));
     }
 }
 
 #[test]
-fn one_twin_among_four_harms_nobody_with_three_partitions_and_one_way_links() {
+fn one_twin_among_four_violates_nothing_with_three_partitions_and_one_way_links() {
     for protocol in ProtocolKind::ALL {
         assert_sound(*protocol, &sample(*protocol, &space(4, 1, 3, 6, true), 1000, 2));
     }
 }
 
 #[test]
-fn two_twins_among_seven_harm_nobody() {
+fn two_twins_among_seven_violate_nothing() {
     for protocol in ProtocolKind::ALL {
         assert_sound(*protocol, &sample(*protocol, &space(7, 2, 2, 5, false), 200, 3));
     }
@@ -47,26 +47,26 @@ fn two_twins_among_seven_harm_nobody() {
 
 /// All replicas are honest, which makes the oracle stricter.
 #[test]
-fn partitions_alone_harm_nobody() {
+fn partitions_alone_violate_nothing() {
     for protocol in ProtocolKind::ALL {
         assert_sound(*protocol, &sample(*protocol, &space(4, 0, 2, 8, true), 1000, 4));
     }
 }
 
 /// Two twins among four replicas are one more than a protocol tolerates: nothing is guaranteed, and the judge must
-/// notice.
+/// detect a violation.
 #[test]
 fn more_twins_than_faults_are_found_unsafe_under_every_protocol() {
     for protocol in ProtocolKind::ALL {
         let outcome = sample(*protocol, &space(4, 2, 2, 7, false), 4000, 1);
-        assert!(outcome.unsafe_scenarios > 0, "{protocol}: two chains are not noticed");
+        assert!(outcome.unsafe_scenarios > 0, "{protocol}: two chains are not detected");
         let first = outcome.findings.iter().find(|finding| !finding.stalled).expect("it is among the findings");
         assert_eq!(first.complaint.law, Law::Agreement, "{protocol}");
     }
 }
 
 #[test]
-fn a_replay_shows_what_the_run_showed() {
+fn a_replay_shows_the_same_violation_as_the_run() {
     for protocol in ProtocolKind::ALL {
         let space = space(4, 2, 2, 6, false);
         let source = Source::Space(&space, Choice::Sample { scenarios: 300, seed: 9 });
@@ -84,7 +84,7 @@ fn a_replay_shows_what_the_run_showed() {
 }
 
 #[test]
-fn what_is_shrunk_is_as_simple_as_can_be_and_still_unsafe() {
+fn a_shrunk_scenario_is_minimal_and_still_unsafe() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::BasicHotStuff, ProtocolKind::Pbft] {
         let outcome = sample(protocol, &space(4, 2, 3, 7, true), 3000, 5);
         let first = outcome.findings.iter().find(|finding| !finding.stalled).expect("something is unsafe");
@@ -100,7 +100,7 @@ fn what_is_shrunk_is_as_simple_as_can_be_and_still_unsafe() {
 }
 
 #[test]
-fn what_comes_of_a_run_depends_on_neither_threads_nor_parts() {
+fn results_depend_on_neither_threads_nor_parts() {
     let space = space(4, 2, 2, 5, false);
     let source = Source::Space(&space, Choice::Sample { scenarios: 1500, seed: 7 });
     let with = |threads, shard| run(ProtocolKind::BasicHotStuff, &source, shard, threads, &|_| ());
@@ -118,7 +118,7 @@ fn what_comes_of_a_run_depends_on_neither_threads_nor_parts() {
 }
 
 #[test]
-fn samples_are_uniform_and_their_seed_decides() {
+fn samples_are_uniform_and_depend_only_on_the_seed() {
     let space = space(3, 1, 2, 1, false);
     let (all, drawn) = (space.count() as usize, 40_000);
     let draw =

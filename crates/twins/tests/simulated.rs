@@ -1,5 +1,5 @@
-//! The `work` oracle of the simulator: liars under load that hit the bounds of a replica, and replicas without these
-//! bounds, which the oracle must notice.
+//! Tests the `work` oracle of the simulator: Byzantine replicas under load that reach the bounds of a replica, and
+//! replicas without these bounds, which the oracle must detect.
 //!
 //! The tests are here and not in the simulator's crate because only this crate may inject bugs into replicas.
 
@@ -30,7 +30,7 @@ fn commands() -> Box<dyn Workload> {
     workload(&WorkloadKind::Fixed, 64, 1, 1, None).expect("a sound workload")
 }
 
-/// Returns a quarter of a second of four replicas on a local network, with more commands outstanding than one block
+/// Returns a quarter of a second of four replicas on a local network, with more outstanding commands than one block
 /// holds. One replica misbehaves.
 fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
     let mut network = NetworkSpec::preset("lan").expect("a preset");
@@ -72,15 +72,15 @@ impl Alter for Having {
 fn passes(spec: &SimSpec, case: &str) -> (LoadReport, SimReport) {
     let report = run(spec, 1, &commands);
     assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
-    let load = report.load.clone().expect("the run came to its end");
-    assert!(load.completed > 0, "{case}: nothing is ordered");
+    let load = report.load.clone().expect("the run was completed");
+    assert!(load.completed > 0, "{case}: no command is ordered");
     (load, report)
 }
 
 /// Expects a violation of the `work` oracle that contains these words, with a bug.
 fn fails(spec: &SimSpec, mutant: Bug, words: &str, case: &str) {
     let complaint = run_altered(spec, 1, &commands, Having(mutant)).complaint;
-    let complaint = complaint.unwrap_or_else(|| panic!("{case}: nobody notices {mutant:?}"));
+    let complaint = complaint.unwrap_or_else(|| panic!("{case}: {mutant:?} is not detected"));
     assert_eq!(complaint.law, Law::Work, "{case}: {}", complaint.what);
     assert!(complaint.what.contains(words), "{case}: {}", complaint.what);
 }
@@ -92,9 +92,9 @@ fn dropped(report: &SimReport, liar: u16, why: Drop) -> u64 {
     honest.flat_map(|status| &status.dropped).filter(|(why, _)| **why == name).map(|(_, count)| *count).sum()
 }
 
-/// A leader proposes more commands, or more bytes, than a block may hold: nobody votes for it, and another leads.
+/// A leader proposes more commands, or more bytes, than a block may hold: no replica votes for it, and another leads.
 #[test]
-fn nobody_votes_for_a_block_beyond_the_bounds() {
+fn no_replica_votes_for_a_block_beyond_the_bounds() {
     for protocol in ProtocolKind::ALL.iter().copied() {
         let commands = spec(protocol, LEADER, Fault::Overfill { bundles: 4 });
         let mut bytes = commands.clone();
@@ -108,8 +108,8 @@ fn nobody_votes_for_a_block_beyond_the_bounds() {
     }
 }
 
-/// A leader that alone gets bundles from clients relays all of them to the others: there it gets its share of the pool
-/// and no more.
+/// A leader that alone gets bundles from clients relays all of them to the others, where it gets no more than its share
+/// of the pool.
 #[test]
 fn relays_of_one_peer_take_no_more_than_its_share() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
@@ -128,7 +128,7 @@ fn relays_of_one_peer_take_no_more_than_its_share() {
     }
 }
 
-/// A peer asks again and again: once its budget is spent it gets no answers.
+/// A peer repeats its requests: once its budget is spent it gets no answers.
 #[test]
 fn questions_of_one_peer_are_answered_within_its_budget() {
     for (protocol, questions, words) in
@@ -147,7 +147,7 @@ fn questions_of_one_peer_are_answered_within_its_budget() {
 /// A peer relays bundles that were executed and forgotten: they do not enter a pool, and honest clients are not
 /// affected.
 #[test]
-fn the_past_is_not_relayed_into_pools() {
+fn executed_bundles_are_not_relayed_into_pools() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
         let mut beside = spec(protocol, BACKUP, Fault::FloodRelays { bundles: 64 });
         // Pools soon forget executed bundles, so that only sessions know them.
@@ -158,7 +158,7 @@ fn the_past_is_not_relayed_into_pools() {
         let (undisturbed, _) = passes(&alone, &protocol.to_string());
         let (load, _) = passes(&beside, &protocol.to_string());
         let longest = Duration::from_micros(load.latency_us.max());
-        assert!(longest < SERVED_WITHIN, "{protocol}: somebody waits for {longest:?}");
+        assert!(longest < SERVED_WITHIN, "{protocol}: a client waits for {longest:?}");
         assert_eq!(load.unanswered, 0, "{protocol}");
         let completed = (load.completed, undisturbed.completed);
         assert!(
@@ -171,7 +171,7 @@ fn the_past_is_not_relayed_into_pools() {
     }
 }
 
-/// The oracles' bounds do not come from the list of bugs, so check that each of these bugs is tested.
+/// The oracles' bounds are not derived from the list of bugs, so check that each of these bugs is tested.
 #[test]
 fn every_bug_that_shows_under_load_is_in_these_tests() {
     let source = include_str!("simulated.rs");

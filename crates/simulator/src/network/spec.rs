@@ -31,8 +31,8 @@ pub struct NetworkSpec {
     /// Links that differ from the others.
     pub links: Vec<LinkSpec>,
     pub faults: Vec<FaultSpec>,
-    /// When all faults end, in milliseconds. Replicas that are down restart, nothing is lost or cut any more, and the
-    /// replicas that have not crashed for good must make progress. Without it they need not.
+    /// Time at which all faults end, in milliseconds. Replicas that are down restart, nothing is lost or partitioned
+    /// any more, and the replicas that have not crashed for good must make progress. Without this key they need not.
     pub heal_at_ms: Option<f64>,
 }
 
@@ -230,7 +230,7 @@ impl NetworkSpec {
     /// Parses a network file. `name` identifies it in errors.
     ///
     /// # Errors
-    /// The line and the key that are wrong, and what to do.
+    /// The line and the invalid key, with a remedy.
     pub fn parse(text: &str, name: &str) -> Result<NetworkSpec, Fault> {
         let spec: NetworkSpec = toml::from_str(text).map_err(|error| Fault {
             place: name.to_owned(),
@@ -244,7 +244,7 @@ impl NetworkSpec {
     /// Checks that a cluster of `replicas` can have these links and faults. `name` identifies the network in errors.
     ///
     /// # Errors
-    /// The key that does not fit, and what to do.
+    /// The key that does not fit, with a remedy.
     pub fn fits(&self, replicas: usize, name: &str) -> Result<(), Fault> {
         let refuse = |key: &str, at: usize, what: String| {
             let help = format!("name replicas from 0 to {}", replicas - 1);
@@ -262,7 +262,7 @@ impl NetworkSpec {
         for (at, link) in self.links.iter().enumerate() {
             let absent = |end: &&End| matches!(end, End::Replica(replica) if usize::from(*replica) >= replicas);
             if let Some(End::Replica(absent)) = [&link.from, &link.to].into_iter().find(absent) {
-                let what = format!("names replica {absent}, and the last one is {}", replicas - 1);
+                let what = format!("names replica {absent}, but the last one is {}", replicas - 1);
                 return refuse("links", at, what);
             }
         }

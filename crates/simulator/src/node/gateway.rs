@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// The link of all honest clients.
 pub const HONEST_LINK: u16 = 0;
-/// All clients share one address, which is the harder case: hostile and honest clients share its quota.
+/// Address of all clients. Sharing it is the harder case, since hostile and honest clients share its quota.
 const ADDRESS: u64 = 0;
 
 /// State of a replica's client connections.
@@ -156,7 +156,7 @@ impl<P: Protocol> Node<P> {
                         self.requests.forget(link);
                     }
                 }
-                Request::Nothing => unreachable!("whoever says nothing is not served"),
+                Request::Nothing => unreachable!("a link without requests is not served"),
                 Request::Status => self.spent += self.door.status(self.now, world.charges),
                 Request::Query(answer) => {
                     self.spent += answer * world.charges.send_byte;

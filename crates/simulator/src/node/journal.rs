@@ -74,8 +74,8 @@ impl Journal {
         self.flushing = None;
     }
 
-    /// Returns the records that a node finds after a crash, and whether it finds that the journal is gone. They become
-    /// the contents. `seed` distinguishes crashes.
+    /// Restores the records that a node finds after a crash, and returns them with a flag that tells whether the
+    /// journal is gone. `seed` distinguishes crashes.
     pub fn recover(&mut self, leaves: Leaves, identity: Identity, seed: u64) -> (Vec<(RecordId, Record)>, bool) {
         self.begun |= self.durable.is_some() || leaves == Leaves::Nothing;
         let durable = self.records.partition_point(|(id, _)| Some(*id) <= self.durable);
@@ -135,10 +135,10 @@ fn write(disk: &SimulatedDisk, identity: Identity, records: &[(RecordId, Record)
 
 fn read(disk: &SimulatedDisk, identity: Identity) -> Vec<(RecordId, Record)> {
     let opened = SteppedJournal::open(disk.clone(), identity, &options(0));
-    let (journal, mut records) = (opened.expect("what an interrupted write leaves is cut off"), Vec::new());
+    let (journal, mut records) = (opened.expect("an interrupted write is removed"), Vec::new());
     let replayed = journal.replay(&mut |id, record| {
         let record = Record::decode(&mut Decoder::new(Bytes::copy_from_slice(record)));
-        records.push((RecordId(id), record.expect("a record that is whole can be read")));
+        records.push((RecordId(id), record.expect("an intact record can be read")));
     });
     replayed.expect("a simulated disk that was not damaged can be read");
     records

@@ -101,7 +101,7 @@ pub struct Parts<P: Protocol> {
 pub struct Reborn<P: Protocol> {
     pub replica: Replica<P>,
     pub executor: Executor,
-    /// A new behaviour: a misbehaving process that ends loses the state of the old one.
+    /// New behaviour: a misbehaving process loses its state when it ends.
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,
 }
@@ -121,11 +121,11 @@ pub struct Node<P: Protocol> {
     /// Crash points passed so far, and the one to crash at.
     pub points: Point,
     pub struck_at: Option<Point>,
-    /// Whether it has crashed at that point. It does nothing for the rest of its turn.
+    /// Whether it crashed at that point. It does nothing for the rest of its turn.
     pub struck: bool,
     /// Whether it is up.
     pub alive: bool,
-    /// Its counters when it had replayed its journal in this life; `None` before.
+    /// Counters after the replay of its journal in this life; `None` before.
     pub born: Option<Status>,
     /// While it is down and will restart: the effect of the crash on its journal.
     pub returns: Option<Leaves>,
@@ -147,9 +147,9 @@ pub struct Node<P: Protocol> {
     gate: DurabilityGate<P::Message>,
     journal: Journal,
     states: StateKeeper<Stored>,
-    /// Height of the last state that it took over. Blocks up to this height are not executed.
+    /// Height of the last state that it adopted. Blocks up to this height are not executed.
     adopted: Height,
-    /// State that it is taking over, until that is durable.
+    /// State that it is adopting, until that is durable.
     adopting: Option<(Certificate, Frontier)>,
     servers: Vec<Time>,
     /// Cost of this turn so far, in picoseconds.
@@ -302,7 +302,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Hands the bundles that a peer relays to the replica, except executed ones. Then tells the oracle which of them
+    /// Passes the bundles that a peer relays to the replica, except executed ones. Then tells the oracle which of them
     /// are in the pool.
     fn hear_relay(&mut self, from: ReplicaId, bundles: Vec<Bundle>, world: &mut Surroundings<'_, P::Message>) {
         let me = self.parts.me;
@@ -411,7 +411,7 @@ impl<P: Protocol> Node<P> {
             Action::Commit { block, bundles } => self.commit(&block, &bundles, world),
             Action::Accuse(evidence) => world.oracle.accused(self.parts.me, &evidence),
             Action::Refuse { bundle, why } => self.refuse(bundle, why, world),
-            // The simulated journal is never repaired: it is whole, or gone.
+            // The simulated journal is never repaired: it is either complete or gone.
             Action::AcceptRepair { .. } => {}
             Action::Halt(why) => self.halt(&why, world),
             Action::Mark(mark) => self.marked(&mark, world),
@@ -490,7 +490,7 @@ impl<P: Protocol> Node<P> {
         self.gate.clear();
     }
 
-    /// Restarts as a new replica, from what the crash has left of its journal.
+    /// Restarts as a new replica, from the journal that the crash has left.
     pub fn restart(&mut self, reborn: Reborn<P>, leaves: Leaves) {
         let Reborn { replica, executor, behaviour, salt } = reborn;
         let identity = Identity { cluster: self.parts.cluster, replica: self.parts.me };
@@ -518,7 +518,7 @@ impl<P: Protocol> Node<P> {
         self.parts.replica.view().0
     }
 
-    /// Returns the views and heights that determine what it may do next.
+    /// Returns the views and heights that determine its next actions.
     pub fn landmarks(&self) -> Landmarks {
         let (replica, parts) = (&self.parts.replica, self.parts.replica.parts());
         let (lock, stands_on) = (parts.safety.lock(), replica.protocol().standing(parts).certificates);

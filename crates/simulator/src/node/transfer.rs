@@ -95,7 +95,7 @@ impl<P: Protocol> Node<P> {
         self.local.push_back(Input::Holds { height, chunks: held });
     }
 
-    /// Writes a completely transferred state. The replica takes it over once it is durable.
+    /// Writes a completely transferred state. The replica adopts it once it is durable.
     fn adopt_state(&mut self, checkpoint: Certificate, world: &mut Surroundings<'_, P::Message>) {
         let height = checkpoint.subject.height;
         if height <= self.parts.executor.height() {
@@ -111,8 +111,8 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Continues execution from a state. Returns the replica's part of it, or `None` if it is invalid, which the oracle
-    /// is told.
+    /// Continues execution from a state. Returns the replica's part of it, or `None` if it is invalid, which is
+    /// reported to the oracle.
     fn become_state(
         &mut self,
         checkpoint: &Certificate,
@@ -130,14 +130,14 @@ impl<P: Protocol> Node<P> {
                 Some(frontier)
             }
             Err(why) => {
-                let what = format!("replica {me} adopts what is no state of height {height}: {why}");
+                let what = format!("replica {me} adopts an invalid state of height {height}: {why}");
                 world.oracle.complain(Law::Agreement, what);
                 None
             }
         }
     }
 
-    /// Notes that a state is on the disk, and takes it over if the replica waits for that.
+    /// Notes that a state is on the disk, and adopts it if the replica waits for that.
     pub fn kept(&mut self, height: Height) {
         if let Some(kept) = self.states.get_mut(height) {
             kept.state.is_durable = true;
@@ -156,7 +156,7 @@ impl<P: Protocol> Node<P> {
         self.states.retain(|kept| kept.state.is_durable && leaves != Leaves::Nothing);
     }
 
-    /// Restores the newest state on the disk before the journal is read, and tells the replica of all states there.
+    /// Restores the newest state on the disk before the journal is read, and tells the replica about all states there.
     pub(super) fn restore(&mut self, world: &mut Surroundings<'_, P::Message>) -> Option<(Certificate, Frontier)> {
         let certified =
             self.states.certified().map(|(checkpoint, kept)| (checkpoint.clone(), kept.state.state.clone()));
@@ -170,7 +170,7 @@ impl<P: Protocol> Node<P> {
         Some((newest, frontier))
     }
 
-    /// Takes over the restored state if the journal does not mention it yet.
+    /// Adopts the restored state if the journal does not mention it yet.
     pub(super) fn adopt_restored(
         &mut self,
         restored: Option<(Certificate, Frontier)>,

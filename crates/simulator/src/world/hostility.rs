@@ -1,4 +1,4 @@
-//! Hostile clients, and the check that honest clients are served beside them.
+//! Hostile clients, and the check that honest clients are served despite them.
 
 use super::{Event, World};
 use crate::hostile::{Attacker, Hostility, Request, TICK};

@@ -2,17 +2,17 @@
 //!
 //! Once all honest replicas have entered a view, their states on entry are compared with those of earlier views: view,
 //! last votes, lock, certificates, committed height. Views and heights only grow, so the comparison uses only their
-//! order and which of them are adjacent, since protocol rules depend on nothing else. For leaders in rotation it also
-//! uses whose turn it is. A state that repeats without a commit in between is a lasso: the same steps can repeat
-//! forever. Messages in flight and clocks are not compared, so a lasso explains a liveness violation but is not a
-//! violation by itself.
+//! order and adjacency, since protocol rules depend on nothing else. With rotating leaders it also uses the position in
+//! the rotation. A state that repeats without a commit in between is a lasso: the same steps can repeat forever.
+//! Messages in flight and clocks are not compared, so a lasso explains a liveness violation but is not a violation by
+//! itself.
 
 use super::World;
 use crate::chronicle::Landmarks;
 use quorate_consensus::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Larger distances between numbers are not distinguished from this one.
+/// Larger distances between numbers are treated as equal to this one.
 const FAR: u64 = 2;
 
 /// States of a core since its last commit.

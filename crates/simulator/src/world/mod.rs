@@ -43,13 +43,13 @@ use shipping::Pairs;
 use std::time::Duration;
 use turns::Cores;
 
-/// Maximum number of events at one time. More are an endless loop.
+/// Maximum number of events at one point in time; more indicate an endless loop.
 const MAX_EVENTS_AT_ONCE: u64 = 20_000_000;
 /// Maximum time after the load for all replicas to execute the same commands.
 const SETTLE: Duration = Duration::from_secs(5);
 
 enum Event<M> {
-    /// A parcel reaches a network card, or has passed its queue. It is for one life of the receiver.
+    /// A parcel reaches a network card, or has passed its queue. It belongs to one life of the receiver.
     Arrive {
         from: u16,
         to: u16,

@@ -12,12 +12,12 @@ use quorate_transports::Wire;
 use quorate_types::Quorum;
 use std::time::Duration;
 
-/// Commands of 64 bytes.
+/// Returns a workload of 64-byte commands.
 pub fn commands() -> Box<dyn Workload> {
     workload(&WorkloadKind::Fixed, 64, 1, 1, None).expect("a sound workload")
 }
 
-/// Four replicas of a protocol on a local network, for half a second.
+/// Returns four replicas of a protocol on a local network, for half a second.
 pub fn spec(protocol: ProtocolKind) -> SimSpec {
     SimSpec {
         consensus: Config { protocol, ..Config::default() },

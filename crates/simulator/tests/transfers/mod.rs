@@ -1,6 +1,6 @@
 //! Clusters that retain few blocks, and stores whose state has several chunks.
 
-// Not every test uses all of it.
+// No test uses the whole module.
 #![allow(dead_code)]
 
 use crate::common::spec;
@@ -39,7 +39,7 @@ pub fn short_memory(protocol: ProtocolKind) -> SimSpec {
     spec
 }
 
-/// Checks that there is no violation, all commands were answered, and the replicas that were away have caught up.
+/// Checks that there is no violation, that all commands were answered, and that the absent replicas have caught up.
 /// Returns the state transfers.
 pub fn judged<'a>(report: &'a SimReport, away: &[u16], case: &str) -> &'a [Fetched] {
     assert_eq!(report.complaint, None, "{case}:\n{}", report.transcript.join("\n"));

@@ -1,5 +1,6 @@
-//! A hunt with a liar that stays active to the end and is nearer to everybody than they are to each other: it receives
-//! signed statements, assembles certificates from them, and shows those first. Liveness is judged while it is active.
+//! Hunt with a Byzantine replica that stays active to the end and is closer to all others than they are to each other:
+//! it receives signed statements, assembles certificates from them, and shows these first. Liveness is checked while it
+//! is active.
 
 use super::certificates::judge_view_gap;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
@@ -15,7 +16,7 @@ const ROUNDS: u64 = 8;
 const MAX_DIVIDED: u64 = 3;
 /// Latest opportunity at which lies begin.
 const LATEST_CHANCE: u64 = 6;
-/// In one of this many scenarios the liar is no nearer than others.
+/// In one of this many scenarios the Byzantine replica is no closer than others.
 const FAR: u64 = 4;
 
 /// Draws a fault.

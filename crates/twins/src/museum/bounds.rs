@@ -1,4 +1,4 @@
-//! Exhibits about rules with an omission: in the lock, in the bound of a table, in the record of what was executed.
+//! Exhibits about rules with an omission: in the lock, in the bound of a table, in the record of executed bundles.
 
 use super::rules::by_rules;
 use super::scene::{
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Messages of a hostile peer, each for another view.
 const FLOOD: u64 = 3000;
-/// More rounds than an honest cluster of four needs, and fewer than the flood asks for: votes are counted 128 views
+/// More rounds than an honest cluster of four needs, and fewer than the flood requests: votes are counted 128 views
 /// ahead.
 const MAX_ROUNDS: usize = 512;
 /// More slots than the 1024 for which claims of others are kept.
@@ -88,14 +88,14 @@ pub fn flood_of_claims(how: &Play) -> Ending {
         stage.settle();
         let claimed = stage.replica(ActorId(0)).protocol().claimed();
         if claimed > MAX_CLAIMED {
-            let what = format!("R0 keeps what one peer claims of {claimed} slots");
+            let what = format!("R0 keeps one peer's claims of {claimed} slots");
             stage.judge().complain(Law::Memory, what);
         }
         stage.heal((0..4).map(ReplicaId));
     })
 }
 
-/// 32: R3 lies and says again and again that it has executed nothing.
+/// 32: R3 lies and claims repeatedly that it has executed nothing.
 pub fn flood_of_questions(how: &Play) -> Ending {
     play_pbft(how, |stage| {
         stage.misbehave(ActorId(3), unjudged());
@@ -109,7 +109,7 @@ pub fn flood_of_questions(how: &Play) -> Ending {
     })
 }
 
-/// 33: R3 lies, will lead view 8, and sends R0 a PRE-PREPARE of that view again and again.
+/// 33: R3 lies, will lead view 8, and sends R0 a PRE-PREPARE of that view repeatedly.
 pub fn flood_of_early_pre_prepares(how: &Play) -> Ending {
     play_pbft(how, |stage| {
         stage.misbehave(ActorId(3), unjudged());
@@ -162,7 +162,7 @@ pub fn command_sent_again(how: &Play) -> Ending {
     play_jolteon(how, |stage| {
         (0..3).for_each(|at| stage.configure(ActorId(at), forgetful.clone()));
         // A bundle that all but R3 have forgotten can be ordered again. Make the judge accept that, as it does with a
-        // liar.
+        // Byzantine leader.
         stage.misbehave(ActorId(0), unjudged());
         stage.run_view(1);
         let bundle = BundleBuilder::single(ClientId(77), 1, b"once");
@@ -174,7 +174,7 @@ pub fn command_sent_again(how: &Play) -> Ending {
     })
 }
 
-/// Commands that only the leader knows, one in a block: more than the views allowed for progress.
+/// Number of commands that only the leader knows, one per block: more than the views allowed for progress.
 const BACKLOG: u64 = 60;
 
 fn single_commands(config: &mut Config) {
@@ -198,8 +198,7 @@ pub fn backlog_at_the_leader(how: &Play) -> Ending {
 /// Views within which a command that waits only for one round of links is executed.
 const VIEWS_OF_A_ROUND: u64 = 10;
 
-/// 34: a client sends everybody a backlog, each command under a key made for it, before an honest client sends one
-/// command.
+/// 34: a client sends all replicas a backlog, each command under a new key, before an honest client sends one command.
 pub fn flood_of_made_up_keys(how: &Play) -> Ending {
     play_jolteon_with(how, single_commands, |stage| {
         let bundle = |owner: u64| {

@@ -18,7 +18,7 @@ pub struct Absent {
     pub why: &'static str,
 }
 
-/// Bugs that the engine cannot express, because it lacks the feature that they would be in.
+/// Bugs that the engine cannot express, because it lacks the feature in question.
 pub const ABSENT: &[Absent] = &[
     Absent {
         number: 15,
@@ -97,21 +97,21 @@ pub const EXHIBITS: &[Exhibit] = &[
         .mutant(Mutant::Rewriting(Rewriting::TimeoutCertificateUnchecked))
         .breaks(Law::Liveness, FastHotStuff, certificates::poisoned_timeouts)
         .found_by(&[(Hunt::Mutation, 200), (Hunt::Random, 500)]),
-    exhibit(6, "a", "a missing block is not asked for: who was away never comes back")
+    exhibit(6, "a", "a missing block is not fetched: a replica that was away never catches up")
         .source("relab/hotstuff #285")
         .mutant(Mutant::Rewriting(Rewriting::UnknownBlockIgnored))
         .breaks(Law::Liveness, Jolteon, certificates::away_for_ten_views)
         .found_by(&[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)]),
-    exhibit(6, "b", "a certificate of an unknown block is taken for impossible")
+    exhibit(6, "b", "a certificate of an unknown block is treated as impossible")
         .source("relab/hotstuff #285")
         .mutant(Mutant::Rewriting(Rewriting::UnknownBlockPanics))
         .breaks(Law::Panic, Jolteon, certificates::away_for_ten_views)
         .found_by(&[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)]),
-    exhibit(7, "a", "a proposal moves the view to its own, whatever it shows")
+    exhibit(7, "a", "a proposal moves the view to its own without a certificate")
         .source("relab/hotstuff #233")
         .mutant(Mutant::Hook(Bug::ViewJumpOnProposal))
         .breaks(Law::Views, ChainedHotStuff, views::proposal_from_afar),
-    exhibit(7, "b", "one replica that asks for a higher view is followed")
+    exhibit(7, "b", "one replica's request for a higher view is followed")
         .source("Castro and Liskov, OSDI 1999, section 4.5.2")
         .mutant(Mutant::Hook(Bug::ViewJumpOnViewChange))
         .breaks(Law::Views, Pbft, views::view_change_from_afar),
@@ -141,7 +141,7 @@ pub const EXHIBITS: &[Exhibit] = &[
             (Hunt::CrashSweep(|how, at| recovery::forgotten_prepare(how, Some(at))), CRASHES),
             (Hunt::Random, 100),
         ]),
-    exhibit(9, "", "recovery takes the view from the certificate of votes and forgets that of timeouts")
+    exhibit(9, "", "recovery takes the view from the certificate of votes and ignores the certificate of timeouts")
         .source("radixdlt/babylon-node #243")
         .mutant(Mutant::Hook(Bug::RecoveryForgetsTimeouts))
         .breaks(Law::Liveness, Jolteon, |how| recovery::forgotten_timeouts(how, None))
@@ -159,51 +159,55 @@ pub const EXHIBITS: &[Exhibit] = &[
         .mutant(Mutant::Rewriting(Rewriting::ViewChangeSentOnce))
         .breaks(Law::Liveness, Pbft, views::only_the_primary_is_linked)
         .found_by(&[(Hunt::Twins, 50), (Hunt::Mutation, 100), (Hunt::Random, 100)]),
-    exhibit(12, "", "a new view takes the low watermark from equal checkpoints only, S' in place of S")
+    exhibit(12, "", "a new view takes the low watermark only from equal checkpoints, S' instead of S")
         .source("hyperledger/fabric #1111")
         .mutant(Mutant::Hook(Bug::MatchingCheckpointsOnly))
         .breaks(Law::Liveness, Pbft, views::checkpoints_of_different_age)
         .found_by(&[(Hunt::Mutation, 5000), (Hunt::Random, 100)]),
-    exhibit(13, "", "two phases, and a leader that does not wait: a hidden lock stops everything")
+    exhibit(13, "", "two phases and a leader that does not wait: a hidden lock stops progress")
         .source("Yin et al., PODC 2019, section 4.4")
         .mutant(Mutant::Hook(Bug::TwoPhases))
         .breaks(Law::Liveness, BasicHotStuff, views::hidden_lock),
-    exhibit(14, "a", "a three-chain with leaders in turn, one of four silent")
+    exhibit(14, "a", "a three-chain with round-robin leaders, one of four silent")
         .source("Gogada et al., ApPLIED 2023, section 5.2.2")
         .breaks(Law::Liveness, ChainedHotStuff, views::one_of_four_silent)
         .found_by(&[(Hunt::Lasso(|how, number| views::silent_set(how, 4, number)), 4)]),
-    exhibit(14, "b", "a three-chain with leaders in turn, two of seven silent and apart")
+    exhibit(14, "b", "a three-chain with round-robin leaders, two of seven silent and not adjacent")
         .source("Gogada et al., ApPLIED 2023, section 5.2.2")
         .breaks(Law::Liveness, ChainedHotStuff, views::two_of_seven_silent)
         .found_by(&[(Hunt::Lasso(|how, number| views::silent_set(how, 7, number)), 28)]),
-    exhibit(16, "", "a primary that serves just within its time is replaced")
+    exhibit(16, "", "a primary that serves just within the timeout is replaced")
         .source("Castro and Liskov, OSDI 1999, section 4.4")
         .mutant(Mutant::Hook(Bug::ClockNotRestarted))
         .breaks(Law::Liveness, Pbft, views::slow_primary),
-    exhibit(18, "", "a valid vote is replaced by an invalid one of the same voter")
+    exhibit(18, "", "an invalid vote replaces a valid one of the same voter")
         .source("category-labs/monad-bft #2214; ava-labs/Simplex #546")
         .mutant(Mutant::Hook(Bug::VoteReplaced))
         .breaks(Law::Liveness, Jolteon, certificates::spoilt_votes)
         .found_by(&[(Hunt::Random, 100)]),
-    exhibit(19, "a", "a certificate of votes after that of timeouts for the same view ends in a panic")
+    exhibit(19, "a", "a certificate of votes after a certificate of timeouts for the same view causes a panic")
         .source("category-labs/monad-bft #2245")
         .mutant(Mutant::Hook(Bug::ViewEnteredTwice))
         .breaks(Law::Panic, Jolteon, certificates::votes_after_timeouts)
         .found_by(&[(Hunt::Twins, 300), (Hunt::Mutation, 100), (Hunt::Random, 100)]),
-    exhibit(19, "b", "a certificate of votes after that of timeouts for the same view has the leader propose again")
-        .source("category-labs/monad-bft #2245")
-        .mutant(Mutant::Hook(Bug::ProposesTwice))
-        .breaks(Law::OneStatement, Jolteon, certificates::votes_after_timeouts)
-        .found_by(&[(Hunt::Random, 1000)]),
-    exhibit(20, "a", "votes are counted however far ahead their view is")
-        .source("several; no one of them is the first")
+    exhibit(
+        19,
+        "b",
+        "a certificate of votes after a certificate of timeouts for the same view makes the leader propose again",
+    )
+    .source("category-labs/monad-bft #2245")
+    .mutant(Mutant::Hook(Bug::ProposesTwice))
+    .breaks(Law::OneStatement, Jolteon, certificates::votes_after_timeouts)
+    .found_by(&[(Hunt::Random, 1000)]),
+    exhibit(20, "a", "votes are counted for views arbitrarily far ahead")
+        .source("several; no clear first")
         .mutant(Mutant::Hook(Bug::FarVotesCounted))
         .breaks(Law::Memory, Jolteon, bounds::flood_of_votes),
-    exhibit(20, "b", "timeouts are counted however far ahead their view is")
-        .source("several; no one of them is the first")
+    exhibit(20, "b", "timeouts are counted for views arbitrarily far ahead")
+        .source("several; no clear first")
         .mutant(Mutant::Hook(Bug::FarTimeoutsCounted))
         .breaks(Law::Work, Jolteon, bounds::flood_of_timeouts),
-    exhibit(20, "c", "what others claim to have executed is kept however far ahead")
+    exhibit(20, "c", "claims of executed slots are kept arbitrarily far ahead")
         .source("hyperledger-labs/SmartBFT #482")
         .mutant(Mutant::Hook(Bug::FarClaimsKept))
         .breaks(Law::Memory, Pbft, bounds::flood_of_claims),
@@ -212,42 +216,42 @@ pub const EXHIBITS: &[Exhibit] = &[
         .mutant(Mutant::Rule(Rule::NoLivenessBranch))
         .breaks(Law::Liveness, ChainedHotStuff, bounds::locked_alone)
         .found_by(&[(Hunt::Twins, 1000)]),
-    exhibit(21, "b", "a proposal without justification is not held against the lock")
+    exhibit(21, "b", "a proposal without justification is not checked against the lock")
         .source("projnanda/nandatown #191")
         .mutant(Mutant::Rule(Rule::OmittedJustification))
         .breaks(Law::Agreement, ChainedHotStuff, bounds::omitted_justification)
         .found_by(&[(Hunt::Twins, 2000)]),
-    exhibit(21, "c", "whoever proposes is taken for the leader")
+    exhibit(21, "c", "any proposer is accepted as the leader")
         .source("hot-stuff/libhotstuff #22")
         .mutant(Mutant::Hook(Bug::AnyProposer))
         .breaks(Law::Liveness, ChainedHotStuff, views::usurper),
-    exhibit(22, "", "a part of a fetched state is believed, whoever sent it")
-        .source("several; no one of them is the first")
+    exhibit(22, "", "a chunk of a fetched state is accepted unverified, from any sender")
+        .source("several; no clear first")
         .mutant(Mutant::Hook(Bug::StateTrusted))
         .breaks(Law::Agreement, Jolteon, transfer::forged_chunk),
-    exhibit(23, "", "an offer of the state that is being fetched begins the transfer anew")
-        .source("several; no one of them is the first")
+    exhibit(23, "", "an offer of the state that is being fetched restarts the transfer")
+        .source("several; no clear first")
         .mutant(Mutant::Hook(Bug::OfferRestarts))
         .breaks(Law::Liveness, Jolteon, transfer::repeated_offers),
-    exhibit(24, "", "what a commit executes depends on what is still remembered")
-        .source("several; no one of them is the first")
+    exhibit(24, "", "a commit's execution depends on the replica's remaining memory")
+        .source("several; no clear first")
         .mutant(Mutant::Rewriting(Rewriting::OutputForgets))
         .breaks(Law::Validity, Jolteon, bounds::command_sent_again)
         .found_by(&[(Hunt::Random, 5000)]),
-    exhibit(26, "a", "a lock is not held against the first proposal after a view change; five replicas")
+    exhibit(26, "a", "the first proposal after a view change is not checked against the lock; five replicas")
         .source("0xPolygon/pbft-consensus #82")
         .mutant(Mutant::Rule(Rule::LockLostInViewChange))
         .breaks(Law::Agreement, ChainedHotStuff, chains::lost_lock_of_five),
-    exhibit(26, "b", "a lock is not held against the first proposal after a view change; six replicas")
+    exhibit(26, "b", "the first proposal after a view change is not checked against the lock; six replicas")
         .source("0xPolygon/pbft-consensus #82")
         .mutant(Mutant::Rule(Rule::LockLostInViewChange))
         .breaks(Law::Agreement, ChainedHotStuff, chains::lost_lock_of_six),
-    exhibit(27, "", "heights count from 1 again after a restart")
-        .source("several; no one of them is the first")
+    exhibit(27, "", "heights restart from 1 after a restart")
+        .source("several; no clear first")
         .mutant(Mutant::Rewriting(Rewriting::HeightsStartAgain))
         .breaks(Law::Agreement, Jolteon, transfer::everybody_restarts)
         .found_by(&[(Hunt::Random, 100)]),
-    exhibit(28, "a", "Jolteon accepts a block on an older parent than the timeouts tell of")
+    exhibit(28, "a", "Jolteon accepts a block on an older parent than the timeouts name")
         .source("Gelashvili et al., FC 2022, figure 2")
         .mutant(Mutant::Rule(Rule::OldParentAccepted))
         .breaks(Law::Agreement, Jolteon, chains::old_parent_accepted)
@@ -257,27 +261,27 @@ pub const EXHIBITS: &[Exhibit] = &[
         .mutant(Mutant::Rule(Rule::OldParentRefused))
         .breaks(Law::Liveness, ChainedHotStuff, chains::old_parent_refused)
         .found_by(&[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)]),
-    exhibit(29, "", "a certificate of timeouts moves the view without the certificate of which they tell")
+    exhibit(29, "", "a certificate of timeouts moves the view without the certificate that they name")
         .source("our own; Aptos shows that certificate with the timeouts")
         .mutant(Mutant::Hook(Bug::TimeoutsAlone))
         .breaks(Law::Liveness, Jolteon, certificates::timeouts_alone)
         .found_by(&[(Hunt::Ambush, 200)]),
-    exhibit(30, "", "one owner's sessions evict everybody's, and an old signed command is executed again")
+    exhibit(30, "", "one owner's sessions evict all others, and an old signed command is executed again")
         .source("our own")
         .breaks(Law::Validity, Jolteon, sessions::old_command_again),
-    exhibit(31, "", "an honest leader is blamed for what a client sent to all but it")
+    exhibit(31, "", "an honest leader is blamed for commands that a client sent to all replicas but the leader")
         .source("our own")
         .mutant(Mutant::Hook(Bug::BlamedUnheard))
         .breaks(Law::Liveness, Jolteon, bounds::backlog_at_the_leader),
-    exhibit(32, "", "every question of a peer is answered, however often it asks")
+    exhibit(32, "", "every question of a peer is answered, without a limit")
         .source("our own, found by review")
         .mutant(Mutant::Hook(Bug::AnswersUnlimited))
         .breaks(Law::Work, Pbft, bounds::flood_of_questions),
-    exhibit(33, "", "PRE-PREPAREs of later views are kept however many, of whatever size")
+    exhibit(33, "", "PRE-PREPAREs of later views are kept in any number and size")
         .source("our own, found by review")
         .mutant(Mutant::Hook(Bug::EarlyKept))
         .breaks(Law::Memory, Pbft, bounds::flood_of_early_pre_prepares),
-    exhibit(34, "", "a backlog that somebody sends under made-up keys waits before everybody's commands")
+    exhibit(34, "", "a backlog sent under made-up keys precedes all other clients' commands")
         .source("our own, found by review")
         .mutant(Mutant::Rewriting(Rewriting::OneQueue))
         .breaks(Law::Liveness, Jolteon, bounds::flood_of_made_up_keys),

@@ -1,4 +1,4 @@
-//! Exhibits about certificates: what they prove, who verifies them, and which views they start.
+//! Exhibits about certificates: their meaning, their verification, and the views that they begin.
 
 use super::scene::{
     Ending, Keeper, Play, Setting, go_on, has_purpose, leaders, let_go, only, play, play_jolteon, rewrite, run,
@@ -26,7 +26,7 @@ const REPLAYED_AHEAD: u64 = 90;
 
 /// View of the highest certificate that a liar claims to know.
 const CLAIMED: View = View(1 << 63);
-/// Views with honest leaders within which something must be executed, though the liar comes first in each.
+/// Views with honest leaders within which something must be executed, though the Byzantine replica is first in each.
 const POISONED_VIEWS: u64 = 12;
 
 /// Checks that no honest replica is far ahead of the script.
@@ -40,7 +40,7 @@ pub fn judge_view_gap<P: Protocol>(stage: &mut Stage<P>, view: u64) {
     }
 }
 
-/// 4: R3 lies and shows each replica that one's highest certificate, with a view far ahead.
+/// 4: R3 lies and shows each replica that replica's highest certificate, with a view far ahead.
 pub fn replayed_certificate(how: &Play) -> Ending {
     play_jolteon(how, |stage| {
         stage.misbehave(ActorId(3), unjudged());
@@ -65,7 +65,7 @@ fn forged(view: View) -> Certificate {
     Certificate { subject, signers, attachments: Vec::new(), proof: Bytes::new() }
 }
 
-/// 5: R0 completes nothing that it leads, and its timeouts show a forged certificate, the highest of all.
+/// 5: R0 completes no view that it leads, and its timeouts show a forged certificate that ranks above all others.
 pub fn poisoned_timeouts(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::FastHotStuff, 4);
     play(how, setting, replica::<FastHotStuff>, |stage: &mut Stage<ChainedEngine<FastHotStuff>>| {
@@ -134,8 +134,8 @@ pub fn votes_after_timeouts(how: &Play) -> Ending {
     })
 }
 
-/// Sends the others nothing but this: as soon as it has the timeouts of others, a certificate of them and of its own,
-/// which reports a certificate that does not exist.
+/// Suppresses all messages of a replica except one: once it has the timeouts of others, it sends a certificate of these
+/// and its own timeout, which reports a nonexistent certificate.
 fn poisons_timeouts() -> Rewrite<ChainedMessage> {
     let me = ReplicaId(3);
     let mut given_up = None;
@@ -150,7 +150,7 @@ fn poisons_timeouts() -> Rewrite<ChainedMessage> {
                 true
             }
             Action::Assemble { subject, votes, .. } if subject.domain == Domain::Timeout => {
-                let mut timeout = given_up.clone().expect("whoever counts timeouts has given the view up itself");
+                let mut timeout = given_up.clone().expect("a replica that counts timeouts has timed out itself");
                 Arc::make_mut(&mut timeout).vote.attachment = Attachment::HighView(CLAIMED);
                 let others = votes.iter().filter(|vote| vote.voter != me).take(2);
                 let votes: Vec<&Vote> = others.chain([&timeout.vote]).collect();
@@ -174,7 +174,7 @@ fn poisons_timeouts() -> Rewrite<ChainedMessage> {
     })
 }
 
-/// 29: R3 lies and has the timeouts of the others before they have each other's, in every view that fails.
+/// 29: R3 lies and receives the others' timeouts before they receive each other's, in every view that fails.
 pub fn timeouts_alone(how: &Play) -> Ending {
     play_jolteon(how, |stage| {
         leaders(stage, &[0, 1, 3]);

@@ -1,4 +1,4 @@
-//! Exhibits about which blocks a chain commits, and which blocks may follow one another.
+//! Exhibits about the blocks that a chain commits, and the blocks that may extend one another.
 
 use super::rules::by_rules;
 use super::scene::{Ending, Play, Setting, builds_on, genesis, leaders, only, play_jolteon, run};

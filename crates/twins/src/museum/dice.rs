@@ -58,7 +58,7 @@ pub(super) fn honest_lead<P: Protocol>(stage: &mut Stage<P>) {
     stage.heal(leaders);
 }
 
-/// Returns what a liar on a stage knows.
+/// Returns a Byzantine replica's knowledge of the cluster.
 pub(super) fn context_of(cast: &Cast, me: ReplicaId) -> Context {
     Context { me, quorum: cast.quorum(), shape: SHAPE, view_timeout: Duration::ZERO }
 }

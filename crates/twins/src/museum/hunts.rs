@@ -1,7 +1,7 @@
-//! Hunts that know nothing of the bug: numbered scenarios, each drawn from its number alone.
+//! Hunts that do not know the bug: numbered scenarios, each drawn from its number alone.
 //!
-//! Twins draws leaders and partitions. Mutation also draws changes of what a replica says in a few rounds. Random also
-//! draws faults of the network and crashes.
+//! Twins draws leaders and partitions. Mutation also draws changes to a replica's messages in a few rounds. Random also
+//! draws network faults and crashes.
 
 use super::Hunt;
 use super::ambush::lie_in_ambush;
@@ -69,7 +69,7 @@ impl Hunt {
 }
 
 fn twins<P: Protocol + 'static>(protocol: ProtocolKind, make: MakeReplica<P>, how: Play) -> Scenes {
-    let quorum = Quorum::of(REPLICAS).expect("four replicas bear one fault");
+    let quorum = Quorum::of(REPLICAS).expect("four replicas tolerate one fault");
     let space = |twins, rounds, one_way| {
         let shape = Shape { cast: Cast::new(quorum, twins), partitions: 2, rounds, one_way, pruned: true };
         let space = Space::new(shape).expect("spaces of four replicas can be counted");
@@ -243,8 +243,8 @@ fn make_trouble<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mu
     honest_lead(stage);
 }
 
-/// Makes one of the replicas misbehave, with a fault that needs no clock, load or questions of others. Excludes
-/// `barren`, which needs a leader for many views, and the faults of hoarders, which need load.
+/// Makes one of the replicas misbehave, with a fault that needs no clock, load or requests of others. Excludes
+/// `barren`, which needs a leader for many views, and the faults that keep bundles, which need load.
 fn misbehaves<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
     let liar = dice.actor();
     let needs_state = |fault: &Fault| {

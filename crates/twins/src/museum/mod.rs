@@ -1,8 +1,8 @@
-//! The museum of bugs: defects of other systems, injected into quorate, and the tests that find them.
+//! Museum of bugs: defects of other systems, injected into quorate, and the tests that find them.
 //!
-//! An [`Exhibit`] is a [`Mutant`], or a configuration that cannot work, with a scenario that shows it and the hunts
-//! that find it. Replicas without the bug must pass every scenario that was played to find it. Violations are judged
-//! from the outside, by [`judge`](crate::judge).
+//! An [`Exhibit`] is a [`Mutant`], or a configuration that cannot make progress, with a scenario that shows it and the
+//! hunts that find it. Replicas without the bug must pass every scenario that was played to find it. Violations are
+//! detected from the outside, by [`judge`](crate::judge).
 
 mod ambush;
 mod bounds;
@@ -73,7 +73,7 @@ pub struct Exhibit {
     /// core; the scenario then contains it.
     pub mutant: Option<Mutant>,
     pub protocol: ProtocolKind,
-    /// The law that the directed scenario breaks.
+    /// The law that the directed scenario violates.
     pub law: Law,
     /// The directed scenario, which is known to show the bug.
     pub scene: fn(&Play) -> Ending,
@@ -93,8 +93,8 @@ pub enum Hunt {
     Mutation,
     /// Messages are lost and late, timers fire, replicas crash and restart, and one of four may misbehave.
     Random,
-    /// A liar assembles certificates from what it receives, is nearer to everybody than others, and stays active to the
-    /// end.
+    /// A Byzantine replica assembles certificates from others' statements, is closer to all others than they are to
+    /// each other, and stays active to the end.
     Ambush,
     /// The directed scenario with a crash after a number of actions.
     CrashSweep(fn(&Play, usize) -> Ending),

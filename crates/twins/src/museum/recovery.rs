@@ -1,4 +1,4 @@
-//! Exhibits about what a replica remembers after a restart.
+//! Exhibits about a replica's memory after a restart.
 
 use super::scene::{
     Ending, Keeper, Play, Setting, builds_on, genesis, go_on, has_purpose, leaders, let_go, only, play, play_jolteon,
@@ -16,7 +16,7 @@ use quorate_consensus::{Envelope, Protocol};
 use quorate_types::{Block, BundleBuilder, ClientId, Domain, ReplicaId, View};
 use std::sync::{Arc, Mutex};
 
-/// When a replica crashes: after this many actions, counted from a point of the scenario, or if `None`, once it has
+/// Time of a replica's crash: after this many actions, counted from a point of the scenario, or if `None`, once it has
 /// sent everything.
 pub type Crash = Option<usize>;
 
@@ -38,7 +38,7 @@ fn notes_proposals<M: Message>(proposed: &Proposed) -> Rewrite<M> {
 
 fn last(proposed: &Proposed) -> Arc<Block> {
     let last = proposed.lock().expect("nothing panics while it holds this lock").clone();
-    last.expect("the scenario has it propose")
+    last.expect("the scenario makes it propose")
 }
 
 /// Crashes an actor, now or after a number of actions, and restarts it.

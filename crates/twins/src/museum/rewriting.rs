@@ -1,5 +1,5 @@
-//! Bugs outside the rules: inputs or actions are changed between the replica and its host. Unlike a liar, the replica
-//! is still judged.
+//! Bugs outside the rules: inputs or actions are changed between the replica and its host. Unlike a Byzantine replica,
+//! such a replica is still checked.
 
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::{Action, Envelope, Input, Job, Purpose, Role};
@@ -42,8 +42,8 @@ pub enum Rewriting {
     /// After a restart heights count from 1 again. Here a height follows from the previous block. The mutant injects
     /// the effect instead: the replica forgets all blocks, but not its statements and their views.
     HeightsStartAgain,
-    /// All bundles wait in one queue, whatever link they came over: a bug of our own. A client that makes many keys
-    /// puts a backlog in front of everybody.
+    /// All bundles wait in one queue, regardless of their link: a bug of our own. A client with many keys can put a
+    /// backlog in front of all others.
     OneQueue,
 }
 
@@ -131,7 +131,7 @@ impl Rewriter {
                 true
             }
             Action::Send { message: Envelope::FetchBlocks { .. }, .. } => match self.bug {
-                Rewriting::UnknownBlockPanics => panic!("a certificate is of a block that is here"),
+                Rewriting::UnknownBlockPanics => panic!("the certified block is not in the tree"),
                 bug => bug != Rewriting::UnknownBlockIgnored,
             },
             Action::Send { message: Envelope::Protocol(message), .. } => !self.is_said_already(message),

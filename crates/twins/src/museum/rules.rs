@@ -1,4 +1,4 @@
-//! Wrong rules: the rules of a chained protocol with one change each, as somebody else might implement them.
+//! Wrong rules: the rules of a chained protocol with one change each, as another implementer might have written them.
 
 use super::Mutant;
 use super::scene::{Ending, Play, Setting, play};
@@ -99,7 +99,7 @@ votes_otherwise!(OldParentRefused, ChainedHotStuff, |candidate, tree| {
 
 votes_otherwise!(OldParentAccepted, Jolteon, |_candidate, _tree| Ok(()));
 
-/// Commits the first block of a chain whatever views lie in it.
+/// Commits the first block of a chain even if views were skipped in it.
 struct CommitsAcrossViews<R>(PhantomData<R>);
 
 impl<R: Rules> Rules for CommitsAcrossViews<R> {

@@ -29,7 +29,7 @@ pub type Jolteons = Stage<ChainedEngine<Jolteon>>;
 pub struct Play {
     /// The bug that every replica has.
     pub mutant: Option<Mutant>,
-    /// Whether the defect is present: a mutant, or a configuration that cannot work.
+    /// Whether the defect is present: a mutant, or a configuration that cannot make progress.
     pub broken: bool,
     /// Whether to record a transcript.
     pub record: bool,
@@ -40,7 +40,7 @@ pub struct Play {
 pub struct Ending {
     /// First violation.
     pub complaint: Option<Complaint>,
-    /// What happened, if it was recorded.
+    /// Transcript, if it was recorded.
     pub transcript: String,
 }
 
@@ -48,7 +48,6 @@ pub struct Ending {
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub config: Config,
-    /// n and f.
     pub quorum: Quorum,
 }
 
@@ -154,7 +153,7 @@ pub fn has_purpose<M: Message>(message: &Envelope<M>, purpose: Purpose) -> bool 
     matches!(message, Envelope::Protocol(message) if message.purpose() == purpose)
 }
 
-/// Returns a rewriting that changes nothing, but exempts the actor from the judge.
+/// Returns a rewriting that changes nothing, but exempts the actor from the checks.
 pub fn unjudged<M>() -> Rewrite<M> {
     Box::new(|_, _| {})
 }
@@ -169,7 +168,7 @@ pub fn rewrite<M: Malleable>(mut change: impl FnMut(&mut M) -> bool + Send + 'st
     })
 }
 
-/// Returns a rewriting that makes the leader of a view build on this certificate, regardless of others.
+/// Returns a rewriting that makes the leader of a view build on this certificate instead of any other.
 pub fn builds_on<M: Malleable>(view: u64, base: Certificate) -> Rewrite<M> {
     rewrite(move |message: &mut M| {
         if message.purpose() == Purpose::Proposal && message.view() == Some(View(view)) {

@@ -1,4 +1,4 @@
-//! The exhibit about executed commands of clients. Replicas execute nothing on a stage, so here one executes with the
+//! Exhibit about executed commands of clients. Replicas execute nothing on a stage, so here one executes with the
 //! session tables.
 
 use super::scene::{Ending, Play, play_jolteon_with, run, short_memory};
@@ -76,7 +76,7 @@ fn bundle(owner: u128, sessions: u16) -> Bundle {
 /// 30: a client's command is executed, another client opens the maximum number of sessions, and the first client's
 /// bundle is ordered again.
 pub fn old_command_again(how: &Play) -> Ending {
-    // Replicas forget old bundles, as they do under load, so only the sessions know them.
+    // Replicas forget old bundles, as they do under load, so that only the sessions know them.
     play_jolteon_with(how, short_memory, |stage| {
         let table = match how.broken {
             true => Table::Forgetful(VecDeque::new()),

@@ -11,9 +11,9 @@ use quorate_types::ReplicaId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Views in which R3 is away: more than the blocks that are kept, however long a state may take to fetch.
+/// Number of views in which R3 is away: more than the kept blocks, however long the fetch of a state takes.
 const AWAY: u64 = 40;
-/// More questions than an honest replica asks to fetch a state of one chunk from three others.
+/// More requests than an honest replica makes to fetch a state of one chunk from three others.
 const MAX_QUESTIONS: usize = 200;
 
 /// Keeps R3 away until its missing blocks are gone, and then opens all links. The others keep the state at every second
@@ -49,13 +49,13 @@ pub fn forged_chunk(how: &Play) -> Ending {
     })
 }
 
-/// Returns a rewriting that offers a state again to a replica that asks for it, counts the questions, and falls silent
+/// Returns a rewriting that offers a state again to a replica that requests it, counts the requests, and falls silent
 /// after a limit.
 fn repeats_offers<M: Clone + Send + 'static>(asked: Arc<AtomicUsize>) -> Rewrite<M> {
     let mut offered: Option<Envelope<M>> = None;
     Box::new(move |_, actions| {
         actions.retain_mut(|action| {
-            // The replica inside does not answer the same question repeatedly; the liar does.
+            // The replica inside does not answer a repeated request, but the Byzantine one does.
             if let Action::Mark(Mark::Dropped { from, why: Drop::Repeated }) = action
                 && let Some(offer) = offered.clone()
                 && asked.fetch_add(1, Ordering::Relaxed) < MAX_QUESTIONS
@@ -78,7 +78,7 @@ fn repeats_offers<M: Clone + Send + 'static>(asked: Arc<AtomicUsize>) -> Rewrite
     })
 }
 
-/// 23: R0 lies and offers the state again whenever R3 asks it for a part.
+/// 23: R0 lies and repeats its offer whenever R3 requests a part of the state.
 pub fn repeated_offers(how: &Play) -> Ending {
     play_jolteon_with(how, short_memory, |stage| {
         let asked = Arc::<AtomicUsize>::default();
@@ -86,8 +86,7 @@ pub fn repeated_offers(how: &Play) -> Ending {
         come_back_late(stage);
         let asked = asked.load(Ordering::Relaxed);
         if asked > MAX_QUESTIONS {
-            let what =
-                format!("R3 has asked one peer {asked} times for parts of the state that it fetches, and has nothing");
+            let what = format!("R3 has requested parts of a state {asked} times from one peer, and has received none");
             stage.judge().complain(Law::Liveness, what);
         }
         stage.heal((0..4).map(ReplicaId));

@@ -1,4 +1,4 @@
-//! Exhibits about views: what advances them, what stalls them, and who may lead them.
+//! Exhibits about views: their beginning, stalls, and leaders.
 
 use super::certificates::judge_view_gap;
 use super::scene::{
@@ -74,7 +74,7 @@ pub fn lost_timeouts(how: &Play) -> Ending {
     })
 }
 
-/// 11: only R0, the primary, is linked to the others while they time out of its view.
+/// 11: only R0, the primary, has links to the others while they time out of its view.
 pub fn only_the_primary_is_linked(how: &Play) -> Ending {
     play_pbft(how, |stage| {
         for view in 1..=2 {
@@ -110,8 +110,8 @@ pub fn checkpoints_of_different_age(how: &Play) -> Ending {
     })
 }
 
-/// Returns a rewriting for the leader of every other view: has a block prepared, shows the certificate to R3 alone, and
-/// shows the others the previous one.
+/// Returns a rewriting for the leader of every other view: it gets a block prepared, shows the certificate only to R3,
+/// and shows the others the previous one.
 fn hides_what_is_prepared() -> Rewrite<BasicMessage> {
     let mut base: Option<Certificate> = None;
     Box::new(move |_, actions| {
@@ -140,7 +140,7 @@ fn hides_what_is_prepared() -> Rewrite<BasicMessage> {
     })
 }
 
-/// 13: R0 lies and leads every other view, and R1 the rest; messages of R3 come last.
+/// 13: R0 lies and leads every other view, and R1 the rest; messages of R3 arrive last.
 pub fn hidden_lock(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::BasicHotStuff, 4);
     play(how, setting, basic::replica, |stage: &mut Stage<ViewEngine<BasicHotStuff>>| {
@@ -164,8 +164,8 @@ fn standing<F: Family>(stage: &Stage<ViewEngine<F>>, of: &[usize]) -> Vec<[u64; 
     replicas.iter().map(place).collect()
 }
 
-/// Runs views with `leaders` in turn. Complains if a state recurs in which only the view has changed: a lasso, which
-/// goes on forever.
+/// Runs views with `leaders` in turn. Reports a violation if a state recurs in which only the view has changed: a
+/// lasso, which continues forever.
 fn watch_for_lasso<P: Protocol, S: PartialEq>(
     stage: &mut Stage<P>,
     views: RangeInclusive<u64>,
@@ -204,11 +204,11 @@ fn commits<P: Protocol + 'static>(
         run(stage, 1..=5 * replicas as u64);
         let height = (0..replicas).map(|at| stage.judge().height(ActorId(at))).max().unwrap_or(0);
         let what = match (&warning, height) {
-            (Some(warning), 0) => format!("nothing is committed in {} views, as announced: {warning}", 5 * replicas),
-            (None, 0) => format!("nothing is committed in {} views, and nobody was warned", 5 * replicas),
-            (Some(warning), _) => format!("{height} blocks are committed, against the announcement: {warning}"),
+            (Some(warning), 0) => format!("nothing is committed in {} views, as predicted: {warning}", 5 * replicas),
+            (None, 0) => format!("nothing is committed in {} views, without a warning", 5 * replicas),
+            (Some(warning), _) => format!("{height} blocks are committed, despite the warning: {warning}"),
             (None, _) if expected => return,
-            (None, _) => format!("{height} blocks are committed, which was not to be expected"),
+            (None, _) => format!("{height} blocks are committed unexpectedly"),
         };
         stage.judge().complain(Law::Liveness, what);
     })
@@ -273,7 +273,7 @@ fn stands_still<F: Family>(how: &Play, setting: Setting, make: MakeReplica<ViewE
 /// Steps in which the slow primary serves.
 const SLOW_STEPS: u64 = 12;
 
-/// 16: R0 leads, and delays each block by two thirds of the granted time; there is always work.
+/// 16: R0 leads, and delays each block by two thirds of the timeout; there is always work.
 pub fn slow_primary(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Pbft, 4);
     setting.config.view_timeout_ms = 1500;
@@ -293,8 +293,9 @@ pub fn slow_primary(how: &Play) -> Ending {
             let (view, height) = (stage.replica(actor).view(), stage.judge().height(actor));
             if view > View(1) || height + 2 < SLOW_STEPS {
                 let name = stage.cast().name(actor);
-                let what =
-                    format!("{name} is in {view:?}, though its primary serves, after {height} blocks of {SLOW_STEPS}");
+                let what = format!(
+                    "{name} is in {view:?}, although its primary serves, after {height} blocks of {SLOW_STEPS}"
+                );
                 stage.judge().complain(Law::Liveness, what);
             }
         }

@@ -1,4 +1,4 @@
-//! Operations on actors besides inputs: injected bugs, individual settings, signatures of liars, restarts.
+//! Operations on actors besides inputs: injected bugs, individual settings, signatures of Byzantine actors, restarts.
 
 use super::Stage;
 use crate::cast::ActorId;
@@ -10,7 +10,7 @@ impl<P: Protocol> Stage<P> {
     /// Injects a bug into every replica, from the beginning on. A wrong rule has no effect here: it is part of `P`.
     #[cfg(feature = "museum")]
     pub fn mutate(&mut self, mutant: Option<crate::museum::Mutant>) {
-        assert!(self.actors.iter().all(|actor| !actor.started), "a bug is put back before anybody begins");
+        assert!(self.actors.iter().all(|actor| !actor.started), "a bug is injected before any actor begins");
         self.mutant = mutant;
         self.enter_actors();
         self.announced = false;
@@ -52,7 +52,7 @@ impl<P: Protocol> Stage<P> {
     pub fn restart(&mut self, actor: ActorId) {
         let replica = self.new_replica(actor);
         let place = &mut self.actors[actor.0];
-        assert!(!place.up, "who comes back has been away");
+        assert!(!place.up, "only a stopped actor restarts");
         (place.replica, place.up, place.started) = (replica, true, true);
         place.chain.clear();
         let journal = place.journal.clone();

@@ -1,4 +1,4 @@
-//! The host of the replicas: delivers, signs, verifies, stores and executes, all at once.
+//! Host of the replicas: delivers, signs, verifies, stores and executes immediately.
 
 use super::{Answer, MAX_DELIVERIES, MAX_TOLD, Parcel, Stage};
 use crate::actor::Actor;
@@ -163,7 +163,7 @@ impl<P: Protocol> Stage<P> {
                 self.judge.commits(actor, block, bundles);
             }
             Action::Accuse(evidence) => self.judge.accuses(actor, evidence.first.voter),
-            // A play has few bundles, and its journals are whole or gone.
+            // A play has few bundles, and its journals are complete or gone.
             Action::Refuse { .. } | Action::AcceptRepair { .. } => {}
             Action::Halt(why) => self.halt(actor, why),
             Action::Mark(mark) => {
@@ -208,7 +208,7 @@ impl<P: Protocol> Stage<P> {
                 let (manifest, state) = place.states.received(checkpoint.subject.height);
                 place.states.keep_certified((*checkpoint).clone(), manifest, state.clone());
                 let Ok((frontier, chain)) = states::decode(state) else {
-                    let what = format!("{} adopts what is no state", self.cast.name(actor));
+                    let what = format!("{} adopts an invalid state", self.cast.name(actor));
                     return self.judge.complain(Law::Agreement, what);
                 };
                 self.judge.adopts(actor, &chain);
@@ -219,7 +219,8 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// Stops an actor. This is a violation if the actor is trusted. A liar's halt proves nothing, and it continues.
+    /// Stops an actor. This is a violation if the actor is checked. A Byzantine actor's halt proves nothing, and it
+    /// continues.
     fn halt(&mut self, actor: ActorId, why: &Halt) {
         if let Some(transcript) = &mut self.transcript {
             transcript.halts(&self.cast, actor, why);
