@@ -131,7 +131,7 @@ pub enum Fault {
     },
 }
 
-/// Fault with opportunities to lie, each of which it may skip.
+/// Fault that lies at certain opportunities, and may skip some of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lie {
     /// [`Fault::Fork`].

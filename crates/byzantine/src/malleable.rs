@@ -233,14 +233,14 @@ fn declare(vote: &mut Vote, checkpoint: &Certificate, prepared: &[Certificate]) 
     vote.subject.digest = Declaration::digest(&checkpoint.subject, &subjects);
 }
 
-/// Generic work for protocols with modifiable messages, which are all protocols.
+/// Work that is generic over protocols and needs [`Malleable`] messages; all protocols have them.
 pub trait ForMalleable {
     type Output;
     /// Does the work for one protocol.
     fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Self::Output;
 }
 
-/// Does the work for the protocol with this name.
+/// Runs generic work for the protocol of this kind.
 pub fn for_malleable<W: ForMalleable>(kind: ProtocolKind, work: W) -> W::Output {
     quorate_consensus::dispatch!(kind, work)
 }

@@ -1,4 +1,4 @@
-//! Error messages of specs: the flag or key, what is wrong, and what to write instead.
+//! Error messages of specs: the flag or key, the problem, and the remedy.
 
 use clap::{Args, Command, FromArgMatches};
 use quorate_lab::spec::{BenchArgs, BenchSpec, Host, JournalKind, SpecError, TortureArgs};

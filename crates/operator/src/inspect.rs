@@ -10,8 +10,8 @@ use std::path::Path;
 /// Help on the exit status.
 pub const EXIT_STATUS: &str = "\
 Exit status:
-  0  all is well, as far as it was looked at: without --verify, that the journal can be read
-  1  something is wrong, and is told, or the directory cannot be inspected
+  0  every check that ran passed; without --verify, only that the journal can be read
+  1  a problem was found and reported, or the directory cannot be inspected
   2  the call is wrong";
 
 /// Inspects a directory, or checks an export.

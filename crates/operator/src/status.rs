@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Help on the exit status.
 pub const EXIT_STATUS: &str = "\
 Exit status:
-  0  every replica that was asked answers, and nothing needs attention
-  1  something needs attention and is told, or nobody can be asked
+  0  every queried replica answers, and nothing needs attention
+  1  something needs attention, as reported, or no replica can be queried
   2  the call is wrong";
 
 /// Flags of `quorate status`.

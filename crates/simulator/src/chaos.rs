@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Maximum probability that a packet is lost, duplicated or reordered.
 const MAX_PACKETS: f64 = 0.1;
-/// Maximum time for a journal to become durable.
+/// Maximum time for a journal write to become durable.
 const MAX_FLUSH: Duration = Duration::from_millis(5);
 /// Maximum drift of a clock in either direction.
 const MAX_DRIFT_PPM: u64 = 200_000;

@@ -193,8 +193,8 @@ fn served_within_ms() -> f64 {
     SERVED_WITHIN_MS
 }
 
-/// Returns the bound for a bundle of an honest client under the hostile clients of a schedule; `None` if it has other
-/// faults too.
+/// Returns the service bound for bundles of honest clients if a schedule has only hostile clients; `None` if it has
+/// other faults too.
 pub fn served_within(faults: &[FaultSpec]) -> Option<Duration> {
     let within = faults.iter().map(|fault| match fault {
         FaultSpec::Hostile { within_ms, .. } => Some(time(*within_ms).since(Time(0))),

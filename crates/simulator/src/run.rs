@@ -39,7 +39,6 @@ pub struct SimReport {
     pub seed: u64,
     /// Hash of all events, equal on every machine.
     pub trace_hash: String,
-    /// Number of events.
     pub events: u64,
     /// Number of delivered messages, between replicas and to and from clients.
     pub delivered: u64,
@@ -52,7 +51,6 @@ pub struct SimReport {
     pub end: Vec<Option<Status>>,
     /// Replicas that crashed, one entry for each crash.
     pub crashed: Vec<ReplicaId>,
-    /// Number of restarts.
     pub restarts: u64,
     /// Number of [`Point`]s that each replica passed in all its lives.
     pub points: Vec<Point>,

@@ -25,7 +25,7 @@ pub struct Modelled {
     shape: ProofShape,
     /// The scheme is unforgeable, so verification has a cost.
     is_signed: bool,
-    /// Zeros, of which all signatures and proofs consist.
+    /// Zeros, the content of all signatures and proofs.
     zeros: Bytes,
     /// Keys of verified certificates.
     known: BTreeSet<u64>,
@@ -152,7 +152,8 @@ impl Device {
         (genuine, cost)
     }
 
-    /// Assembles a certificate from votes. Returns it or the forgers, and the cost in picoseconds.
+    /// Assembles a certificate from votes. Returns it or the voters with forged signatures, and the cost in
+    /// picoseconds.
     pub fn assemble(
         &mut self,
         subject: &Subject,

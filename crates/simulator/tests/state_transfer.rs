@@ -19,7 +19,7 @@ const LATER_MS: f64 = 700.0;
 /// While a replica fetches a state, the cluster keeps at least this part of its throughput in each window.
 const WINDOW_MS: f64 = 20.0;
 const MIN_PART: f64 = 0.8;
-/// Each of three peers serves about a third of a state's chunks, at most this many.
+/// Latest opportunity at which a lie begins: each of three peers serves about a third of a state's chunks.
 const LATEST_CHANCE: u32 = 5;
 
 fn crashed(replica: u16) -> FaultSpec {

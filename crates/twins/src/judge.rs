@@ -98,7 +98,7 @@ impl Judge {
         self.complaint.as_ref().or(self.early.as_ref())
     }
 
-    /// Observes a message that an actor sends, whoever receives it.
+    /// Observes a message that an actor sends, even if it is lost.
     pub fn says<M: Message>(&mut self, identity: ReplicaId, message: &mut Envelope<M>) {
         let said = self.oracle.says(identity, message);
         self.breached(said);

@@ -54,9 +54,7 @@ pub enum Choice {
 
 /// Source of scenarios.
 pub enum Source<'a> {
-    /// A space.
     Space(&'a Space, Choice),
-    /// A file.
     List(&'a [Entry]),
 }
 

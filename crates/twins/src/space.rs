@@ -223,7 +223,6 @@ impl Choices {
         })
     }
 
-    /// Returns the renamed choice.
     fn rename(&self, renaming: u32, choice: u32) -> u32 {
         let (division, leader) = (choice as usize / self.leaders, choice as usize % self.leaders);
         let leader = self.renamed_leaders[renaming as usize][leader];

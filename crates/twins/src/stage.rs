@@ -209,7 +209,6 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// Returns a new replica for an actor.
     pub fn new_replica(&self, actor: ActorId) -> Replica<P> {
         let identity = self.cast.identity(actor);
         let replica = (self.make)(self.config.clone(), self.cast.quorum(), self.cluster, identity, 0);

@@ -30,7 +30,7 @@ fn commands() -> Box<dyn Workload> {
     workload(&WorkloadKind::Fixed, 64, 1, 1, None).expect("a sound workload")
 }
 
-/// Returns a quarter of a second of four replicas on a local network, with more outstanding commands than one block
+/// Returns a run of 250 ms with four replicas on a local network, with more outstanding commands than one block
 /// holds. One replica misbehaves.
 fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
     let mut network = NetworkSpec::preset("lan").expect("a preset");

@@ -42,7 +42,6 @@ impl Judge {
         }
     }
 
-    /// Adds an operation.
     pub fn add(&mut self, operation: Operation) {
         self.operations += 1;
         self.unknown += u64::from(operation.answer == super::history::Answer::Unknown);

@@ -122,7 +122,6 @@ impl Links {
         *cuts = if begins { *cuts + 1 } else { cuts.saturating_sub(1) };
     }
 
-    /// Sets the extra delay of a link.
     pub fn spike(&mut self, from: usize, to: usize, by_ns: u64) {
         self.links[from * self.ends + to].spike_ns = by_ns;
     }

@@ -33,7 +33,6 @@ pub struct Segment {
 /// Action that a stream requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Todo {
-    /// Send a segment.
     Send(Segment),
     /// Call [`Stream::on_timer`] at this time.
     Wake(Time),

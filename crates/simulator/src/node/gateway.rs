@@ -28,7 +28,7 @@ const ADDRESS: u64 = 0;
 pub struct Door {
     /// Bytes of answers that are not read, by link.
     unread: BTreeMap<u16, u64>,
-    /// Time spent on statuses beyond the allowance since, in nanoseconds.
+    /// Time spent on statuses in nanoseconds, less the allowance accrued up to `status_at`.
     status_ns: u64,
     status_at: Time,
     /// Links that hold connection slots, except those of hostile clients that send requests, which reconnect at once.

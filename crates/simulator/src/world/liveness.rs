@@ -7,7 +7,6 @@ use quorate_consensus::Protocol;
 use quorate_oracles::Law;
 use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, Time};
 
-/// Client of the probe.
 const PROBE: ClientId = ClientId(1 << 40);
 /// Number of views within which a healed core must make progress: a constant, and an addition for each replica.
 pub const LIVENESS_VIEWS: (u64, u64) = (12, 4);

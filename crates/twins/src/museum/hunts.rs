@@ -106,7 +106,6 @@ enum Change {
     /// Certificates one step older.
     OlderCertificates,
     ForgedCertificates,
-    /// Nothing is prepared.
     NothingPrepared,
     NextView,
     LastView,

@@ -25,7 +25,7 @@ pub enum Rule {
     /// safeNode without its second line, the newer certificate: linera-io/linera-protocol pull request 891.
     NoLivenessBranch,
     /// A proposal without justification is not checked against the lock: projnanda/nandatown pull request 191. Here
-    /// every block carries a certificate, so that of genesis, which needs no proof, takes the place of none.
+    /// every block carries a certificate; that of genesis, which needs no proof, stands for a missing one.
     OmittedJustification,
     /// The first proposal after a view change is not checked against the lock, as if the lock had to be acquired again:
     /// 0xPolygon/pbft-consensus pull request 82 restores it.

@@ -94,7 +94,7 @@ pub fn play_pbft(how: &Play, script: impl FnOnce(&mut Stage<PbftEngine>)) -> End
     play(how, Setting::new(ProtocolKind::Pbft, 4), pbft::replica, script)
 }
 
-/// Makes replicas forget blocks after two more.
+/// Makes replicas retain only the last two blocks.
 pub fn short_memory(config: &mut Config) {
     config.retained_blocks = 2;
 }

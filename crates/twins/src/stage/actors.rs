@@ -43,7 +43,6 @@ impl<P: Protocol> Stage<P> {
         self.notary.sign(self.cast.identity(actor), vote);
     }
 
-    /// Returns whether an actor is up.
     pub fn is_up(&self, actor: ActorId) -> bool {
         self.actors[actor.0].up
     }

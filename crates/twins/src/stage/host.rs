@@ -11,7 +11,7 @@ use quorate_consensus::{Message, Protocol};
 use quorate_types::{Manifest, View};
 
 impl<P: Protocol> Stage<P> {
-    /// Delivers messages until none of a running view is left and every actor has requested what it lacks.
+    /// Delivers messages until none of a running view is left and every actor has requested its missing data.
     pub fn settle(&mut self) {
         let mut tries = 0;
         loop {
