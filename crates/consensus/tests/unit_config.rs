@@ -140,16 +140,11 @@ fn the_warning_of_a_stall_is_right_for_every_set_of_silent_replicas() {
                 collected.map(|leader| (protocol, leader, VotesTo::Collector)).into_iter().chain(to_all)
             });
             for (protocol, leader, votes) in settings {
-                let chain_length = match protocol {
-                    ProtocolKind::BasicHotStuff => 1,
-                    ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff => 3,
-                    _ => 2,
-                };
                 let needed = quorum(n).quorum();
                 // If all replicas collect, the leader itself is one of them.
-                let collects_its_own = protocol == ProtocolKind::BasicHotStuff || votes == VotesTo::All;
+                let collects_its_own = !protocol.is_chained() || votes == VotesTo::All;
                 let mut cluster = Cluster { silent: silent.clone(), needed, collects_its_own, certified: Vec::new() };
-                let commits = cluster.commits(leader, chain_length);
+                let commits = cluster.commits(leader, protocol.chain_length());
                 let warning = Config { protocol, leader, votes, ..config() }.stalls_with_silent(quorum(n), &named);
                 assert_eq!(warning.is_none(), commits, "{protocol} {leader} {votes} {named:?} of {n}: {warning:?}");
                 if commits { runs += 1 } else { stalls += 1 }

@@ -101,6 +101,38 @@ fn basic_hotstuff_algorithm_1_safe_node_and_what_certificates_lock_and_ask_for()
 }
 
 #[test]
+fn hotstuff_2_votes_if_the_justification_ranks_no_lower_than_the_lock() {
+    let blocks = chain(&[1, 3, 5]);
+    let tree = tree(&blocks);
+    for (parent, locked, votes) in [(0, 1, false), (1, 2, false), (1, 1, true), (2, 1, true)] {
+        let candidate = block(9, 0, certify(&blocks[parent]), vec![]);
+        assert_eq!(may_vote::<HotStuff2>(&candidate, None, voted(&blocks[locked]), &tree), votes);
+    }
+    let same_view = block(3, 3, certify(&blocks[0]), vec![]);
+    let on_fork = block(9, 0, certify(&same_view), vec![]);
+    assert!(may_vote::<HotStuff2>(&on_fork, None, voted(&blocks[1]), &tree), "ranks only, no ancestry");
+}
+
+#[test]
+fn hotstuff_2_locks_the_certified_block_and_commits_its_parent_of_the_view_before() {
+    let blocks = chain(&[1, 4]);
+    assert_eq!(HotStuff2::lock_after(&blocks[1], &tree(&blocks)), Some(voted(&blocks[1])), "consecutive or not");
+    assert_eq!(commits::<HotStuff2>(&[1, 2]), Some(1));
+    assert_eq!(commits::<HotStuff2>(&[1, 3, 4]), Some(3));
+    assert_eq!(commits::<HotStuff2>(&[1, 3]), None, "a view failed in between");
+    assert_eq!(commits::<HotStuff2>(&[1]), None, "genesis is no block");
+}
+
+#[test]
+fn hotstuff_2_leaders_wait_unless_they_have_the_certificate_of_the_view_before() {
+    let blocks = chain(&[1, 3]);
+    for (view, waits) in [(4, false), (5, true), (9, true)] {
+        assert_eq!(HotStuff2::awaits_higher(View(view), &certify(&blocks[1])), waits, "view {view}");
+    }
+    assert!(!Jolteon::awaits_higher(View(9), &certify(&blocks[1])), "other protocols never wait");
+}
+
+#[test]
 fn simple_hotstuff_rule_2_votes_if_the_parent_is_not_older_than_the_lock() {
     let blocks = chain(&[1, 3, 5]);
     let tree = tree(&blocks);
