@@ -1,8 +1,8 @@
 //! Checks of a whole experiment: that its cells exist, that its claims can be judged, and that they can fail.
 
 use crate::axes::Plan;
-use crate::claims::{cases, instrument_of};
-use crate::file::{Claim, Experiment, Limits, Pick, Relation, Selection};
+use crate::claims::{cases, instrument_of, select};
+use crate::file::{Claim, Exclusion, Experiment, Limits, Pick, Relation, Selection};
 use crate::names::{Instrument, Profile};
 use crate::source::unknown;
 use crate::value::Value;
@@ -68,11 +68,17 @@ impl Experiment {
     /// Returns the values of a coordinate over all profiles.
     fn all_values(&self, coordinate: &str) -> Vec<Value> {
         let changed = self.profiles.values().flat_map(|overrides| &overrides.axes);
-        self.axes.iter().chain(changed).flat_map(|axis| axis.values(coordinate)).collect()
+        let values = self.axes.iter().chain(changed).flat_map(|axis| axis.values(coordinate));
+        values.chain(self.not_yet(coordinate).iter().cloned()).collect()
+    }
+
+    /// Returns the values of a coordinate that the program does not have yet.
+    pub(crate) fn not_yet(&self, coordinate: &str) -> &[Value] {
+        self.axes.iter().find(|axis| axis.coordinates() == [coordinate]).map_or(&[], |axis| &axis.not_yet)
     }
 }
 
-fn check_exclusion(experiment: &Experiment, exclusion: &crate::file::Exclusion) -> Result<(), Fault> {
+fn check_exclusion(experiment: &Experiment, exclusion: &Exclusion) -> Result<(), Fault> {
     for (key, values) in exclusion.conditions.iter().filter(|(key, _)| key != "instrument") {
         check_values(experiment, key, values, &exclusion.place)?;
     }
@@ -98,11 +104,33 @@ fn check_selection(plans: &[Plan], selection: &Selection, place: &str) -> Result
             Pick::Smallest | Pick::Largest => check_numeric(experiment, axis, place)?,
         }
     }
-    let matches = |plan: &Plan| !crate::claims::select(plan, (0..plan.cells.len()).collect(), selection).is_empty();
+    if selection.0.iter().any(|(axis, pick)| is_not_yet(experiment, axis, pick)) {
+        return Ok(());
+    }
+    let matches = |plan: &Plan| !select(plan, (0..plan.cells.len()).collect(), selection).is_empty();
     if plans.iter().any(matches) {
         return Ok(());
     }
     Err(Fault::new(place, "selects no cell of any profile", "change the values, or the exclusions"))
+}
+
+/// Whether all values of a condition are still to come.
+fn is_not_yet(experiment: &Experiment, axis: &str, pick: &Pick) -> bool {
+    let awaited = experiment.not_yet(axis);
+    matches!(pick, Pick::OneOf(values) if values.iter().all(|value| awaited.contains(value)))
+}
+
+/// Whether a claim compares values that are still to come.
+fn awaits(experiment: &Experiment, claim: &Claim) -> bool {
+    let any = |selection: &Selection| selection.0.iter().any(|(axis, pick)| is_not_yet(experiment, axis, pick));
+    any(&claim.selection)
+        || match &claim.relation {
+            Relation::Order { by, values, .. } => values.iter().any(|value| experiment.not_yet(by).contains(value)),
+            Relation::Ratio { numerator: a, denominator: b, .. } | Relation::Crossing { first: a, second: b, .. } => {
+                any(a) || any(b)
+            }
+            _ => false,
+        }
 }
 
 fn check_axis(experiment: &Experiment, axis: &str, place: &str) -> Result<(), Fault> {
@@ -131,9 +159,8 @@ fn check_claim(plans: &[Plan], claim: &Claim) -> Result<(), Fault> {
         }
     }
     check_relation(plans, claim)?;
-    // A claim on a series has two limits of its axis at most; others are checked where they are read.
     let reasons: Vec<String> = plans.iter().filter_map(|plan| cases(plan, claim).err()).collect();
-    if reasons.len() == plans.len() {
+    if reasons.len() == plans.len() && !awaits(experiment, claim) {
         return Err(Fault::new(
             place,
             format!("no profile can judge it: {}", reasons.join("; ")),

@@ -176,3 +176,33 @@ fn a_cell_is_found_by_its_coordinates() {
         assert_eq!(plan.find(Instrument::Real, &cell.values()), None);
     }
 }
+
+#[test]
+fn one_key_may_have_two_places() {
+    let rest = "[[axis]]\ntogether = [{ at = { kind = \"silent\", count = 1 }, fault = [\"silent:0\"] },\
+                { at = { count = 1, kind = \"fork\" }, fault = [\"fork:0\"], label = \"one\" }]\n";
+    let experiment = sound(rest);
+    assert_eq!(experiment.coordinates(), ["kind", "count"]);
+    let plan = experiment.plan(Profile::Full, Some(&[Instrument::Real])).expect("it has cells");
+    let labels: Vec<String> = plan.cells.iter().map(|cell| cell.label()).collect();
+    assert_eq!(labels, ["kind silent, count 1", "kind fork, count one"]);
+    assert!(refusal(&rest.replace("count = 1, kind = \"fork\"", "kind = \"fork\"")).contains("`count` is missing"));
+    assert!(refusal(&rest.replace("{ count = 1, ", "{ many = 1, ")).contains("`many` is no key here"));
+    assert!(refusal(&rest.replace("[[axis]]\n", "[[axis]]\nname = \"n\"\n")).contains("leave `name` of the axis out"));
+    let ranged = format!("{rest}[profile.quick.axes]\n\"kind+count\" = {{ from = 1, to = 2, step = 1 }}");
+    assert!(refusal(&ranged).contains("write a list of their places"), "{}", refusal(&ranged));
+}
+
+#[test]
+fn a_claim_may_name_a_value_that_is_still_to_come() {
+    let rest = "[[axis]]\nkey = \"scheme\"\nvalues = [\"ed25519\"]\nnot_yet = [\"bls\"]\n[[claim]]\nid = \"c\"\n\
+                text = \"t\"\nkind = \"order\"\nfigure = \"p50_ms\"\nby = \"scheme\"\nvalues = [\"ed25519\", \"bls\"]";
+    let experiment = sound(rest);
+    let plan = experiment.plan(Profile::Full, None).expect("it has cells");
+    assert_eq!(plan.cells.len(), 2);
+    let judgement = quorate_experiments::judge(&plan, &[]).remove(0);
+    assert_eq!(judgement.verdict, quorate_experiments::Verdict::NotMeasurable);
+    assert!(judgement.measured.contains("scheme bls is not there yet"), "{}", judgement.measured);
+    assert!(refusal(&rest.replace("not_yet = [\"bls\"]\n", "")).contains("`bls` is no value of the axis `scheme`"));
+    assert!(refusal(&rest.replace("not_yet = [\"bls\"]", "not_yet = [\"ed25519\"]")).contains("is there already"));
+}

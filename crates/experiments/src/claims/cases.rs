@@ -41,7 +41,8 @@ pub fn cases(plan: &Plan, claim: &Claim) -> Result<Vec<Case>, String> {
     let of_instrument = (0..plan.cells.len()).filter(|cell| plan.cells[*cell].instrument == instrument).collect();
     let cells = select(plan, of_instrument, &claim.selection);
     if cells.is_empty() {
-        return Err(format!("the profile {} has no cell that the claim is about", plan.profile));
+        let awaited = not_yet(plan, &claim.selection);
+        return Err(format!("the profile {} has no cell that the claim is about{awaited}", plan.profile));
     }
     let named: Vec<&str> = claim.relation.axes().into_iter().chain(claim.over.iter().map(String::as_str)).collect();
     let mut cases = Vec::new();
@@ -116,7 +117,9 @@ fn terms(plan: &Plan, relation: &Relation, cells: Vec<usize>) -> Result<Vec<Term
                 let selection = Selection(vec![(by.clone(), Pick::OneOf(vec![value.clone()]))]);
                 let cells = picked(&selection);
                 let label = format!("{by} {value}");
-                (!cells.is_empty()).then_some(()).ok_or_else(|| format!("has no cell with {label}"))?;
+                if cells.is_empty() {
+                    return Err(format!("has no cell with {label}{}", not_yet(plan, &selection)));
+                }
                 Ok(Term { label, at: value.as_number(), cells })
             };
             values.iter().map(one).collect()
@@ -127,7 +130,8 @@ fn terms(plan: &Plan, relation: &Relation, cells: Vec<usize>) -> Result<Vec<Term
                 Term { label: label_of(plan, &cells, &selection.keys()), at: None, cells }
             });
             if both.iter().any(|term| term.cells.is_empty()) {
-                return Err("lacks one of the two points".to_owned());
+                let awaited = not_yet(plan, numerator) + &not_yet(plan, denominator);
+                return Err(format!("lacks one of the two points{awaited}"));
             }
             if both[0].cells == both[1].cells {
                 return Err("has only one of the two points".to_owned());
@@ -169,6 +173,19 @@ fn steps(plan: &Plan, along: &str, cells: &[usize]) -> Result<Vec<Term>, String>
     }
     terms.sort_by(|a, b| a.at.unwrap_or(0.0).total_cmp(&b.at.unwrap_or(0.0)));
     if terms.len() < 2 { Err(format!("has fewer than two values of {along}")) } else { Ok(terms) }
+}
+
+/// Returns a remark about the values of a selection that the program does not have yet.
+fn not_yet(plan: &Plan, selection: &Selection) -> String {
+    let mut remark = String::new();
+    for (axis, pick) in &selection.0 {
+        let Pick::OneOf(values) = pick else { continue };
+        let awaited = plan.axes.iter().filter(|own| own.coordinates() == [axis]).flat_map(|own| &own.not_yet);
+        for value in awaited.filter(|value| values.contains(value)) {
+            remark.push_str(&format!("; {axis} {value} is not there yet"));
+        }
+    }
+    remark
 }
 
 fn label_of(plan: &Plan, cells: &[usize], axes: &[&str]) -> String {

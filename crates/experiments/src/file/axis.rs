@@ -11,7 +11,7 @@ pub const MAX_AXIS_VALUES: usize = 1000;
 const SIGNIFICANT_DIGITS: usize = 12;
 /// Names that mean something else where an axis may stand.
 const RESERVED: &[&str] = &["instrument", "profile", "repetition"];
-const KEYS: &[&str] = &["key", "name", "values", "from", "to", "step", "factor", "times", "together"];
+const KEYS: &[&str] = &["key", "name", "values", "from", "to", "step", "factor", "times", "together", "not_yet"];
 
 /// Something that is varied: one key, or several that go together.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,10 +23,24 @@ pub struct Axis {
     /// The values are multiplied by the value of this key.
     pub times: Option<String>,
     pub entries: Vec<Entry>,
+    /// Values that the program does not have yet: claims may name them, and no cell has them.
+    pub not_yet: Vec<Value>,
     /// File, line and key, for errors.
     pub place: String,
-    is_named: bool,
-    is_together: bool,
+    coordinates: Vec<String>,
+    /// Where the entries of `together` have their coordinates from; `None` without `together`.
+    places: Option<Places>,
+}
+
+/// Where the entries of `together` have their coordinates from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Places {
+    /// The keys that they set.
+    Settings,
+    /// `at` or `label`, under the axis's name.
+    Name,
+    /// `at`, a table.
+    Table,
 }
 
 /// A value of an axis.
@@ -56,8 +70,7 @@ impl Axis {
             Some(together) => Axis::read_together(table, name, &together)?,
             None => Axis::read_key(table, name)?,
         };
-        let own = axis.coordinates();
-        match own.iter().find(|name| RESERVED.contains(name)) {
+        match axis.coordinates.iter().find(|name| RESERVED.contains(&name.as_str())) {
             Some(name) => Err(table.fault(format!("an axis cannot be called `{name}`"), "set another `name`")),
             None => Ok(axis),
         }
@@ -70,15 +83,17 @@ impl Axis {
             let what = format!("`times` makes the values of `{key}` differ from those of the axis");
             return Err(table.fault(what, "give the axis a `name` of its own"));
         }
-        let is_named = name.is_some();
+        let name = name.unwrap_or_else(|| key.clone());
+        let not_yet = table.get("not_yet").map_or(Ok(Vec::new()), |node| read_list(&node))?;
         let mut axis = Axis {
-            name: name.unwrap_or_else(|| key.clone()),
+            coordinates: vec![name.clone()],
+            name,
             keys: vec![key],
             times,
             entries: Vec::new(),
+            not_yet,
             place: table.place(),
-            is_named,
-            is_together: false,
+            places: None,
         };
         let values = match table.get("values") {
             Some(values) => {
@@ -105,15 +120,25 @@ impl Axis {
         if keys.is_empty() {
             return Err(first.fault("sets no key", "write the keys that go together"));
         }
-        let is_named = name.is_some();
+        let at = first.get("at").filter(Node::is_table).map(|at| at.table()).transpose()?;
+        let (places, coordinates) = match (&name, at) {
+            (Some(_), Some(at)) => return Err(at.fault("names the axes", "leave `name` of the axis out")),
+            (Some(name), None) => (Places::Name, vec![name.clone()]),
+            (None, Some(at)) => (Places::Table, at.nodes().into_iter().map(|(key, _)| key).collect()),
+            (None, None) => (Places::Settings, keys.clone()),
+        };
+        if coordinates.is_empty() {
+            return Err(first.fault("has no place on the axis", "write `at = { name = value }`"));
+        }
         let mut axis = Axis {
-            name: name.unwrap_or_else(|| keys.join("+")),
+            name: coordinates.join("+"),
             keys,
             times: None,
             entries: Vec::new(),
+            not_yet: Vec::new(),
             place: table.place(),
-            is_named,
-            is_together: true,
+            coordinates,
+            places: Some(places),
         };
         axis.set_entries(&tables, together)?;
         Ok(axis)
@@ -123,6 +148,9 @@ impl Axis {
     pub(crate) fn with(&self, node: &Node) -> Result<Axis, Fault> {
         let mut axis = Axis { entries: Vec::new(), place: node.place(), ..self.clone() };
         if node.is_table() {
+            if self.places.is_some() {
+                return Err(node.fault("is a range of keys that go together", "write a list of their places"));
+            }
             let range = node.table()?;
             range.known(&["from", "to", "step", "factor"])?;
             axis.set_values(read_range(&range)?, node.place())?;
@@ -132,7 +160,7 @@ impl Axis {
         if nodes.first().is_some_and(Node::is_table) {
             let tables: Vec<Table> = nodes.iter().map(Node::table).collect::<Result<_, _>>()?;
             axis.set_entries(&tables, node)?;
-        } else if self.is_together {
+        } else if self.places.is_some() {
             let picked = nodes.iter().map(|node| self.pick(node)).collect::<Result<Vec<_>, _>>()?;
             axis.entries = picked;
             axis.refuse_repeats(&node.place())?;
@@ -195,13 +223,10 @@ impl Axis {
             return Err(table.fault(what, format!("set {}", self.keys.join(", "))));
         }
         let label = table.text("label")?;
-        if self.is_named {
-            let at = table.get("at").map(|at| at.value()).transpose()?;
-            let value = at.or_else(|| label.clone().map(Value::Text)).filter(|at| !matches!(at, Value::List(_)));
-            let value = value.ok_or_else(|| {
-                table.fault("has no place on the axis", "write `at = ..` (a number or a text), or `label = \"..\"`")
-            })?;
-            return Ok(Entry { coordinates: vec![Coordinate { name: self.name.clone(), value, label }], settings });
+        match self.places {
+            Some(Places::Name) => return self.entry_at(table, label, settings),
+            Some(Places::Table) => return self.entry_in(table, label, settings),
+            Some(Places::Settings) | None => {}
         }
         if let Some(at) = table.get("at") {
             return Err(at.fault("needs an axis with a `name`", "give the axis a name, or leave `at` out"));
@@ -218,6 +243,35 @@ impl Axis {
         Ok(Entry { coordinates, settings })
     }
 
+    /// Reads `at` or `label` as the place on an axis with a name.
+    fn entry_at(&self, table: &Table, label: Option<String>, settings: Vec<(String, Value)>) -> Result<Entry, Fault> {
+        let at = table.get("at").map(|at| at.value()).transpose()?;
+        let value = at.or_else(|| label.clone().map(Value::Text)).filter(|at| !matches!(at, Value::List(_)));
+        let value = value.ok_or_else(|| {
+            table.fault("has no place on the axis", "write `at = ..` (a number or a text), or `label = \"..\"`")
+        })?;
+        Ok(Entry { coordinates: vec![Coordinate { name: self.name.clone(), value, label }], settings })
+    }
+
+    /// Reads `at` as a table of places.
+    fn entry_in(&self, table: &Table, label: Option<String>, settings: Vec<(String, Value)>) -> Result<Entry, Fault> {
+        let at = table.need("at")?.table()?;
+        at.known(&self.coordinates())?;
+        let mut coordinates = Vec::new();
+        for name in &self.coordinates {
+            let node = at.need(name)?;
+            let value = node.value()?;
+            if matches!(value, Value::List(_)) {
+                return Err(node.fault("is a list", "write a number or a text"));
+            }
+            coordinates.push(Coordinate { name: name.clone(), value, label: None });
+        }
+        if let (Some(label), Some(last)) = (label, coordinates.last_mut()) {
+            last.label = Some(label);
+        }
+        Ok(Entry { coordinates, settings })
+    }
+
     fn refuse_repeats(&self, place: &str) -> Result<(), Fault> {
         if self.entries.is_empty() {
             return Err(Fault::new(place, "there are no values", "write one at least"));
@@ -225,6 +279,12 @@ impl Axis {
         if self.entries.len() > MAX_AXIS_VALUES {
             let what = format!("there are {} values, more than {MAX_AXIS_VALUES}", self.entries.len());
             return Err(Fault::new(place, what, "take larger steps"));
+        }
+        if let Some(own) =
+            self.entries.iter().map(|entry| &entry.coordinates[0].value).find(|own| self.not_yet.contains(own))
+        {
+            let what = format!("{own} is there already, and in `not_yet`");
+            return Err(Fault::new(place, what, "remove it from one of them"));
         }
         let values = |entry: &Entry| entry.coordinates.iter().map(|own| own.value.clone()).collect::<Vec<_>>();
         for (at, entry) in self.entries.iter().enumerate() {
@@ -238,10 +298,7 @@ impl Axis {
 
     /// Returns the names of the coordinates.
     pub fn coordinates(&self) -> Vec<&str> {
-        if self.is_named || self.keys.len() == 1 {
-            return vec![&self.name];
-        }
-        self.keys.iter().map(String::as_str).collect()
+        self.coordinates.iter().map(String::as_str).collect()
     }
 
     /// Returns the values of one of the coordinates, in the order of the file, without repeats.
