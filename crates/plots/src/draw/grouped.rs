@@ -1,0 +1,93 @@
+//! Bars, stacked bars and boxes, grouped by category.
+
+use super::{Frame, glyphs};
+use crate::marks::foot;
+use crate::model::{BarSeries, BoxSeries};
+use crate::plan::{Look, PanelPlan, Side, slot, stack};
+use crate::scene::{Dash, Paint, Scene, Shape, Style};
+
+/// Least height of a bar, so that a small value is not invisible.
+const MIN_BAR: f64 = 1.0;
+/// Height of the signs of failed measurements above the foot of the plot.
+const FAILED: f64 = 7.0;
+
+/// Returns the style of an area: filled, or a dashed outline for values from a paper.
+pub(crate) fn area(look: Look) -> Style {
+    let colour = Paint::Series(look.colour());
+    match look.paper {
+        true => Style::fill(Paint::Surface).outlined(colour, 1.5).dash(Dash::Dashed),
+        false => Style::fill(colour),
+    }
+}
+
+pub(crate) fn bars(panel: &PanelPlan, all: &[(&BarSeries, Look)], frame: Frame, scene: &mut Scene) {
+    let (Side::Names(bands), Side::Numbers(scale)) = (&panel.x, &panel.y) else { return };
+    for (at, (series, look)) in all.iter().enumerate() {
+        for bar in &series.bars {
+            let (left, width) = slot(bands, &bar.category, at, all.len());
+            let (left, width) = (frame.across(left), width * frame.width);
+            let Some(value) = bar.value else {
+                glyphs::failed(scene, (left + width / 2.0, frame.bottom() - FAILED));
+                continue;
+            };
+            let (one, two) = (frame.up(foot(panel)), frame.up(scale.place(value)));
+            let height = (one - two).abs().max(MIN_BAR);
+            scene.rectangle((left, one.min(two).min(frame.bottom() - height)), (width, height), area(*look));
+            if let Some((low, high)) = bar.interval {
+                let ends = (frame.up(scale.place(low)), frame.up(scale.place(high)));
+                glyphs::upright(scene, left + width / 2.0, ends, Style::stroke(Paint::Ink, 1.2));
+            }
+        }
+    }
+}
+
+pub(crate) fn stacked(panel: &PanelPlan, all: &[(&BarSeries, Look)], frame: Frame, scene: &mut Scene) {
+    let (Side::Names(bands), Side::Numbers(scale)) = (&panel.x, &panel.y) else { return };
+    let series: Vec<BarSeries> = all.iter().map(|(series, _)| (*series).clone()).collect();
+    for category in &bands.names {
+        let (left, width) = slot(bands, category, 0, 1);
+        let (left, width) = (frame.across(left), width * frame.width);
+        for ((from, to), (series, look)) in stack(&series, category).into_iter().zip(all) {
+            let (bottom, top) = (frame.up(scale.place(from)), frame.up(scale.place(to)));
+            if to > from {
+                let style = if look.paper { area(*look) } else { area(*look).outlined(Paint::Surface, 0.8) };
+                scene.rectangle((left, top), (width, bottom - top), style);
+            }
+            if series.bars.iter().any(|bar| bar.category == *category && bar.value.is_none()) {
+                glyphs::failed(scene, (left + width / 2.0, frame.bottom() - FAILED));
+            }
+        }
+    }
+}
+
+pub(crate) fn boxes(panel: &PanelPlan, all: &[(&BoxSeries, Look)], frame: Frame, scene: &mut Scene) {
+    let (Side::Names(bands), Side::Numbers(scale)) = (&panel.x, &panel.y) else { return };
+    for (at, (series, look)) in all.iter().enumerate() {
+        let colour = Paint::Series(look.colour());
+        let dash = glyphs::dash(*look);
+        for mark in &series.boxes {
+            let (left, width) = slot(bands, &mark.category, at, all.len());
+            let (left, width) = (frame.across(left), width * frame.width);
+            let middle = left + width / 2.0;
+            let [low, first, median, third, high] = mark.summary.map(|value| frame.up(scale.place(value)));
+            let cap = width / 4.0;
+            let whiskers = vec![
+                vec![(middle, low), (middle, first)],
+                vec![(middle, third), (middle, high)],
+                vec![(middle - cap, low), (middle + cap, low)],
+                vec![(middle - cap, high), (middle + cap, high)],
+            ];
+            let places = mark.outliers.iter().map(|value| (middle, frame.up(scale.place(*value)))).collect();
+            scene.shapes.push(Shape::Dots { places, radius: 1.7, paint: colour, opacity: 60 });
+            let outline = Style::stroke(colour, 1.4).dash(dash);
+            scene.shapes.push(Shape::Path { runs: whiskers, closed: false, style: outline });
+            let size = (width, (first - third).max(MIN_BAR));
+            scene.rectangle((left, third), size, Style::fill(Paint::Surface));
+            if !look.paper {
+                scene.rectangle((left, third), size, Style::fill(colour).opacity(30));
+            }
+            scene.rectangle((left, third), size, outline);
+            scene.line((left, median), (left + width, median), Style::stroke(colour, 2.4));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Curves, lines, scatter plots and series over time.
+
+use super::{Frame, glyphs, thin};
+use crate::model::{Plot, Point, Series};
+use crate::plan::{Look, PanelPlan, Plan, Side, step_end};
+use crate::scale::Scale;
+use crate::scene::{Paint, Scene, Shape, Style};
+
+/// Points of a series up to which each has a marker and its interval a whisker; beyond, intervals are a band.
+const MAX_MARKED: usize = 48;
+/// Width of lines.
+const LINE: f64 = 1.9;
+/// Radius of the points of a scatter plot.
+const DOT: f64 = 1.7;
+/// Points of a scatter plot from which they are drawn more transparent.
+const MANY: usize = 1500;
+/// Height of the signs of failed measurements above the foot of the plot.
+const FAILED: f64 = 7.0;
+
+pub(crate) fn draw(plan: &Plan, panel: &PanelPlan, all: &[(&Series, Look)], frame: Frame, scene: &mut Scene) {
+    let (Side::Numbers(x), Side::Numbers(y)) = (&panel.x, &panel.y) else { return };
+    let canvas = Canvas { x, y, frame };
+    // Values from a paper go first, so that they hide none of ours.
+    let (papers, ours): (Vec<_>, Vec<_>) = all.iter().partition(|(_, look)| look.paper);
+    for (series, look) in papers.into_iter().chain(ours) {
+        let mut points: Vec<&Point> = series.points.iter().collect();
+        match plan.figure.plot {
+            Plot::Scatter(_) => canvas.scatter(&points, look, scene),
+            Plot::Time { .. } => canvas.steps(&series.points, look, scene),
+            Plot::Line(_) => {
+                points.sort_by(|one, two| one.x.total_cmp(&two.x));
+                canvas.joined(&points, look, scene);
+            }
+            _ => canvas.joined(&points, look, scene),
+        }
+        for point in series.points.iter().filter(|point| point.y.is_none()) {
+            glyphs::failed(scene, (frame.across(x.place(point.x)), frame.bottom() - FAILED));
+        }
+    }
+}
+
+struct Canvas<'a> {
+    x: &'a Scale,
+    y: &'a Scale,
+    frame: Frame,
+}
+
+impl Canvas<'_> {
+    fn at(&self, x: f64, y: f64) -> (f64, f64) {
+        (self.frame.across(self.x.place(x)), self.frame.up(self.y.place(y)))
+    }
+
+    fn joined(&self, points: &[&Point], look: Look, scene: &mut Scene) {
+        let few = points.len() <= MAX_MARKED;
+        if few {
+            self.whiskers(points, look, scene);
+        } else {
+            self.band(points, look, scene);
+        }
+        let runs = points.split(|point| point.y.is_none()).map(|run| self.places(run)).filter(|run| run.len() > 1);
+        let runs: Vec<_> = runs.collect();
+        if !runs.is_empty() {
+            let style = Style::stroke(Paint::Series(look.colour()), LINE).dash(glyphs::dash(look));
+            scene.shapes.push(Shape::Path { runs, closed: false, style });
+        }
+        if few {
+            self.places(points).into_iter().for_each(|place| glyphs::marker(scene, look, place));
+        }
+    }
+
+    fn places(&self, points: &[&Point]) -> Vec<(f64, f64)> {
+        points.iter().filter_map(|point| Some(self.at(point.x, point.y?))).collect()
+    }
+
+    fn whiskers(&self, points: &[&Point], look: Look, scene: &mut Scene) {
+        for point in points {
+            let Some(y) = point.y else { continue };
+            let (across, up) = self.at(point.x, y);
+            if let Some((low, high)) = point.y_interval {
+                let ends = (self.at(point.x, low).1, self.at(point.x, high).1);
+                glyphs::upright(scene, across, ends, thin(look.colour()));
+            }
+            if let Some((low, high)) = point.x_interval {
+                let ends = (self.at(low, y).0, self.at(high, y).0);
+                glyphs::lying(scene, up, ends, thin(look.colour()));
+            }
+        }
+    }
+
+    fn band(&self, points: &[&Point], look: Look, scene: &mut Scene) {
+        let runs = points.split(|point| point.y_interval.is_none()).filter(|run| run.len() > 1);
+        let outline = |run: &[&Point]| {
+            let bound = |point: &&Point, upper: bool| {
+                point.y_interval.map(|(low, high)| self.at(point.x, if upper { high } else { low }))
+            };
+            let lower = run.iter().filter_map(|point| bound(point, false));
+            lower.chain(run.iter().rev().filter_map(|point| bound(point, true))).collect::<Vec<_>>()
+        };
+        let runs: Vec<_> = runs.map(outline).collect();
+        if !runs.is_empty() {
+            let style = Style::fill(Paint::Series(look.colour())).opacity(20);
+            scene.shapes.push(Shape::Path { runs, closed: true, style });
+        }
+    }
+
+    fn scatter(&self, points: &[&Point], look: Look, scene: &mut Scene) {
+        self.whiskers(points, look, scene);
+        let places = self.places(points);
+        if look.paper {
+            places.into_iter().for_each(|place| glyphs::marker(scene, look, place));
+            return;
+        }
+        let opacity = if places.len() > MANY { 45 } else { 75 };
+        scene.shapes.push(Shape::Dots { places, radius: DOT, paint: Paint::Series(look.colour()), opacity });
+    }
+
+    fn steps(&self, points: &[Point], look: Look, scene: &mut Scene) {
+        let mut runs: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
+        for (at, point) in points.iter().enumerate() {
+            match (point.y, runs.last_mut()) {
+                (Some(y), Some(run)) => run.extend([self.at(point.x, y), self.at(step_end(points, at), y)]),
+                _ => runs.push(Vec::new()),
+            }
+        }
+        runs.retain(|run| !run.is_empty());
+        if !runs.is_empty() {
+            let style = Style::stroke(Paint::Series(look.colour()), LINE).dash(glyphs::dash(look));
+            scene.shapes.push(Shape::Path { runs, closed: false, style });
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Text in HTML, SVG and JSON inside HTML.
+
+/// Escapes text for an element or a quoted attribute. Control characters, which HTML forbids, become U+FFFD.
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\n' | '\t' => safe.push(c),
+            // XML forbids these two as well.
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// Writes JSON that may stand in a `script` element: no `<` in it can end the element.
+pub(crate) fn json(value: &serde_json::Value) -> String {
+    value.to_string().replace('<', "\\u003c")
+}

@@ -1,0 +1,93 @@
+//! Figures of experiments: from plain data to SVG and PDF for a paper, and to one offline HTML page.
+//!
+//! Pure: nothing here reads a file, a clock or the network, and equal data gives equal bytes. [`Figure`] and [`Page`]
+//! are the input; [`svg`], [`pdf`] and [`page`] render them and refuse what cannot be drawn with a [`PlotError`].
+
+mod document;
+mod draw;
+mod escape;
+mod marks;
+mod model;
+mod page;
+mod palette;
+mod pdf;
+mod plan;
+mod scale;
+mod scene;
+mod svg;
+mod text;
+mod validate;
+
+pub use document::{Block, Claim, Column, Page, Section, Table, Verdict};
+pub use model::{
+    Axis, Bar, BarSeries, BoxMark, BoxSeries, Cell, Event, Figure, HeatPanel, Hover, Panel, Plot, Point, Series,
+};
+pub use palette::{COLOURS, DARK, LIGHT, Rgb, Theme, contrast, heat};
+pub use scale::{Bands, Ends, Scale, Tick};
+pub use validate::{
+    MAX_CATEGORIES, MAX_MAGNITUDE, MAX_PANELS, MAX_POINTS, MAX_SERIES, MIN_POSITIVE, PlotError, check_figure,
+    check_page,
+};
+
+/// Width of a figure on paper. Text is 8 points high at either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Width {
+    /// One of two columns: 252 points, panels below each other.
+    Column,
+    /// Both columns: 504 points, panels side by side.
+    Text,
+}
+
+impl Width {
+    /// Returns the width in points.
+    pub fn points(self) -> f64 {
+        match self {
+            Width::Column => 252.0,
+            Width::Text => 504.0,
+        }
+    }
+}
+
+/// Plot area of a panel within its drawing, and the places of its marks.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Area {
+    /// Left edge, top edge, width and height in the units of the drawing.
+    pub area: [f64; 4],
+    /// Left edge, top edge, width and height of each mark as fractions of the plot area.
+    pub marks: Vec<[f64; 4]>,
+}
+
+/// Renders a figure as an SVG file in the colours for paper.
+pub fn svg(figure: &Figure, width: Width) -> Result<String, PlotError> {
+    check_figure(figure)?;
+    let plan = plan::Plan::new(figure);
+    let drawing = draw::draw(&plan, width.points() * svg::PIXELS_PER_POINT);
+    Ok(svg::file(&drawing.scene, &figure.title, width.points()))
+}
+
+/// Renders a figure as a PDF of one page, as large as the figure.
+pub fn pdf(figure: &Figure, width: Width) -> Result<Vec<u8>, PlotError> {
+    check_figure(figure)?;
+    let plan = plan::Plan::new(figure);
+    let drawing = draw::draw(&plan, width.points() * svg::PIXELS_PER_POINT);
+    Ok(pdf::file(&drawing.scene, &figure.title, width.points()))
+}
+
+/// Renders a page with its figures: one HTML file without external references.
+pub fn page(page: &Page) -> Result<String, PlotError> {
+    check_page(page)?;
+    Ok(page::render(page))
+}
+
+/// Returns the plot area of each panel, as `svg` draws them.
+pub fn areas(figure: &Figure, width: Width) -> Result<Vec<Area>, PlotError> {
+    check_figure(figure)?;
+    let plan = plan::Plan::new(figure);
+    let drawing = draw::draw(&plan, width.points() * svg::PIXELS_PER_POINT);
+    let marks = marks::marks(&plan);
+    let area = |(frame, marks): (&draw::Frame, Vec<marks::Mark>)| Area {
+        area: [frame.x, frame.y, frame.width, frame.height],
+        marks: marks.into_iter().map(|mark| mark.area).collect(),
+    };
+    Ok(drawing.frames.iter().zip(marks).map(area).collect())
+}

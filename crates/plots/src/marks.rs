@@ -1,0 +1,175 @@
+//! Marks of a figure that tooltips and tables name, with their places in the plot area.
+
+use crate::model::{Axis, BarSeries, BoxSeries, HeatPanel, Hover, Plot, Series};
+use crate::plan::{Content, PanelPlan, Plan, Side, shown_name, slot, stack, step_end};
+use crate::scale::figure;
+
+/// Point, bar, box or field.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Mark {
+    /// Left edge, top edge, width and height as fractions of the plot area, counted from its top left corner. Points
+    /// have no extent.
+    pub area: [f64; 4],
+    /// Series, as the legend names it.
+    pub name: String,
+    /// Names and values, the measured ones first.
+    pub rows: Vec<(String, String)>,
+    pub command: Option<String>,
+}
+
+/// Returns the marks of each panel.
+pub(crate) fn marks(plan: &Plan) -> Vec<Vec<Mark>> {
+    plan.panels.iter().map(|panel| panel_marks(plan, panel)).collect()
+}
+
+fn panel_marks(plan: &Plan, panel: &PanelPlan) -> Vec<Mark> {
+    match &panel.content {
+        Content::Series(all) => all.iter().flat_map(|(series, _)| of_series(plan, panel, series)).collect(),
+        Content::Bars(all) => {
+            let each = all.iter().enumerate();
+            each.flat_map(|(at, (series, _))| of_bars(plan, panel, series, at, all.len())).collect()
+        }
+        Content::Stacked(all) => {
+            let series: Vec<BarSeries> = all.iter().map(|(series, _)| (*series).clone()).collect();
+            of_stacks(plan, panel, &series)
+        }
+        Content::Boxes(all) => {
+            let each = all.iter().enumerate();
+            each.flat_map(|(at, (series, _))| of_boxes(plan, panel, series, at, all.len())).collect()
+        }
+        Content::Heat(heat) => of_heat(plan, heat),
+    }
+}
+
+fn quantity(axis: &Axis, value: f64) -> (String, String) {
+    let unit = if axis.unit.is_empty() { String::new() } else { format!(" {}", axis.unit) };
+    (axis.label.clone(), format!("{}{unit}", figure(value)))
+}
+
+fn interval(rows: &mut Vec<(String, String)>, axis: &Axis, interval: Option<(f64, f64)>) {
+    if let Some((low, high)) = interval {
+        rows.push((format!("{}, interval", axis.label), format!("{} to {}", figure(low), figure(high))));
+    }
+}
+
+fn place(side: &Side, value: f64) -> f64 {
+    match side {
+        Side::Numbers(scale) => scale.place(value),
+        Side::Names(_) => 0.0,
+    }
+}
+
+fn finish(
+    rows: Vec<(String, String)>,
+    hover: &Hover,
+    command: Option<&String>,
+) -> (Vec<(String, String)>, Option<String>) {
+    let rows = rows.into_iter().chain(hover.rows.iter().cloned()).collect();
+    (rows, hover.command.as_ref().or(command).cloned())
+}
+
+fn of_series(plan: &Plan, panel: &PanelPlan, series: &Series) -> Vec<Mark> {
+    let time = matches!(plan.figure.plot, Plot::Time { .. });
+    let mark = |(at, point): (usize, &crate::model::Point)| {
+        let mut rows = vec![quantity(&plan.figure.x, point.x)];
+        interval(&mut rows, &plan.figure.x, point.x_interval);
+        if let Some(y) = point.y {
+            rows.push(quantity(panel.y_axis, y));
+            interval(&mut rows, panel.y_axis, point.y_interval);
+        }
+        let (rows, command) = finish(rows, &point.hover, series.command.as_ref());
+        let left = place(&panel.x, point.x);
+        let next = if time { place(&panel.x, step_end(&series.points, at)) } else { left };
+        let top = point.y.map_or(1.0, |y| 1.0 - place(&panel.y, y));
+        Mark {
+            area: [left, top, (next - left).max(0.0), 0.0],
+            name: shown_name(&series.name, series.paper),
+            rows,
+            command,
+        }
+    };
+    series.points.iter().enumerate().map(mark).collect()
+}
+
+fn of_bars(plan: &Plan, panel: &PanelPlan, series: &BarSeries, at: usize, count: usize) -> Vec<Mark> {
+    let Side::Names(bands) = &panel.x else { return Vec::new() };
+    let mark = |bar: &crate::model::Bar| {
+        let mut rows = vec![(plan.figure.x.label.clone(), bar.category.clone())];
+        if let Some(value) = bar.value {
+            rows.push(quantity(panel.y_axis, value));
+            interval(&mut rows, panel.y_axis, bar.interval);
+        }
+        let (rows, command) = finish(rows, &bar.hover, None);
+        let (left, width) = slot(bands, &bar.category, at, count);
+        let (foot, top) = (foot(panel), bar.value.map_or(foot(panel), |value| place(&panel.y, value)));
+        let area = [left, 1.0 - foot.max(top), width, (foot - top).abs()];
+        Mark { area, name: shown_name(&series.name, series.paper), rows, command }
+    };
+    series.bars.iter().map(mark).collect()
+}
+
+/// Returns the position at which bars start: 0, or the lower end of a logarithmic axis.
+pub(crate) fn foot(panel: &PanelPlan) -> f64 {
+    match &panel.y {
+        Side::Numbers(scale) if !scale.log => scale.place(0.0),
+        _ => 0.0,
+    }
+}
+
+fn of_stacks(plan: &Plan, panel: &PanelPlan, all: &[BarSeries]) -> Vec<Mark> {
+    let Side::Names(bands) = &panel.x else { return Vec::new() };
+    let mut marks = Vec::new();
+    for category in &bands.names {
+        let segments = stack(all, category);
+        let sum = segments.last().map_or(0.0, |top| top.1);
+        for (series, (foot, top)) in all.iter().zip(segments) {
+            let Some(bar) = series.bars.iter().find(|bar| bar.category == *category) else { continue };
+            let mut rows = vec![(plan.figure.x.label.clone(), category.clone())];
+            if let Some(value) = bar.value {
+                rows.push(quantity(panel.y_axis, value));
+            }
+            rows.push(("all segments".into(), quantity(panel.y_axis, sum).1));
+            let (rows, command) = finish(rows, &bar.hover, None);
+            let (left, width) = slot(bands, category, 0, 1);
+            let (foot, top) = (place(&panel.y, foot), place(&panel.y, top));
+            let area = [left, 1.0 - top, width, top - foot];
+            marks.push(Mark { area, name: shown_name(&series.name, series.paper), rows, command });
+        }
+    }
+    marks
+}
+
+fn of_boxes(plan: &Plan, panel: &PanelPlan, series: &BoxSeries, at: usize, count: usize) -> Vec<Mark> {
+    let Side::Names(bands) = &panel.x else { return Vec::new() };
+    let mark = |mark: &crate::model::BoxMark| {
+        let [low, first, median, third, high] = mark.summary;
+        let mut rows = vec![(plan.figure.x.label.clone(), mark.category.clone())];
+        rows.push(("median".into(), quantity(panel.y_axis, median).1));
+        rows.push(("quartiles".into(), format!("{} to {}", figure(first), figure(third))));
+        rows.push(("whiskers".into(), format!("{} to {}", figure(low), figure(high))));
+        rows.push(("outliers".into(), mark.outliers.len().to_string()));
+        let (rows, command) = finish(rows, &mark.hover, None);
+        let (left, width) = slot(bands, &mark.category, at, count);
+        let (foot, top) = (place(&panel.y, low), place(&panel.y, high));
+        let area = [left, 1.0 - top, width, top - foot];
+        Mark { area, name: shown_name(&series.name, series.paper), rows, command }
+    };
+    series.boxes.iter().map(mark).collect()
+}
+
+fn of_heat(plan: &Plan, heat: &HeatPanel) -> Vec<Mark> {
+    let (across, up) = (1.0 / heat.columns.len().max(1) as f64, 1.0 / heat.rows.len().max(1) as f64);
+    let mark = |cell: &crate::model::Cell| {
+        let mut rows = vec![
+            (plan.figure.x.title(), heat.columns[cell.column].clone()),
+            (plan.figure.y.title(), heat.rows[cell.row].clone()),
+        ];
+        if let (Some(value), Some((axis, _))) = (cell.value, &plan.heat) {
+            rows.push(quantity(axis, value));
+        }
+        let (rows, command) = finish(rows, &cell.hover, None);
+        let area = [cell.column as f64 * across, 1.0 - (cell.row + 1) as f64 * up, across, up];
+        Mark { area, name: String::new(), rows, command }
+    };
+    heat.cells.iter().map(mark).collect()
+}

@@ -1,0 +1,74 @@
+//! The offline page: light and dark, wide and narrow, with tooltips by pointer, touch and keyboard.
+
+mod figure;
+mod tables;
+
+use crate::document::{Block, Page, Section};
+use crate::escape::escape;
+use crate::palette::{DARK, LIGHT};
+use crate::svg;
+
+/// Content security policy of the page: inline style and script only, and no requests.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+/// Sections from which the page has a table of contents.
+const MIN_CONTENTS: usize = 2;
+
+/// Renders a page that `check_page` has accepted.
+pub(crate) fn render(page: &Page) -> String {
+    let lead: String = page.lead.iter().map(|text| format!("<p class=\"lead\">{}</p>\n", escape(text))).collect();
+    let sections: String = page.sections.iter().map(section).collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\"/>\n\
+         <title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n\
+         {lead}{contents}</header>\n{sections}</main>\n<footer>{footer}</footer>\n\
+         <div id=\"tip\" role=\"status\" aria-live=\"polite\" hidden></div>\n<script>\n{script}</script>\n\
+         </body>\n</html>\n",
+        title = escape(&page.title),
+        style = style(),
+        contents = contents(page),
+        footer = escape(&page.footer),
+        script = include_str!("page.js"),
+    )
+}
+
+fn style() -> String {
+    let (light, dark) = (svg::variables(&LIGHT), svg::variables(&DARK));
+    format!(
+        ":root {{ {light}}}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n\
+         @media print {{ :root {{ {light}}} }}\n{}{}",
+        include_str!("page.css"),
+        svg::rules()
+    )
+}
+
+fn contents(page: &Page) -> String {
+    if page.sections.len() < MIN_CONTENTS {
+        return String::new();
+    }
+    let line = |section: &Section| format!("<li><a href=\"#{}\">{}</a></li>\n", section.id, escape(&section.title));
+    let lines: String = page.sections.iter().map(line).collect();
+    format!("<nav aria-label=\"Contents\"><ul>\n{lines}</ul></nav>\n")
+}
+
+fn section(section: &Section) -> String {
+    let blocks: String = section.blocks.iter().map(block).collect();
+    format!("<section id=\"{}\">\n<h2>{}</h2>\n{blocks}</section>\n", section.id, escape(&section.title))
+}
+
+fn block(block: &Block) -> String {
+    match block {
+        Block::Paragraph(text) => format!("<p>{}</p>\n", escape(text)),
+        Block::Figure(data) => figure::render(data),
+        Block::Claims(claims) => tables::claims(claims),
+        Block::Table(table) => tables::table(table),
+        Block::Command(command) => {
+            format!("<div class=\"command\"><pre><code>{}</code></pre>{COPY}</div>\n", escape(command))
+        }
+    }
+}
+
+/// Button that copies the code beside it; the script shows it.
+const COPY: &str = "<button type=\"button\" class=\"copy\" hidden>Copy</button>";

@@ -1,0 +1,168 @@
+"use strict";
+// Tooltips by pointer, touch and keyboard. A click, a tap or Enter holds one, so that its command can be copied.
+const tip = document.getElementById("tip");
+const REACH_PX = { mouse: 24, pen: 24, touch: 40 };
+const SVG = "http://www.w3.org/2000/svg";
+const figures = new Map();
+let shown = null;
+let held = false;
+
+function dataOf(plot) {
+  const id = plot.dataset.figure;
+  if (!figures.has(id)) figures.set(id, JSON.parse(document.getElementById(id + "-data").textContent));
+  return figures.get(id);
+}
+
+function areaOf(plot, panel, at) {
+  const data = dataOf(plot);
+  const [x, y, width, height] = data.frames[plot.dataset.layout][panel];
+  const [left, top, wide, high] = data.panels[panel][at].slice(0, 4).map((part) => part / data.fineness);
+  return { x: x + left * width, y: y + top * height, width: wide * width, height: high * height };
+}
+
+function scaleOf(plot) {
+  const svg = plot.querySelector("svg");
+  return svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+}
+
+function nearest(plot, event) {
+  const box = plot.querySelector("svg").getBoundingClientRect();
+  const scale = scaleOf(plot);
+  const x = (event.clientX - box.left) / scale;
+  const y = (event.clientY - box.top) / scale;
+  let best = null;
+  let least = (REACH_PX[event.pointerType] || REACH_PX.mouse) / scale;
+  dataOf(plot).panels.forEach((marks, panel) => marks.forEach((_, at) => {
+    const area = areaOf(plot, panel, at);
+    const right = Math.max(area.x - x, 0, x - area.x - area.width);
+    const down = Math.max(area.y - y, 0, y - area.y - area.height);
+    const distance = Math.hypot(right, down);
+    if (distance < least || (distance === least && distance === 0)) {
+      least = distance;
+      best = { plot, panel, at };
+    }
+  }));
+  return best;
+}
+
+function add(parent, name, text, kind) {
+  const element = document.createElement(name);
+  if (text !== undefined) element.textContent = text;
+  if (kind) element.className = kind;
+  return parent.appendChild(element);
+}
+
+function fill(mark, strings) {
+  const [name, command, ...rows] = mark.slice(4);
+  tip.replaceChildren();
+  if (strings[name]) add(tip, "b", strings[name]);
+  const list = add(tip, "dl");
+  for (let at = 0; at < rows.length; at += 2) {
+    add(list, "dt", strings[rows[at]]);
+    add(list, "dd", strings[rows[at + 1]]);
+  }
+  if (command < 0) return;
+  const code = add(tip, "code", strings[command]);
+  if (held) {
+    const button = add(tip, "button", "Copy", "copy");
+    button.type = "button";
+    button.addEventListener("click", () => copy(button, code));
+  } else {
+    add(tip, "small", "Click or press Enter to hold and copy");
+  }
+}
+
+function ring(plot, area) {
+  document.querySelectorAll("svg .focus").forEach((old) => old.remove());
+  const around = document.createElementNS(SVG, "rect");
+  const space = area.width || area.height ? 2 : 7;
+  const set = (name, value) => around.setAttribute(name, value);
+  set("class", "focus");
+  set("x", area.x - space);
+  set("y", area.y - space);
+  set("width", area.width + 2 * space);
+  set("height", area.height + 2 * space);
+  set("rx", area.width || area.height ? 2 : 7);
+  plot.querySelector("svg").append(around);
+}
+
+function show(next, hold) {
+  const same = shown && next && shown.plot === next.plot && shown.panel === next.panel && shown.at === next.at;
+  if (same && held === hold) return;
+  shown = next;
+  held = Boolean(next && hold);
+  tip.hidden = !next;
+  tip.classList.toggle("held", held);
+  if (!next) {
+    document.querySelectorAll("svg .focus").forEach((old) => old.remove());
+    return;
+  }
+  const data = dataOf(next.plot);
+  fill(data.panels[next.panel][next.at], data.strings);
+  const area = areaOf(next.plot, next.panel, next.at);
+  ring(next.plot, area);
+  const box = next.plot.querySelector("svg").getBoundingClientRect();
+  const scale = scaleOf(next.plot);
+  const middle = box.left + (area.x + area.width / 2) * scale;
+  const above = box.top + area.y * scale - tip.offsetHeight - 14;
+  const below = box.top + (area.y + area.height) * scale + 14;
+  const most = document.documentElement.clientWidth - tip.offsetWidth - 8;
+  tip.style.left = `${window.scrollX + Math.max(8, Math.min(middle - tip.offsetWidth / 2, most))}px`;
+  tip.style.top = `${window.scrollY + (above >= 4 ? above : below)}px`;
+}
+
+// Left and right step through the values, up and down go to the next series, so that each value can be reached.
+function step(plot, key) {
+  const all = dataOf(plot).panels.flatMap((marks, panel) => marks.map((mark, at) => ({ plot, panel, at, name: mark[4] })));
+  const now = shown && shown.plot === plot ? all.findIndex((one) => one.panel === shown.panel && one.at === shown.at) : -1;
+  if (now < 0) return all[0] || null;
+  const way = key === "ArrowRight" || key === "ArrowDown" ? 1 : -1;
+  if (key === "ArrowLeft" || key === "ArrowRight") return all[now + way] || all[now];
+  const other = (one) => one.panel !== all[now].panel || one.name !== all[now].name;
+  let next = now;
+  while (all[next] && !other(all[next])) next += way;
+  return all[next] || all[now];
+}
+
+document.querySelectorAll(".plot").forEach((plot) => {
+  plot.addEventListener("pointermove", (event) => {
+    if (!held && event.pointerType !== "touch") show(nearest(plot, event), false);
+  });
+  plot.addEventListener("pointerleave", () => {
+    if (!held) show(null);
+  });
+  plot.addEventListener("click", (event) => show(nearest(plot, event), true));
+  plot.addEventListener("keydown", (event) => {
+    if (event.key.startsWith("Arrow")) {
+      event.preventDefault();
+      show(step(plot, event.key), false);
+    } else if (event.key === "Enter" && shown) {
+      show(shown, true);
+    }
+  });
+  plot.addEventListener("blur", () => {
+    if (!held) show(null);
+  });
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") show(null);
+});
+document.addEventListener("pointerdown", (event) => {
+  if (held && !tip.contains(event.target)) show(null);
+});
+window.addEventListener("resize", () => show(null));
+
+async function copy(button, code) {
+  getSelection().selectAllChildren(code);
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+  } catch {
+    document.execCommand("copy");
+  }
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+}
+document.querySelectorAll(".command .copy").forEach((button) => {
+  button.hidden = false;
+  button.addEventListener("click", () => copy(button, button.parentElement.querySelector("code")));
+});

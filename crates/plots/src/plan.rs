@@ -1,0 +1,303 @@
+//! What is drawn where, as fractions of each panel's plot area: scales, styles of series, and the marks that tooltips
+//! name. Sizes come in later, in `draw`, so that a wide and a narrow drawing of a figure agree on all of this.
+
+use crate::model::{Axis, BarSeries, BoxSeries, Event, Figure, HeatPanel, Panel, Plot, Point, Series};
+use crate::palette::COLOURS;
+use crate::scale::{Bands, Ends, MAX_VALUES_LABELLED, Scale};
+
+/// Part of a band that its bars or boxes fill.
+const FILLED: f64 = 0.76;
+/// Part of a bar's or box's own share that it fills when there are several in a band.
+const OWN: f64 = 0.92;
+/// Width of a single bar or box at most, as a part of the plot.
+const MAX_BAR: f64 = 0.14;
+
+/// Shape that marks the points of a series.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Marker {
+    Circle,
+    Square,
+    Triangle,
+    Diamond,
+    TriangleDown,
+    Pentagon,
+}
+
+/// In the order in which series get them. Their number and that of the colours differ, so that what repeats first is
+/// told apart by the other.
+pub(crate) const MARKERS: [Marker; 6] =
+    [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::TriangleDown, Marker::Pentagon];
+
+/// Appearance of a series.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Look {
+    pub index: usize,
+    pub paper: bool,
+}
+
+impl Look {
+    pub(crate) fn marker(self) -> Marker {
+        MARKERS[self.index % MARKERS.len()]
+    }
+
+    pub(crate) fn colour(self) -> usize {
+        self.index % COLOURS
+    }
+}
+
+/// Line of the legend.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub name: String,
+    pub look: Look,
+}
+
+/// Horizontal or vertical axis of a panel.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Side {
+    Numbers(Scale),
+    Names(Bands),
+}
+
+/// Panel with its axes.
+pub(crate) struct PanelPlan<'a> {
+    pub title: &'a str,
+    pub x: Side,
+    pub y: Side,
+    pub y_axis: &'a Axis,
+    /// Whether the vertical axis is the panel's own.
+    pub own_y: bool,
+    pub content: Content<'a>,
+}
+
+/// What a panel shows.
+pub(crate) enum Content<'a> {
+    Series(Vec<(&'a Series, Look)>),
+    Bars(Vec<(&'a BarSeries, Look)>),
+    Stacked(Vec<(&'a BarSeries, Look)>),
+    Boxes(Vec<(&'a BoxSeries, Look)>),
+    Heat(&'a HeatPanel),
+}
+
+/// Figure with scales and styles.
+pub(crate) struct Plan<'a> {
+    pub figure: &'a Figure,
+    pub panels: Vec<PanelPlan<'a>>,
+    pub legend: Vec<Entry>,
+    pub events: &'a [Event],
+    /// Scale of the colours of heat maps, with their quantity.
+    pub heat: Option<(&'a Axis, Scale)>,
+}
+
+impl<'a> Plan<'a> {
+    /// Plans a figure that `check_figure` has accepted.
+    pub(crate) fn new(figure: &'a Figure) -> Plan<'a> {
+        let empty = |panels, legend| Plan { figure, panels, legend, events: &[], heat: None };
+        match &figure.plot {
+            Plot::Curve(panels) | Plot::Scatter(panels) | Plot::Line(panels) => {
+                let (panels, legend) = plan_series(figure, panels, &[]);
+                empty(panels, legend)
+            }
+            Plot::Time { panels, events } => {
+                let (panels, legend) = plan_series(figure, panels, events);
+                Plan { events, ..empty(panels, legend) }
+            }
+            Plot::Bars(panels) => {
+                let (panels, legend) = plan_bars(figure, panels, false);
+                empty(panels, legend)
+            }
+            Plot::Stacked(panels) => {
+                let (panels, legend) = plan_bars(figure, panels, true);
+                empty(panels, legend)
+            }
+            Plot::Boxes(panels) => {
+                let (panels, legend) = plan_boxes(figure, panels);
+                empty(panels, legend)
+            }
+            Plot::Heat { value, panels } => {
+                let values = panels.iter().flat_map(|panel| &panel.cells).filter_map(|cell| cell.value);
+                let scale = Scale::covering(values, value.log, Ends::Exact, false);
+                let panels = panels.iter().map(|panel| PanelPlan {
+                    title: &panel.title,
+                    x: Side::Names(Bands { names: panel.columns.clone() }),
+                    y: Side::Names(Bands { names: panel.rows.clone() }),
+                    y_axis: &figure.y,
+                    own_y: false,
+                    content: Content::Heat(panel),
+                });
+                Plan { heat: Some((value, scale)), ..empty(panels.collect(), Vec::new()) }
+            }
+        }
+    }
+}
+
+/// Hands out looks: one for each name, in order of appearance.
+#[derive(Default)]
+struct Looks {
+    names: Vec<String>,
+    legend: Vec<Entry>,
+}
+
+impl Looks {
+    fn of(&mut self, name: &str, paper: bool) -> Look {
+        let index = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.into());
+            self.names.len() - 1
+        });
+        let look = Look { index, paper };
+        if !self.legend.iter().any(|entry| entry.look == look) {
+            self.legend.push(Entry { name: shown_name(name, paper), look });
+        }
+        look
+    }
+
+    /// Returns the legend; empty if it would say nothing.
+    fn legend(self) -> Vec<Entry> {
+        if self.legend.iter().all(|entry| entry.name.is_empty()) { Vec::new() } else { self.legend }
+    }
+}
+
+/// Returns the name of a series in legends and tooltips.
+pub(crate) fn shown_name(name: &str, paper: bool) -> String {
+    match (name.is_empty(), paper) {
+        (false, true) => format!("{name} (paper)"),
+        (true, true) => "paper".into(),
+        (_, false) => name.into(),
+    }
+}
+
+/// Returns the vertical scale of each panel: its own, or that shared by all panels without one.
+fn vertical<T>(figure: &Figure, panels: &[Panel<T>], zero: bool, values: impl Fn(&Panel<T>) -> Vec<f64>) -> Vec<Scale> {
+    let common = panels.iter().filter(|panel| panel.y.is_none()).flat_map(&values);
+    let common = Scale::covering(common, figure.y.log, Ends::Round, zero);
+    let own = |panel: &Panel<T>| match &panel.y {
+        Some(axis) => Scale::covering(values(panel).into_iter(), axis.log, Ends::Round, zero),
+        None => common.clone(),
+    };
+    panels.iter().map(own).collect()
+}
+
+fn plan_series<'a>(
+    figure: &'a Figure,
+    panels: &'a [Panel<Series>],
+    events: &[Event],
+) -> (Vec<PanelPlan<'a>>, Vec<Entry>) {
+    let points = || panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
+    let across =
+        points().flat_map(|point| [Some(point.x), point.x_interval.map(|i| i.0), point.x_interval.map(|i| i.1)]);
+    let steps = panels.iter().flat_map(|panel| &panel.series).filter(|_| matches!(figure.plot, Plot::Time { .. }));
+    let steps = steps.filter_map(|series| Some(Some(step_end(&series.points, series.points.len().checked_sub(1)?))));
+    let moments = events.iter().flat_map(|event| [Some(event.from), event.to]);
+    let ends = if matches!(figure.plot, Plot::Time { .. }) { Ends::Exact } else { Ends::Padded };
+    let mut x = Scale::covering(across.chain(moments).chain(steps).flatten(), figure.x.log, ends, false);
+    if matches!(figure.plot, Plot::Line(_)) {
+        let mut distinct: Vec<f64> = points().map(|point| point.x).collect();
+        distinct.sort_by(f64::total_cmp);
+        distinct.dedup();
+        if (2..=MAX_VALUES_LABELLED).contains(&distinct.len()) {
+            x = x.with_ticks_at(&distinct);
+        }
+    }
+    let scales = vertical(figure, panels, false, |panel| {
+        let points = panel.series.iter().flat_map(|series| &series.points);
+        points.flat_map(|p| [p.y, p.y_interval.map(|i| i.0), p.y_interval.map(|i| i.1)]).flatten().collect()
+    });
+    let mut looks = Looks::default();
+    let plan = |(panel, y): (&'a Panel<Series>, Scale)| PanelPlan {
+        title: &panel.title,
+        x: Side::Numbers(x.clone()),
+        y: Side::Numbers(y),
+        y_axis: panel.y.as_ref().unwrap_or(&figure.y),
+        own_y: panel.y.is_some(),
+        content: Content::Series(
+            panel.series.iter().map(|series| (series, looks.of(&series.name, series.paper))).collect(),
+        ),
+    };
+    let panels = panels.iter().zip(scales).map(plan).collect();
+    (panels, looks.legend())
+}
+
+fn plan_bars<'a>(
+    figure: &'a Figure,
+    panels: &'a [Panel<BarSeries>],
+    stacked: bool,
+) -> (Vec<PanelPlan<'a>>, Vec<Entry>) {
+    let bands = |panel: &Panel<BarSeries>| {
+        Bands::of(panel.series.iter().flat_map(|series| &series.bars).map(|bar| bar.category.as_str()))
+    };
+    let scales = vertical(figure, panels, !figure.y.log, |panel| match stacked {
+        true => {
+            bands(panel).names.iter().map(|name| stack(&panel.series, name).last().map_or(0.0, |top| top.1)).collect()
+        }
+        false => {
+            let bars = panel.series.iter().flat_map(|series| &series.bars);
+            bars.flat_map(|bar| [bar.value, bar.interval.map(|i| i.0), bar.interval.map(|i| i.1)]).flatten().collect()
+        }
+    });
+    let mut looks = Looks::default();
+    let plan = |(panel, y): (&'a Panel<BarSeries>, Scale)| {
+        let series = panel.series.iter().map(|series| (series, looks.of(&series.name, series.paper))).collect();
+        PanelPlan {
+            title: &panel.title,
+            x: Side::Names(bands(panel)),
+            y: Side::Numbers(y),
+            y_axis: panel.y.as_ref().unwrap_or(&figure.y),
+            own_y: panel.y.is_some(),
+            content: if stacked { Content::Stacked(series) } else { Content::Bars(series) },
+        }
+    };
+    let panels = panels.iter().zip(scales).map(plan).collect();
+    (panels, looks.legend())
+}
+
+/// Returns where the step of a point over time ends: at the next point; the last step is as long as the one before.
+pub(crate) fn step_end(points: &[Point], at: usize) -> f64 {
+    match (points.get(at + 1), at.checked_sub(1)) {
+        (Some(next), _) => next.x,
+        (None, Some(before)) => points[at].x + (points[at].x - points[before].x).max(0.0),
+        (None, None) => points[at].x,
+    }
+}
+
+/// Returns the foot and the top of each series' segment of a stacked bar. A missing segment has no height.
+pub(crate) fn stack(series: &[BarSeries], category: &str) -> Vec<(f64, f64)> {
+    let mut top = 0.0;
+    let segment = |series: &BarSeries| {
+        let foot = top;
+        let bar = series.bars.iter().find(|bar| bar.category == category);
+        top += bar.and_then(|bar| bar.value).unwrap_or(0.0);
+        (foot, top)
+    };
+    series.iter().map(segment).collect()
+}
+
+fn plan_boxes<'a>(figure: &'a Figure, panels: &'a [Panel<BoxSeries>]) -> (Vec<PanelPlan<'a>>, Vec<Entry>) {
+    let scales = vertical(figure, panels, false, |panel| {
+        let boxes = panel.series.iter().flat_map(|series| &series.boxes);
+        boxes.flat_map(|mark| mark.summary.iter().chain(&mark.outliers).copied()).collect()
+    });
+    let mut looks = Looks::default();
+    let plan = |(panel, y): (&'a Panel<BoxSeries>, Scale)| PanelPlan {
+        title: &panel.title,
+        x: Side::Names(Bands::of(
+            panel.series.iter().flat_map(|series| &series.boxes).map(|mark| mark.category.as_str()),
+        )),
+        y: Side::Numbers(y),
+        y_axis: panel.y.as_ref().unwrap_or(&figure.y),
+        own_y: panel.y.is_some(),
+        content: Content::Boxes(
+            panel.series.iter().map(|series| (series, looks.of(&series.name, series.paper))).collect(),
+        ),
+    };
+    let panels = panels.iter().zip(scales).map(plan).collect();
+    (panels, looks.legend())
+}
+
+/// Returns the left edge and the width of a bar or box of one series among `count` in a band.
+pub(crate) fn slot(bands: &Bands, category: &str, series: usize, count: usize) -> (f64, f64) {
+    let count = count.max(1) as f64;
+    let own = (bands.share() * FILLED / count).min(MAX_BAR);
+    let left = bands.middle(bands.index(category)) - own * count / 2.0 + own * series as f64;
+    let filled = if count > 1.0 { own * OWN } else { own };
+    (left + (own - filled) / 2.0, filled)
+}

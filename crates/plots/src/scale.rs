@@ -1,0 +1,305 @@
+//! Scales: from values to positions, with ticks. A position is a fraction of the plot's side, from 0 to 1.
+
+/// Steps aimed at on a linear axis.
+const STEPS: f64 = 5.0;
+/// Part of a free axis left empty beyond its first and last value.
+const PADDING: f64 = 0.04;
+/// A linear axis starts at 0 unless its values lie within a span this small a part of their maximum.
+const MAX_SPAN_WITHOUT_ZERO: f64 = 0.3;
+/// Rounding error allowed where a value is compared with a tick, in steps.
+const SLACK: f64 = 1e-6;
+/// Powers of ten from which a logarithmic axis labels only those.
+const MIN_DECADES_LABELLED: f64 = 3.0;
+/// Ratio of the ends below which a logarithmic axis gets evenly spaced ticks.
+const MAX_RATIO_OF_EVEN_TICKS: f64 = 4.0;
+/// Labelled powers of ten at most.
+const MAX_DECADES: i32 = 9;
+/// Distinct values up to which an axis is labelled with the values themselves.
+pub(crate) const MAX_VALUES_LABELLED: usize = 9;
+
+/// How the ends of an axis are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// At ticks.
+    Round,
+    /// A little beyond the values.
+    Padded,
+    /// At the values.
+    Exact,
+}
+
+/// Labelled or unlabelled place on an axis.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tick {
+    pub value: f64,
+    /// Empty for a minor tick.
+    pub label: String,
+}
+
+/// Numeric axis.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scale {
+    pub low: f64,
+    pub high: f64,
+    pub log: bool,
+    /// In rising order, within the ends.
+    pub ticks: Vec<Tick>,
+}
+
+impl Scale {
+    /// Creates a scale that covers finite values, which on a logarithmic scale are positive. Without any it covers 0 to
+    /// 1, or 1 to 10.
+    pub fn covering(values: impl Iterator<Item = f64>, log: bool, ends: Ends, zero: bool) -> Scale {
+        let range = values.fold(None, |range: Option<(f64, f64)>, value| {
+            Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+        });
+        match (range, log) {
+            (None, false) => Scale::linear(0.0, 1.0, ends, zero),
+            (None, true) => Scale::logarithmic(1.0, 10.0, ends),
+            (Some((low, high)), false) => Scale::linear(low, high, ends, zero),
+            (Some((low, high)), true) => Scale::logarithmic(low, high, ends),
+        }
+    }
+
+    fn linear(low: f64, high: f64, ends: Ends, zero: bool) -> Scale {
+        let largest = low.abs().max(high.abs());
+        let (mut low, mut high) = (low, high);
+        if zero || (ends != Ends::Exact && high - low > MAX_SPAN_WITHOUT_ZERO * largest) {
+            (low, high) = (low.min(0.0), high.max(0.0));
+        }
+        // One value, or values that differ by no more than rounding.
+        if high - low <= largest * 1e-9 {
+            (low, high) = match high {
+                0.0 => (0.0, 1.0),
+                value => (value - value.abs() * 0.1, value + value.abs() * 0.1),
+            };
+        }
+        let mut step = round_step((high - low) / STEPS);
+        match ends {
+            Ends::Exact => {}
+            Ends::Padded => {
+                let padding = (high - low) * PADDING;
+                low -= if low == 0.0 { 0.0 } else { padding };
+                high += if high == 0.0 { 0.0 } else { padding };
+            }
+            Ends::Round => {
+                low = (low / step + SLACK).floor() * step;
+                high = (high / step - SLACK).ceil() * step;
+            }
+        }
+        let mut ticks = even_ticks(low, high, step);
+        while ticks.len() < 2 {
+            step = round_step(step / 2.5);
+            ticks = even_ticks(low, high, step);
+        }
+        Scale { low, high, log: false, ticks }
+    }
+
+    fn logarithmic(low: f64, high: f64, ends: Ends) -> Scale {
+        let (mut low, mut high) = (low, high);
+        if high / low < 1.0 + 1e-9 {
+            (low, high) = (low / 1.5, high * 1.5);
+        }
+        match ends {
+            Ends::Exact => {}
+            Ends::Padded => {
+                let factor = (high / low).powf(PADDING);
+                (low, high) = (low / factor, high * factor);
+            }
+            Ends::Round => (low, high) = (round_below(low), round_above(high)),
+        }
+        Scale { low, high, log: true, ticks: log_ticks(low, high) }
+    }
+
+    /// Labels the given values instead of round ones.
+    pub fn with_ticks_at(mut self, values: &[f64]) -> Scale {
+        self.ticks = values.iter().map(|value| Tick { value: *value, label: exact(*value) }).collect();
+        self
+    }
+
+    /// Returns the position of a value; 0 is `low` and 1 is `high`.
+    pub fn place(&self, value: f64) -> f64 {
+        let scale = |v: f64| if self.log { v.max(f64::MIN_POSITIVE).log10() } else { v };
+        let (from, to) = (scale(self.low), scale(self.high));
+        ((scale(value) - from) / (to - from)).clamp(0.0, 1.0)
+    }
+}
+
+/// Names side by side, each with the same share of an axis.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Bands {
+    pub names: Vec<String>,
+}
+
+impl Bands {
+    /// Creates a band for each distinct name, in order of appearance.
+    pub fn of<'a>(names: impl Iterator<Item = &'a str>) -> Bands {
+        let mut bands = Bands::default();
+        for name in names {
+            if !bands.names.iter().any(|known| known == name) {
+                bands.names.push(name.into());
+            }
+        }
+        bands
+    }
+
+    /// Returns the index of a name; 0 for a name that has no band.
+    pub fn index(&self, name: &str) -> usize {
+        self.names.iter().position(|known| known == name).unwrap_or(0)
+    }
+
+    /// Returns the middle of a band.
+    pub fn middle(&self, index: usize) -> f64 {
+        (index as f64 + 0.5) * self.share()
+    }
+
+    /// Returns the width of each band.
+    pub fn share(&self) -> f64 {
+        1.0 / self.names.len().max(1) as f64
+    }
+}
+
+/// Returns 1, 2, 2.5, 5 or 10 times a power of ten, at least `least`.
+fn round_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.log10().floor());
+    let digit = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|digit| digit * power >= least * (1.0 - 1e-9));
+    digit.unwrap_or(10.0) * power
+}
+
+fn even_ticks(low: f64, high: f64, step: f64) -> Vec<Tick> {
+    let (first, last) = ((low / step - SLACK).ceil(), (high / step + SLACK).floor());
+    let largest = low.abs().max(high.abs());
+    let count = (last - first).clamp(0.0, 4.0 * STEPS) as usize;
+    let values = (0..=count).map(|at| (first + at as f64) * step).filter(|value| *value <= high + step * SLACK);
+    // The sum of a whole number of steps may miss the end by a rounding error, and 0 may come out as -0.
+    values
+        .map(|value| value.clamp(low, high) + 0.0)
+        .map(|value| Tick { value, label: stepped(value, step, largest) })
+        .collect()
+}
+
+/// Returns the digits and powers of ten between two values, with their digit.
+fn digits(low: f64, high: f64) -> Vec<(u32, i32, f64)> {
+    let (first, last) = (low.log10().floor() as i32 - 1, high.log10().ceil() as i32 + 1);
+    let all = (first..=last).flat_map(|power| (1..=9).map(move |digit| (digit, power)));
+    all.map(|(digit, power)| (digit, power, power_of_ten(f64::from(digit), power)))
+        .filter(|(_, _, value)| *value >= low * (1.0 - 1e-9) && *value <= high * (1.0 + 1e-9))
+        .collect()
+}
+
+/// Returns `digit` times ten to a power, as near as the decimal notation gets.
+fn power_of_ten(digit: f64, power: i32) -> f64 {
+    if power < 0 { digit / 10f64.powi(-power) } else { digit * 10f64.powi(power) }
+}
+
+fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
+    let ratio = high / low;
+    if ratio < MAX_RATIO_OF_EVEN_TICKS {
+        let ticks = even_ticks(low, high, round_step((high - low) / STEPS));
+        return ticks;
+    }
+    let decades = ratio.log10();
+    let every = (decades.ceil() as i32).div_euclid(MAX_DECADES).max(0) + 1;
+    let labelled = |digit: u32, power: i32| match digit {
+        1 => power.rem_euclid(every) == 0,
+        2 | 5 => decades < MIN_DECADES_LABELLED,
+        _ => false,
+    };
+    let kept = digits(low, high).into_iter().filter(|(digit, power, _)| every == 1 || labelled(*digit, *power));
+    kept.map(|(digit, power, value)| Tick {
+        value: value.clamp(low, high),
+        label: if labelled(digit, power) { exact(value) } else { String::new() },
+    })
+    .collect()
+}
+
+/// Returns 1, 2 or 5 times a power of ten, at most `value`.
+fn round_below(value: f64) -> f64 {
+    let power = value.log10().floor() as i32;
+    let all = [(5.0, power), (2.0, power), (1.0, power), (5.0, power - 1)];
+    all.into_iter().map(|(digit, power)| power_of_ten(digit, power)).find(|round| *round <= value).unwrap_or(value)
+}
+
+/// Returns 1, 2 or 5 times a power of ten, at least `value`.
+fn round_above(value: f64) -> f64 {
+    let power = value.log10().floor() as i32;
+    let all = [(1.0, power), (2.0, power), (5.0, power), (1.0, power + 1)];
+    all.into_iter().map(|(digit, power)| power_of_ten(digit, power)).find(|round| *round >= value).unwrap_or(value)
+}
+
+/// Formats a tick so that neighbours one step apart differ, in thousands or millions if the axis reaches far.
+fn stepped(value: f64, step: f64, largest: f64) -> String {
+    let (unit, suffix) = match largest {
+        largest if largest >= 1e13 || largest < 1e-3 => return exponent(value, step, largest),
+        largest if largest >= 1e9 => (1e9, "G"),
+        largest if largest >= 1e6 => (1e6, "M"),
+        largest if largest >= 1e4 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    if value == 0.0 {
+        return "0".into();
+    }
+    let decimals = decimals(step / unit);
+    format!("{:.decimals$}{suffix}", value / unit)
+}
+
+/// Formats a tick in scientific notation.
+fn exponent(value: f64, step: f64, largest: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    let power = largest.log10().floor() as i32;
+    let unit = power_of_ten(1.0, power);
+    format!("{:.*}e{power}", decimals(step / unit), value / unit)
+}
+
+fn decimals(step: f64) -> usize {
+    (0..9)
+        .find(|decimals| {
+            let shifted = step * 10f64.powi(*decimals);
+            (shifted - shifted.round()).abs() < 1e-3 * shifted.min(1.0) && shifted >= 0.5
+        })
+        .unwrap_or(9) as usize
+}
+
+/// Formats a value without rounding it visibly: 4, 0.05, 1024, 20k, 1M.
+pub(crate) fn exact(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 {
+        return "0".into();
+    }
+    if !(1e-4..1e13).contains(&size) {
+        return format!("{value:e}");
+    }
+    for (unit, suffix) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        let tenths = value / unit * 10.0;
+        if size >= unit.max(1e4) && (tenths - tenths.round()).abs() < 1e-6 {
+            return format!("{}{suffix}", tenths.round() / 10.0);
+        }
+    }
+    let rounded = format!("{value:.6}");
+    rounded.trim_end_matches('0').trim_end_matches('.').into()
+}
+
+/// Formats a value for a tooltip or a table: four significant digits, whole numbers from 1000 on, grouped.
+pub(crate) fn figure(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && !(1e-4..1e13).contains(&size) {
+        return format!("{value:.3e}");
+    }
+    if size >= 1000.0 {
+        let digits = format!("{size:.0}");
+        let mut grouped = String::new();
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                grouped.push(',');
+            }
+            grouped.push(digit);
+        }
+        return if value < 0.0 { format!("-{grouped}") } else { grouped };
+    }
+    let whole = if size < 1.0 { 0 } else { size.log10().floor() as usize + 1 };
+    let leading = if size > 0.0 && size < 1.0 { (-size.log10().floor()) as usize - 1 } else { 0 };
+    let text = format!("{value:.*}", (4 + leading).saturating_sub(whole));
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}

@@ -1,0 +1,158 @@
+//! Drawing as a list of shapes, which the SVG and PDF writers turn into files. The unit is a CSS pixel; `y` points down.
+
+/// Role of a colour; the theme decides what it looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Paint {
+    /// Text and outlines.
+    Ink,
+    /// Secondary text.
+    Soft,
+    /// Axes.
+    Rule,
+    Grid,
+    /// Background of the figure.
+    Surface,
+    /// Colour of a series, counted modulo the palette's length.
+    Series(usize),
+    Event,
+    /// Failed measurements.
+    Bad,
+    /// The same in every theme.
+    Rgb([u8; 3]),
+}
+
+/// How a line is broken up.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Dash {
+    #[default]
+    Solid,
+    Dashed,
+    Dotted,
+}
+
+impl Dash {
+    /// Returns the lengths of strokes and gaps; empty for a solid line.
+    pub(crate) fn lengths(self) -> &'static [f64] {
+        match self {
+            Dash::Solid => &[],
+            Dash::Dashed => &[5.0, 3.5],
+            Dash::Dotted => &[1.5, 3.0],
+        }
+    }
+}
+
+/// Fill and outline of a shape.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Style {
+    pub fill: Option<Paint>,
+    pub stroke: Option<Paint>,
+    pub width: f64,
+    pub dash: Dash,
+    /// Opacity in per cent.
+    pub opacity: u8,
+}
+
+impl Style {
+    pub(crate) fn fill(paint: Paint) -> Style {
+        Style { fill: Some(paint), stroke: None, width: 0.0, dash: Dash::Solid, opacity: 100 }
+    }
+
+    pub(crate) fn stroke(paint: Paint, width: f64) -> Style {
+        Style { fill: None, stroke: Some(paint), width, dash: Dash::Solid, opacity: 100 }
+    }
+
+    pub(crate) fn outlined(self, paint: Paint, width: f64) -> Style {
+        Style { stroke: Some(paint), width, ..self }
+    }
+
+    pub(crate) fn dash(self, dash: Dash) -> Style {
+        Style { dash, ..self }
+    }
+
+    pub(crate) fn opacity(self, opacity: u8) -> Style {
+        Style { opacity, ..self }
+    }
+}
+
+/// Which end of a line of text its position is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Line of text.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Text {
+    pub x: f64,
+    /// Of the baseline.
+    pub y: f64,
+    pub content: String,
+    pub size: f64,
+    pub bold: bool,
+    pub anchor: Anchor,
+    /// In degrees, clockwise.
+    pub turn: f64,
+    pub paint: Paint,
+}
+
+/// Shape, in drawing order.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Shape {
+    /// Lines through points; more than one list for a path with gaps.
+    Path {
+        runs: Vec<Vec<(f64, f64)>>,
+        closed: bool,
+        style: Style,
+    },
+    Rectangle {
+        x: f64,
+        y: f64,
+        width: f64,
+        height: f64,
+        style: Style,
+    },
+    Circle {
+        x: f64,
+        y: f64,
+        radius: f64,
+        style: Style,
+    },
+    /// Many discs of one size and colour.
+    Dots {
+        places: Vec<(f64, f64)>,
+        radius: f64,
+        paint: Paint,
+        opacity: u8,
+    },
+    Text(Text),
+}
+
+/// Finished drawing.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub(crate) struct Scene {
+    pub width: f64,
+    pub height: f64,
+    pub shapes: Vec<Shape>,
+}
+
+impl Scene {
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), style: Style) {
+        self.shapes.push(Shape::Path { runs: vec![vec![from, to]], closed: false, style });
+    }
+
+    pub(crate) fn rectangle(&mut self, corner: (f64, f64), size: (f64, f64), style: Style) {
+        let ((x, y), (width, height)) = (corner, size);
+        self.shapes.push(Shape::Rectangle { x, y, width, height, style });
+    }
+
+    /// Adds a cross with arms of `radius`.
+    pub(crate) fn cross(&mut self, (x, y): (f64, f64), radius: f64, style: Style) {
+        let arms = [
+            vec![(x - radius, y - radius), (x + radius, y + radius)],
+            vec![(x - radius, y + radius), (x + radius, y - radius)],
+        ];
+        self.shapes.push(Shape::Path { runs: arms.into(), closed: false, style });
+    }
+}

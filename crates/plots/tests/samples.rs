@@ -1,0 +1,350 @@
+//! Invented data for each kind of figure, made without a source of randomness.
+
+use quorate_plots::{
+    Axis, Bar, BarSeries, Block, BoxMark, BoxSeries, Cell, Claim, Column, Event, Figure, HeatPanel, Hover, Page, Panel,
+    Plot, Point, Section, Series, Table, Verdict,
+};
+
+/// Returns numbers from 0 to 1 that look random.
+fn noise(seed: u64) -> impl Iterator<Item = f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    })
+}
+
+fn hover(command: &str, rows: &[(&str, &str)]) -> Hover {
+    let rows = rows.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    Hover { rows, command: Some(command.into()) }
+}
+
+fn figure(id: &str, title: &str, x: Axis, y: Axis, plot: Plot) -> Figure {
+    Figure { id: id.into(), title: title.into(), caption: String::new(), x, y, plot }
+}
+
+/// Latency against throughput for three protocols, with a curve from a paper.
+pub fn curve() -> Figure {
+    let protocol = |name: &str, most: f64, base: f64| {
+        let loads = [0.1, 0.3, 0.5, 0.7, 0.82, 0.9, 0.96, 0.99];
+        let point = |load: f64| {
+            let (rate, ms) = (most * load, base * (1.0 + 0.35 * load / (1.02 - load)));
+            let command = format!("quorate bench --protocol {name} --rate {rate:.0} --duration 20s --seed 7");
+            let mut point = Point::new(rate, ms).between(ms * 0.94, ms * 1.09);
+            point.x_interval = Some((rate * 0.985, rate * 1.01));
+            point.hover(hover(
+                &command,
+                &[("offered load", &format!("{:.0} %", load * 100.0)), ("p99", &format!("{:.1} ms", ms * 2.3))],
+            ))
+        };
+        Series { name: name.into(), points: loads.into_iter().map(point).collect(), ..Series::default() }
+    };
+    let mut paper = protocol("jolteon", 148_000.0, 5.6);
+    paper.paper = true;
+    for point in &mut paper.points {
+        (point.x_interval, point.y_interval, point.hover) = (None, None, Hover::default());
+    }
+    let series = vec![
+        protocol("jolteon", 131_000.0, 5.1),
+        protocol("pbft", 96_000.0, 3.4),
+        protocol("hotstuff", 122_000.0, 7.9),
+        paper,
+    ];
+    let mut figure = figure(
+        "curve",
+        "Latency against throughput under rising load",
+        Axis::new("throughput", "commands/s"),
+        Axis::new("median latency", "ms"),
+        Plot::Curve(vec![Panel::new("", series)]),
+    );
+    figure.caption = "Four replicas, blocks of 400 commands. Bars are 95 % intervals of five repetitions.".into();
+    figure
+}
+
+/// Throughput against replicas in two panels, on logarithmic axes, with one failed cell.
+pub fn line() -> Figure {
+    let panel = |title: &str, scale: f64| {
+        let series = |name: &str, most: f64, slope: f64| {
+            let point = |n: f64| {
+                let value = most * scale * (n / 4.0f64).powf(slope);
+                let command = format!("quorate bench --protocol {name} --replicas {n} --duration 20s");
+                Point::new(n, value).between(value * 0.9, value * 1.12).hover(hover(&command, &[("repetitions", "5")]))
+            };
+            let points = [4.0, 10.0, 31.0, 64.0, 100.0].map(point).into();
+            Series { name: name.into(), points, ..Series::default() }
+        };
+        let mut pbft = series("pbft", 96_000.0, -1.15);
+        pbft.points[4] = Point::failed(100.0, "out of memory after 12 s");
+        let mut paper = series("jolteon", 150_000.0, -0.62);
+        paper.paper = true;
+        paper.points.iter_mut().for_each(|point| point.y_interval = None);
+        Panel::new(title, vec![series("jolteon", 131_000.0, -0.66), pbft, series("hotstuff", 122_000.0, -0.6), paper])
+    };
+    figure(
+        "line",
+        "Throughput against the number of replicas",
+        Axis::log("replicas", ""),
+        Axis::log("throughput", "commands/s"),
+        Plot::Line(vec![panel("no payload", 1.0), panel("payload of 1 KiB", 0.31)]),
+    )
+}
+
+/// Latency of each scheme as box plots.
+pub fn boxes() -> Figure {
+    let series = |name: &str, paper: bool, base: f64| {
+        let mark = |(at, category): (usize, &&str)| {
+            let middle = base * (1.0 + 0.35 * at as f64);
+            let outliers = if paper {
+                Vec::new()
+            } else {
+                noise(at as u64 + 3).take(14).map(|n| middle * (1.75 + 1.4 * n * n)).collect()
+            };
+            let summary = [0.62, 0.85, 1.0, 1.28, 1.7].map(|part| part * middle);
+            let hover = hover(&format!("quorate bench --scheme {category} --n 4"), &[("requests", "48,211")]);
+            BoxMark { category: (*category).into(), summary, outliers, hover }
+        };
+        let categories = ["ed25519", "ed25519 batch", "bls", "mac", "none"];
+        Series2 { name, paper, boxes: categories.iter().enumerate().map(mark).collect() }.into()
+    };
+    figure(
+        "boxes",
+        "Latency by signature scheme",
+        Axis::new("scheme", ""),
+        Axis::new("latency", "ms"),
+        Plot::Boxes(vec![Panel::new(
+            "",
+            vec![series("jolteon", false, 4.1), series("pbft", false, 3.2), series("jolteon", true, 3.9)],
+        )]),
+    )
+}
+
+struct Series2<'a> {
+    name: &'a str,
+    paper: bool,
+    boxes: Vec<BoxMark>,
+}
+
+impl From<Series2<'_>> for BoxSeries {
+    fn from(from: Series2<'_>) -> BoxSeries {
+        BoxSeries { name: from.name.into(), paper: from.paper, boxes: from.boxes }
+    }
+}
+
+fn bar_series(name: &str, paper: bool, values: &[(&str, Option<f64>)]) -> BarSeries {
+    let bar = |(category, value): &(&str, Option<f64>)| Bar {
+        category: (*category).into(),
+        value: *value,
+        interval: value.filter(|_| !paper).map(|value| (value * 0.93, value * 1.05)),
+        hover: match value {
+            Some(_) => hover(&format!("quorate bench --protocol {name} --profile '{category}'"), &[]),
+            None => Hover { rows: vec![("failed".into(), "no quorum within 60 s".into())], command: None },
+        },
+    };
+    BarSeries { name: name.into(), paper, bars: values.iter().map(bar).collect() }
+}
+
+/// Throughput with faulty replicas as bars, with one failed cell.
+pub fn bars() -> Figure {
+    let series = vec![
+        bar_series(
+            "jolteon",
+            false,
+            &[
+                ("no fault", Some(131e3)),
+                ("one crash", Some(118e3)),
+                ("silent leader", Some(74e3)),
+                ("slow leader", Some(52e3)),
+            ],
+        ),
+        bar_series(
+            "pbft",
+            false,
+            &[
+                ("no fault", Some(96e3)),
+                ("one crash", Some(93e3)),
+                ("silent leader", Some(21e3)),
+                ("slow leader", None),
+            ],
+        ),
+        bar_series("pbft", true, &[("no fault", Some(101e3)), ("one crash", Some(97e3))]),
+    ];
+    let (x, y) = (Axis::new("fault", ""), Axis::new("throughput", "commands/s"));
+    figure("bars", "Throughput with faulty replicas", x, y, Plot::Bars(vec![Panel::new("", series)]))
+}
+
+/// Processor time by part as stacked bars.
+pub fn stacked() -> Figure {
+    let panel = |title: &str, scale: f64| {
+        let parts = [
+            ("verify", 9.2, 6.0),
+            ("sign", 2.1, 0.9),
+            ("hash", 1.4, 1.3),
+            ("network", 4.4, 6.9),
+            ("journal", 1.9, 1.8),
+            ("execute", 0.8, 0.8),
+        ];
+        let series = parts.map(|(name, one, two)| {
+            let bars = vec![
+                Bar::new("jolteon", one * scale),
+                Bar::new("pbft", two * scale),
+                Bar::new("hotstuff", one * scale * 1.14),
+            ];
+            BarSeries { name: name.into(), paper: false, bars }
+        });
+        Panel::new(title, series.into())
+    };
+    let (x, y) = (Axis::new("", ""), Axis::new("processor time", "µs/command"));
+    let panels = vec![panel("4 replicas", 1.0), panel("10 replicas", 1.9), panel("31 replicas", 3.6)];
+    figure("stacked", "Processor time of a command, by part", x, y, Plot::Stacked(panels))
+}
+
+/// Throughput by block size and payload as a heat map, with a failed and an absent cell.
+pub fn heat() -> Figure {
+    let columns: Vec<String> = ["10", "50", "100", "200", "400", "800", "1600"].map(String::from).into();
+    let rows: Vec<String> = ["0 B", "128 B", "1 KiB", "4 KiB", "16 KiB"].map(String::from).into();
+    let mut cells = Vec::new();
+    for row in 0..rows.len() {
+        for column in 0..columns.len() {
+            let value = 131e3 * (column as f64 + 0.6).powf(0.8) / 5.0 / (1.0 + (row * row) as f64 * 0.9);
+            let failed = (row, column) == (4, 6);
+            let command = format!("quorate bench --block {} --payload '{}'", columns[column], rows[row]);
+            if (row, column) != (4, 0) {
+                cells.push(Cell { column, row, value: (!failed).then_some(value), hover: hover(&command, &[]) });
+            }
+        }
+    }
+    let (x, y) = (Axis::new("commands in a block", ""), Axis::new("payload", ""));
+    let panels = vec![HeatPanel { title: String::new(), columns, rows, cells }];
+    let value = Axis::log("throughput", "commands/s");
+    figure("heat", "Throughput by block size and payload", x, y, Plot::Heat { value, panels })
+}
+
+/// Latency of `count` single requests.
+pub fn scatter(count: usize) -> Figure {
+    let series = |name: &str, seed: u64, base: f64| {
+        let (mut times, mut values) = (noise(seed), noise(seed + 1));
+        let points = (0..count / 2).map(|at| {
+            let at = (at as f64 + times.next().unwrap_or(0.0)) * 60.0 / (count as f64 / 2.0);
+            let noise = values.next().unwrap_or(0.0);
+            let slow = if (24.0..31.0).contains(&at) { 6.0 } else { 1.0 };
+            Point::new(at, base * slow * (0.7 + 0.5 * noise - (1.0 - noise * 0.999).ln() * 0.35))
+        });
+        let command = format!("quorate bench --protocol {name} --rate 200 --samples --seed 7");
+        Series { name: name.into(), paper: false, command: Some(command), points: points.collect() }
+    };
+    let (x, y) = (Axis::new("time sent", "s"), Axis::log("latency", "ms"));
+    let panels = vec![Panel::new("", vec![series("jolteon", 11, 5.0), series("pbft", 23, 2.6)])];
+    figure("scatter", "Latency of single requests", x, y, Plot::Scatter(panels))
+}
+
+/// Commands and timeouts by second, with a leader that is slow again and again.
+pub fn time() -> Figure {
+    let slow = |second: f64| (15.0..30.0).contains(&second) || (45.0..60.0).contains(&second);
+    let series = |name: &str, seed: u64, usual: f64, slowed: f64| {
+        let points = noise(seed).take(75).enumerate().map(|(second, noise)| {
+            let level = if slow(second as f64) { slowed } else { usual };
+            Point::new(second as f64, level * (0.93 + 0.14 * noise))
+        });
+        let command = format!("quorate bench --protocol {name} --fault slow-leader:15s/15s --duration 75s");
+        Series { name: name.into(), paper: false, command: Some(command), points: points.collect() }
+    };
+    let mut late = series("pbft", 3, 95e3, 4e3);
+    late.points[66] = Point::failed(66.0, "no report of this second");
+    let mut timeouts = Panel::new("timeouts", vec![series("jolteon", 7, 0.4, 3.1), series("pbft", 8, 0.2, 0.5)]);
+    timeouts.y = Some(Axis::new("timeouts", "1/s"));
+    let panels = vec![Panel::new("committed commands", vec![series("jolteon", 1, 130e3, 61e3), late]), timeouts];
+    let span = |from: f64| Event { from, to: Some(from + 15.0), label: "leader slow".into() };
+    let moment = |from: f64, label: &str| Event { from, to: None, label: label.into() };
+    let events = vec![span(15.0), moment(38.0, "replica 3 restarts"), span(45.0), moment(66.0, "checkpoint")];
+    let (x, y) = (Axis::new("time", "s"), Axis::new("commands", "1/s"));
+    figure("time", "A leader that is slow again and again", x, y, Plot::Time { panels, events })
+}
+
+/// Returns a figure of each kind.
+pub fn all() -> Vec<Figure> {
+    vec![curve(), line(), boxes(), bars(), stacked(), heat(), scatter(4000), time()]
+}
+
+fn claims() -> Vec<Claim> {
+    let claim = |id: &str, text: &str, verdict, measured: &str, paper: Option<&str>, note: Option<&str>| Claim {
+        id: id.into(),
+        text: text.into(),
+        verdict,
+        measured: measured.into(),
+        paper: paper.map(Into::into),
+        note: note.map(Into::into),
+    };
+    vec![
+        claim(
+            "more-throughput",
+            "jolteon reaches more commands per second than pbft",
+            Verdict::Holds,
+            "ratio 1.36 (1.31 to 1.42)",
+            Some("1.47"),
+            None,
+        ),
+        claim(
+            "less-latency",
+            "jolteon answers sooner than pbft at 10,000 commands/s",
+            Verdict::DoesNotHold,
+            "5.3 ms against 3.5 ms",
+            Some("4.9 ms against 6.2 ms"),
+            Some("The paper's pbft signs every message; ours authenticates with MACs."),
+        ),
+        claim(
+            "plateau",
+            "throughput stays level from 400 commands a block on",
+            Verdict::Undecided,
+            "slope 0.03 (-0.02 to 0.09)",
+            None,
+            None,
+        ),
+        claim(
+            "wan",
+            "ten regions halve the throughput",
+            Verdict::NotMeasurableHere,
+            "none",
+            Some("0.52"),
+            Some("Needs the emulated network."),
+        ),
+    ]
+}
+
+/// Returns a page with a figure of each kind.
+pub fn page() -> Page {
+    let figures = all().into_iter().map(|figure| Block::Figure(Box::new(figure)));
+    let column = |title: &str, numeric| Column { title: title.into(), numeric };
+    let table = Table {
+        caption: "Cells measured".into(),
+        columns: vec![
+            column("protocol", false),
+            column("replicas", true),
+            column("commands/s", true),
+            column("machine", false),
+        ],
+        rows: vec![
+            vec!["jolteon".into(), "4".into(), "131,204".into(), "steady".into()],
+            vec!["pbft".into(), "4".into(), "96,020".into(), "2 % stolen".into()],
+        ],
+    };
+    let section = |id: &str, title: &str, blocks| Section { id: id.into(), title: title.into(), blocks };
+    Page {
+        title: "Gallery of figures".into(),
+        lead: vec!["Every kind of figure that a report can have. All values are invented.".into()],
+        sections: vec![
+            section("claims", "Claims", vec![Block::Claims(claims()), Block::Table(table)]),
+            section("figures", "Figures", figures.collect()),
+            section(
+                "repeat",
+                "Repeat",
+                vec![
+                    Block::Paragraph("This command draws the page again:".into()),
+                    Block::Command("cargo run -p quorate-plots --example gallery -- DIR".into()),
+                ],
+            ),
+        ],
+        footer: "Invented data".into(),
+    }
+}
