@@ -66,7 +66,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["quorate-consensus", "quorate-hosting", "quorate-byzantine", "quorate-oracles", "quorate-applications"],
     ),
     ("quorate-experiments", &["quorate-types"]),
-    ("quorate-lab", &["quorate-node", "quorate-client", "quorate-operator", "quorate-simulator", "quorate-twins"]),
+    ("quorate-plots", &[]),
+    (
+        "quorate-lab",
+        &["quorate-node", "quorate-client", "quorate-operator", "quorate-simulator", "quorate-twins", "quorate-plots"],
+    ),
     ("quorate", &["quorate-lab"]),
 ];
 

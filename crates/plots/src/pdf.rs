@@ -93,13 +93,11 @@ fn write_shape(shape: &Shape, content: &mut Content) {
                 return;
             }
             content.save_state();
+            set_style(content, Style::stroke(*paint, radius * 2.0).opacity(*opacity));
             content.set_line_cap(LineCapStyle::RoundCap);
-            let style = Style::stroke(*paint, radius * 2.0).opacity(*opacity);
             // One path for each point: within a path, overlapping points would not add up.
             for (x, y) in places {
-                painted(content, style, |content| {
-                    content.move_to(*x as f32, *y as f32).line_to(*x as f32, *y as f32);
-                });
+                content.move_to(round(*x), round(*y)).line_to(round(*x), round(*y)).stroke();
             }
             content.restore_state();
         }
@@ -112,6 +110,17 @@ fn painted(content: &mut Content, style: Style, path: impl Fn(&mut Content)) {
         return;
     }
     content.save_state();
+    set_style(content, style);
+    path(content);
+    match (style.fill, style.stroke) {
+        (Some(_), Some(_)) => content.fill_nonzero_and_stroke(),
+        (Some(_), None) => content.fill_nonzero(),
+        _ => content.stroke(),
+    };
+    content.restore_state();
+}
+
+fn set_style(content: &mut Content, style: Style) {
     if style.opacity < 100 {
         content.set_parameters(Name(state(style.opacity).as_bytes()));
     }
@@ -124,13 +133,11 @@ fn painted(content: &mut Content, style: Style, path: impl Fn(&mut Content)) {
         content.set_stroke_rgb(red, green, blue).set_line_width(style.width as f32);
         content.set_dash_pattern(style.dash.lengths().iter().map(|length| *length as f32), 0.0);
     }
-    path(content);
-    match (style.fill, style.stroke) {
-        (Some(_), Some(_)) => content.fill_nonzero_and_stroke(),
-        (Some(_), None) => content.fill_nonzero(),
-        _ => content.stroke(),
-    };
-    content.restore_state();
+}
+
+/// Rounds a coordinate to a tenth of a pixel, which keeps files of many points small.
+fn round(value: f64) -> f32 {
+    ((value * 10.0).round() / 10.0) as f32
 }
 
 fn circle(content: &mut Content, (x, y): (f64, f64), radius: f64) {

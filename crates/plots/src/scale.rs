@@ -1,7 +1,9 @@
 //! Scales: from values to positions, with ticks. A position is a fraction of the plot's side, from 0 to 1.
 
-/// Steps aimed at on a linear axis.
+/// Steps aimed at on a linear axis whose ends are ticks, as vertical ones are.
 const STEPS: f64 = 5.0;
+/// Steps aimed at on other axes: horizontal ones are longer, and leave out labels that would overlap.
+const MANY_STEPS: f64 = 8.0;
 /// Part of a free axis left empty beyond its first and last value.
 const PADDING: f64 = 0.04;
 /// A linear axis starts at 0 unless its values lie within a span this small a part of their maximum.
@@ -74,7 +76,7 @@ impl Scale {
                 value => (value - value.abs() * 0.1, value + value.abs() * 0.1),
             };
         }
-        let mut step = round_step((high - low) / STEPS);
+        let mut step = round_step((high - low) / if ends == Ends::Round { STEPS } else { MANY_STEPS });
         match ends {
             Ends::Exact => {}
             Ends::Padded => {
@@ -169,7 +171,7 @@ fn round_step(least: f64) -> f64 {
 fn even_ticks(low: f64, high: f64, step: f64) -> Vec<Tick> {
     let (first, last) = ((low / step - SLACK).ceil(), (high / step + SLACK).floor());
     let largest = low.abs().max(high.abs());
-    let count = (last - first).clamp(0.0, 4.0 * STEPS) as usize;
+    let count = (last - first).clamp(0.0, 4.0 * MANY_STEPS) as usize;
     let values = (0..=count).map(|at| (first + at as f64) * step).filter(|value| *value <= high + step * SLACK);
     // The sum of a whole number of steps may miss the end by a rounding error, and 0 may come out as -0.
     values
@@ -230,7 +232,7 @@ fn round_above(value: f64) -> f64 {
 /// Formats a tick so that neighbours one step apart differ, in thousands or millions if the axis reaches far.
 fn stepped(value: f64, step: f64, largest: f64) -> String {
     let (unit, suffix) = match largest {
-        largest if largest >= 1e13 || largest < 1e-3 => return exponent(value, step, largest),
+        largest if !(1e-3..1e13).contains(&largest) => return exponent(value, step, largest),
         largest if largest >= 1e9 => (1e9, "G"),
         largest if largest >= 1e6 => (1e6, "M"),
         largest if largest >= 1e4 => (1e3, "k"),

@@ -1,4 +1,5 @@
-//! Drawing as a list of shapes, which the SVG and PDF writers turn into files. The unit is a CSS pixel; `y` points down.
+//! Drawing as a list of shapes, which the SVG and PDF writers turn into files. The unit is a CSS pixel; `y` points
+//! down.
 
 /// Role of a colour; the theme decides what it looks like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -121,7 +121,7 @@ fn write_shapes(scene: &Scene, colours: Colours, svg: &mut String) {
             }
             Shape::Dots { places, radius, paint, opacity } => {
                 if !places.is_empty() {
-                    dots(places, *radius, Style::stroke(*paint, radius * 2.0).opacity(*opacity), colours, svg);
+                    dots(places, Style::stroke(*paint, radius * 2.0).opacity(*opacity), colours, svg);
                 }
             }
             Shape::Text(text) => write_text(text, colours, svg),
@@ -135,7 +135,7 @@ fn path(run: &[(f64, f64)], closed: bool) -> String {
 }
 
 /// Writes discs as one path of points with round ends: a tenth of the size of as many circles.
-fn dots(places: &[(f64, f64)], _radius: f64, style: Style, colours: Colours, svg: &mut String) {
+fn dots(places: &[(f64, f64)], style: Style, colours: Colours, svg: &mut String) {
     let tenth = |value: f64| ((value * 10.0).round() / 10.0 + 0.0).to_string();
     let runs: String = places.iter().map(|(x, y)| format!("M{} {}h0", tenth(*x), tenth(*y))).collect();
     let _ = write!(svg, "<path d=\"{runs}\" stroke-linecap=\"round\"{}/>", style_of(style, colours));

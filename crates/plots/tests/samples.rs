@@ -41,15 +41,15 @@ pub fn curve() -> Figure {
         };
         Series { name: name.into(), points: loads.into_iter().map(point).collect(), ..Series::default() }
     };
-    let mut paper = protocol("jolteon", 148_000.0, 5.6);
+    let mut paper = protocol("alpha", 148_000.0, 5.6);
     paper.paper = true;
     for point in &mut paper.points {
         (point.x_interval, point.y_interval, point.hover) = (None, None, Hover::default());
     }
     let series = vec![
-        protocol("jolteon", 131_000.0, 5.1),
-        protocol("pbft", 96_000.0, 3.4),
-        protocol("hotstuff", 122_000.0, 7.9),
+        protocol("alpha", 131_000.0, 5.1),
+        protocol("beta", 96_000.0, 3.4),
+        protocol("gamma", 122_000.0, 7.9),
         paper,
     ];
     let mut figure = figure(
@@ -75,12 +75,12 @@ pub fn line() -> Figure {
             let points = [4.0, 10.0, 31.0, 64.0, 100.0].map(point).into();
             Series { name: name.into(), points, ..Series::default() }
         };
-        let mut pbft = series("pbft", 96_000.0, -1.15);
-        pbft.points[4] = Point::failed(100.0, "out of memory after 12 s");
-        let mut paper = series("jolteon", 150_000.0, -0.62);
+        let mut beta = series("beta", 96_000.0, -1.15);
+        beta.points[4] = Point::failed(100.0, "out of memory after 12 s");
+        let mut paper = series("alpha", 150_000.0, -0.62);
         paper.paper = true;
         paper.points.iter_mut().for_each(|point| point.y_interval = None);
-        Panel::new(title, vec![series("jolteon", 131_000.0, -0.66), pbft, series("hotstuff", 122_000.0, -0.6), paper])
+        Panel::new(title, vec![series("alpha", 131_000.0, -0.66), beta, series("gamma", 122_000.0, -0.6), paper])
     };
     figure(
         "line",
@@ -115,7 +115,7 @@ pub fn boxes() -> Figure {
         Axis::new("latency", "ms"),
         Plot::Boxes(vec![Panel::new(
             "",
-            vec![series("jolteon", false, 4.1), series("pbft", false, 3.2), series("jolteon", true, 3.9)],
+            vec![series("alpha", false, 4.1), series("beta", false, 3.2), series("alpha", true, 3.9)],
         )]),
     )
 }
@@ -149,7 +149,7 @@ fn bar_series(name: &str, paper: bool, values: &[(&str, Option<f64>)]) -> BarSer
 pub fn bars() -> Figure {
     let series = vec![
         bar_series(
-            "jolteon",
+            "alpha",
             false,
             &[
                 ("no fault", Some(131e3)),
@@ -159,7 +159,7 @@ pub fn bars() -> Figure {
             ],
         ),
         bar_series(
-            "pbft",
+            "beta",
             false,
             &[
                 ("no fault", Some(96e3)),
@@ -168,7 +168,7 @@ pub fn bars() -> Figure {
                 ("slow leader", None),
             ],
         ),
-        bar_series("pbft", true, &[("no fault", Some(101e3)), ("one crash", Some(97e3))]),
+        bar_series("beta", true, &[("no fault", Some(101e3)), ("one crash", Some(97e3))]),
     ];
     let (x, y) = (Axis::new("fault", ""), Axis::new("throughput", "commands/s"));
     figure("bars", "Throughput with faulty replicas", x, y, Plot::Bars(vec![Panel::new("", series)]))
@@ -187,9 +187,9 @@ pub fn stacked() -> Figure {
         ];
         let series = parts.map(|(name, one, two)| {
             let bars = vec![
-                Bar::new("jolteon", one * scale),
-                Bar::new("pbft", two * scale),
-                Bar::new("hotstuff", one * scale * 1.14),
+                Bar::new("alpha", one * scale),
+                Bar::new("beta", two * scale),
+                Bar::new("gamma", one * scale * 1.14),
             ];
             BarSeries { name: name.into(), paper: false, bars }
         });
@@ -205,11 +205,11 @@ pub fn heat() -> Figure {
     let columns: Vec<String> = ["10", "50", "100", "200", "400", "800", "1600"].map(String::from).into();
     let rows: Vec<String> = ["0 B", "128 B", "1 KiB", "4 KiB", "16 KiB"].map(String::from).into();
     let mut cells = Vec::new();
-    for row in 0..rows.len() {
-        for column in 0..columns.len() {
+    for (row, payload) in rows.iter().enumerate() {
+        for (column, block) in columns.iter().enumerate() {
             let value = 131e3 * (column as f64 + 0.6).powf(0.8) / 5.0 / (1.0 + (row * row) as f64 * 0.9);
             let failed = (row, column) == (4, 6);
-            let command = format!("quorate bench --block {} --payload '{}'", columns[column], rows[row]);
+            let command = format!("quorate bench --block {block} --payload '{payload}'");
             if (row, column) != (4, 0) {
                 cells.push(Cell { column, row, value: (!failed).then_some(value), hover: hover(&command, &[]) });
             }
@@ -235,7 +235,7 @@ pub fn scatter(count: usize) -> Figure {
         Series { name: name.into(), paper: false, command: Some(command), points: points.collect() }
     };
     let (x, y) = (Axis::new("time sent", "s"), Axis::log("latency", "ms"));
-    let panels = vec![Panel::new("", vec![series("jolteon", 11, 5.0), series("pbft", 23, 2.6)])];
+    let panels = vec![Panel::new("", vec![series("alpha", 11, 5.0), series("beta", 23, 2.6)])];
     figure("scatter", "Latency of single requests", x, y, Plot::Scatter(panels))
 }
 
@@ -250,11 +250,11 @@ pub fn time() -> Figure {
         let command = format!("quorate bench --protocol {name} --fault slow-leader:15s/15s --duration 75s");
         Series { name: name.into(), paper: false, command: Some(command), points: points.collect() }
     };
-    let mut late = series("pbft", 3, 95e3, 4e3);
+    let mut late = series("beta", 3, 95e3, 4e3);
     late.points[66] = Point::failed(66.0, "no report of this second");
-    let mut timeouts = Panel::new("timeouts", vec![series("jolteon", 7, 0.4, 3.1), series("pbft", 8, 0.2, 0.5)]);
+    let mut timeouts = Panel::new("timeouts", vec![series("alpha", 7, 0.4, 3.1), series("beta", 8, 0.2, 0.5)]);
     timeouts.y = Some(Axis::new("timeouts", "1/s"));
-    let panels = vec![Panel::new("committed commands", vec![series("jolteon", 1, 130e3, 61e3), late]), timeouts];
+    let panels = vec![Panel::new("committed commands", vec![series("alpha", 1, 130e3, 61e3), late]), timeouts];
     let span = |from: f64| Event { from, to: Some(from + 15.0), label: "leader slow".into() };
     let moment = |from: f64, label: &str| Event { from, to: None, label: label.into() };
     let events = vec![span(15.0), moment(38.0, "replica 3 restarts"), span(45.0), moment(66.0, "checkpoint")];
@@ -279,7 +279,7 @@ fn claims() -> Vec<Claim> {
     vec![
         claim(
             "more-throughput",
-            "jolteon reaches more commands per second than pbft",
+            "alpha reaches more commands per second than beta",
             Verdict::Holds,
             "ratio 1.36 (1.31 to 1.42)",
             Some("1.47"),
@@ -287,11 +287,11 @@ fn claims() -> Vec<Claim> {
         ),
         claim(
             "less-latency",
-            "jolteon answers sooner than pbft at 10,000 commands/s",
+            "alpha answers sooner than beta at 10,000 commands/s",
             Verdict::DoesNotHold,
             "5.3 ms against 3.5 ms",
             Some("4.9 ms against 6.2 ms"),
-            Some("The paper's pbft signs every message; ours authenticates with MACs."),
+            Some("The paper's beta signs every message; ours authenticates with MACs."),
         ),
         claim(
             "plateau",
@@ -325,8 +325,8 @@ pub fn page() -> Page {
             column("machine", false),
         ],
         rows: vec![
-            vec!["jolteon".into(), "4".into(), "131,204".into(), "steady".into()],
-            vec!["pbft".into(), "4".into(), "96,020".into(), "2 % stolen".into()],
+            vec!["alpha".into(), "4".into(), "131,204".into(), "steady".into()],
+            vec!["beta".into(), "4".into(), "96,020".into(), "2 % stolen".into()],
         ],
     };
     let section = |id: &str, title: &str, blocks| Section { id: id.into(), title: title.into(), blocks };

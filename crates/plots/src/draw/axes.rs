@@ -24,19 +24,22 @@ const TITLE: f64 = SIZE + 6.0;
 /// Space between labels of a horizontal axis.
 const APART: f64 = 7.0;
 
-/// Whether a panel is in the first column, and whether it has labels of events.
+/// Where a panel is among the others.
 #[derive(Clone, Copy)]
 pub(crate) struct Position {
     pub first_column: bool,
-    pub labelled: bool,
+    pub first_row: bool,
+    pub last_in_column: bool,
 }
 
 /// Space around each panel, the same for all panels of a figure.
 pub(crate) struct Margins {
     /// Left of the first column: title, labels and ticks.
     pub left: f64,
-    /// Below each row.
+    /// Below each row, without the title of the axis.
     pub below: f64,
+    /// Below the last panel of a column, for the title of the axis.
+    pub title: f64,
     /// Names of categories: broken into lines, or turned.
     turned: bool,
     /// Widest label of the vertical axis.
@@ -64,7 +67,7 @@ impl Margins {
             }
         };
         let title = if plan.figure.x.title().is_empty() { 0.0 } else { TITLE };
-        Margins { left, below: TICK + 2.0 + height + title + GAP, turned, labels }
+        Margins { left, below: TICK + 2.0 + height + GAP, title, turned, labels }
     }
 }
 
@@ -132,9 +135,11 @@ pub(crate) fn draw(
         Side::Numbers(scale) => vertical_numbers(scale, frame, scene),
         Side::Names(bands) => vertical_names(bands, frame, scene),
     }
-    let content = text::shorten(&plan.figure.x.title(), frame.width, SIZE, false);
-    let place = (frame.across(0.5), frame.bottom() + margins.below - GAP - 2.0);
-    scene.shapes.push(Shape::Text(label(&content, place, Anchor::Middle, Paint::Ink)));
+    if position.last_in_column {
+        let content = text::shorten(&plan.figure.x.title(), frame.width, SIZE, false);
+        let place = (frame.across(0.5), frame.bottom() + margins.below + margins.title - GAP - 2.0);
+        scene.shapes.push(Shape::Text(label(&content, place, Anchor::Middle, Paint::Ink)));
+    }
     if position.first_column || panel.own_y {
         let content = text::shorten(&panel.y_axis.title(), frame.height, SIZE, false);
         let x = frame.x - margins.labels - TICK - GAP;

@@ -35,6 +35,8 @@ pub(crate) fn bars(panel: &PanelPlan, all: &[(&BarSeries, Look)], frame: Frame, 
             scene.rectangle((left, one.min(two).min(frame.bottom() - height)), (width, height), area(*look));
             if let Some((low, high)) = bar.interval {
                 let ends = (frame.up(scale.place(low)), frame.up(scale.place(high)));
+                // The halo keeps the lower half visible on the bar.
+                glyphs::upright(scene, left + width / 2.0, ends, Style::stroke(Paint::Surface, 3.2));
                 glyphs::upright(scene, left + width / 2.0, ends, Style::stroke(Paint::Ink, 1.2));
             }
         }

@@ -12,7 +12,7 @@ use crate::text;
 const BAR: f64 = 190.0;
 const BAR_HEIGHT: f64 = 11.0;
 /// Fields of that bar.
-const FIELDS: usize = 38;
+const FIELDS: usize = 95;
 /// Space around the number in a field.
 const INSET: f64 = 3.0;
 
@@ -56,8 +56,8 @@ fn short(value: f64) -> String {
 pub(crate) fn colour_bar(title: &str, scale: &Scale, y: f64, scene: &mut Scene) -> f64 {
     let content = text::shorten(title, scene.width, SIZE, false);
     let wide = text::width(&content, SIZE, false);
-    let beside = wide + BAR + 4.0 * GAP <= scene.width;
-    let (left, y) = if beside { (wide + 2.0 * GAP, y) } else { (GAP, y + SIZE + GAP / 2.0) };
+    let beside = wide + BAR + 6.0 * GAP <= scene.width;
+    let (left, y) = if beside { ((wide + 3.0 * GAP).round(), y) } else { (2.0 * GAP, y + SIZE + GAP / 2.0) };
     let baseline = if beside { y + BAR_HEIGHT - 1.5 } else { y - GAP / 2.0 };
     scene.shapes.push(Shape::Text(label(&content, (0.0, baseline), Anchor::Start, Paint::Ink)));
     let step = BAR / FIELDS as f64;

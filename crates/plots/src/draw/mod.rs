@@ -92,7 +92,9 @@ pub(crate) fn draw(plan: &Plan, width: f64) -> Drawing {
             let x = outer.left + at as f64 * (each + BETWEEN + inner);
             frames.push(Frame { x, y, width: each, height });
         }
-        y += height + outer.below;
+        // A column may end a row before the last one.
+        let last = (row + 2) * columns > plan.panels.len();
+        y += height + outer.below + if last { outer.title } else { 0.0 };
     }
     scene.height = y.ceil();
     for (at, (panel, frame)) in plan.panels.iter().zip(&frames).enumerate() {
@@ -103,8 +105,12 @@ pub(crate) fn draw(plan: &Plan, width: f64) -> Drawing {
             let title = Text { bold: true, ..label(&content, place, Anchor::Start, Paint::Ink) };
             scene.shapes.push(Shape::Text(title));
         }
-        let first = axes::Position { first_column: at % columns == 0, labelled: at < columns };
-        draw_panel(plan, panel, *frame, &outer, &labels, first, &mut scene);
+        let position = axes::Position {
+            first_column: at % columns == 0,
+            first_row: at < columns,
+            last_in_column: at + columns >= plan.panels.len(),
+        };
+        draw_panel(plan, panel, *frame, &outer, &labels, position, &mut scene);
     }
     Drawing { scene, frames }
 }
@@ -130,7 +136,7 @@ fn draw_panel(
         Content::Heat(heat) => heat::draw(plan, heat, frame, scene),
     }
     axes::draw(plan, panel, frame, margins, position, scene);
-    if matches!(plan.figure.plot, Plot::Time { .. }) && position.labelled {
+    if matches!(plan.figure.plot, Plot::Time { .. }) && position.first_row {
         labels.draw(panel, frame, scene);
     }
     if is_empty(panel) {

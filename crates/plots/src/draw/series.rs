@@ -110,7 +110,7 @@ impl Canvas<'_> {
             places.into_iter().for_each(|place| glyphs::marker(scene, look, place));
             return;
         }
-        let opacity = if places.len() > MANY { 45 } else { 75 };
+        let opacity = if places.len() > MANY { 55 } else { 80 };
         scene.shapes.push(Shape::Dots { places, radius: DOT, paint: Paint::Series(look.colour()), opacity });
     }
 

@@ -27,7 +27,8 @@ pub(crate) fn render(figure: &Figure) -> String {
     let plot = |drawing: &Drawing, class: &str, layout: usize| {
         format!(
             "<div class=\"plot {class}\" tabindex=\"0\" role=\"group\" aria-roledescription=\"interactive figure\" \
-             aria-label=\"{} Arrow keys step through the values.\" data-figure=\"{}\" data-layout=\"{layout}\">{}</div>\n",
+             aria-label=\"{} Arrow keys step through the values.\" \
+             data-figure=\"{}\" data-layout=\"{layout}\">{}</div>\n",
             escape(&summary),
             figure.id,
             svg::inline(&drawing.scene, &summary)

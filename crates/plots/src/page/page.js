@@ -113,8 +113,10 @@ function show(next, hold) {
 
 // Left and right step through the values, up and down go to the next series, so that each value can be reached.
 function step(plot, key) {
-  const all = dataOf(plot).panels.flatMap((marks, panel) => marks.map((mark, at) => ({ plot, panel, at, name: mark[4] })));
-  const now = shown && shown.plot === plot ? all.findIndex((one) => one.panel === shown.panel && one.at === shown.at) : -1;
+  const place = (panel) => (mark, at) => ({ plot, panel, at, name: mark[4] });
+  const all = dataOf(plot).panels.flatMap((marks, panel) => marks.map(place(panel)));
+  const here = (one) => shown !== null && shown.plot === plot && one.panel === shown.panel && one.at === shown.at;
+  const now = all.findIndex(here);
   if (now < 0) return all[0] || null;
   const way = key === "ArrowRight" || key === "ArrowDown" ? 1 : -1;
   if (key === "ArrowLeft" || key === "ArrowRight") return all[now + way] || all[now];
