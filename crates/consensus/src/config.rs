@@ -8,39 +8,39 @@ use quorate_types::{Fault, Quorum, ReplicaId, choice};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// This file: what it says of the settings is what configuration files and their documentation say.
+/// Source of this file: the docs of the fields below are also the comments in configuration files.
 pub const SOURCE: &str = include_str!("config.rs");
-/// Which share of a view timeout a leader waits at most. A backup's clock of a view may start when the first command comes, and
-/// runs until the next view's proposal: two waits and three hops must fit.
+/// A leader waits at most 1/N of the view timeout for a fuller block. A backup's view timer may start when the first
+/// command arrives, and runs until the next view's proposal: two waits and three hops must fit.
 pub const MAX_WAIT_DIVISOR: u32 = 4;
 
 choice!(
-    /// Who leads a view.
+    /// Leader election.
     LeaderKind, "leader election",
-    /// One leader for as long as its views succeed; each view that times out hands on to the next replica.
+    /// One leader for as long as its views succeed. After a view times out, the next replica leads.
     Fixed = "fixed",
     /// Replica `view mod n`.
     RoundRobin = "round-robin",
-    /// In turn, those who lately signed certificates and did not let a view time out.
+    /// In turn, the replicas that recently signed certificates and did not let a view time out.
     Reputation = "reputation",
 );
 
 choice!(
-    /// To whom votes go in a chained protocol. In the others the phases say it.
+    /// Recipients of votes in a chained protocol. In other protocols the phases determine them.
     VotesTo, "receiver of votes",
-    /// To the leader of the next view, who builds on their certificate.
+    /// The leader of the next view, who builds on their certificate.
     Collector = "collector",
-    /// To all, who each make the certificate: none is lost with a silent leader, for n times the votes.
+    /// All replicas, each of which forms the certificate: a silent leader loses none, at the cost of n times the votes.
     All = "all",
 );
 
 choice!(
-    /// How long a view may last.
+    /// Length of view timeouts.
     ViewDuration, "view duration",
     /// Always `view_timeout_ms`.
     Fixed = "fixed",
-    /// `view_timeout_ms`, doubled for each view that timed out since the last commit, but for the first 2f: f faulty replicas alone
-    /// make so many fail.
+    /// `view_timeout_ms`, doubled for each view that timed out since the last commit, except for the first 2f: f faulty
+    /// replicas alone can make 2f views fail.
     Exponential = "exponential",
     /// A multiple of the measured duration of views, at most `view_timeout_ms`, doubled as above.
     Adaptive = "adaptive",
@@ -53,9 +53,9 @@ choice!(
     Full = "full",
     /// With `batch` commands, or `batch_wait_ms` after the first one waited.
     Timed = "timed",
-    /// With what there is, as soon as the previous certificate has formed.
+    /// With any commands, as soon as the previous certificate has formed.
     Eager = "eager",
-    /// With as many as arrive during one view at the measured rate, or when that view is over.
+    /// With as many commands as arrive during one view at the measured rate, or after the duration of one view.
     Adaptive = "adaptive",
 );
 
@@ -63,67 +63,73 @@ choice!(
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The protocol. Default `jolteon`.
+    /// Consensus protocol. Default `jolteon`.
     pub protocol: ProtocolKind,
-    /// Who leads. Default `fixed`.
+    /// Leader election. Default `fixed`.
     pub leader: LeaderKind,
-    /// To whom votes go in a chained protocol. Default `collector`.
+    /// Recipients of votes in a chained protocol. Default `collector`.
     pub votes: VotesTo,
-    /// Most commands in a block of several bundles. Replicas vote for no larger one: the same on every replica. Default 400.
+    /// Maximum number of commands in a block of several bundles. Replicas do not vote for larger blocks. The same on
+    /// every replica. Default 400.
     pub batch: usize,
-    /// Most bytes of bundles in a block. Replicas vote for no larger block: the same on every replica. Default 8 MiB.
+    /// Maximum bytes of bundles in a block. Replicas do not vote for larger blocks. The same on every replica. Default
+    /// 8 MiB.
     pub batch_bytes: usize,
-    /// When a leader proposes. Default `eager`.
+    /// When a leader has enough commands to propose. Default `eager`.
     pub batch_policy: BatchPolicy,
-    /// Longest wait of a command for company under `timed`. Default 5.
+    /// Maximum time that a command waits for others under `timed`, in milliseconds. Default 5.
     pub batch_wait_ms: u64,
     /// How commands reach replicas. Default `client`.
     pub dissemination: Dissemination,
-    /// How long a view may last. Default `exponential`.
+    /// Length of view timeouts. Default `exponential`.
     pub view_duration: ViewDuration,
-    /// The base of view timeouts. Default 1000.
+    /// Base of view timeouts, in milliseconds. Default 1000.
     pub view_timeout_ms: u64,
-    /// The shortest view timeout that `adaptive` may choose. Default 50.
+    /// Shortest view timeout that `adaptive` may choose, in milliseconds. Default 50.
     pub min_view_timeout_ms: u64,
-    /// Longest time that a message between honest replicas is expected to take: Δ of the papers. If the protocol asks for it, a
-    /// leader whose view began by timeouts waits this long for a higher certificate, but at most a quarter of the view.
-    /// Default 100.
+    /// Upper bound on the delay of a message between honest replicas, in milliseconds: Δ in the papers. If the protocol
+    /// requires it, a leader whose view began with timeouts waits this long for a higher certificate, but at most a
+    /// quarter of the view. Default 100.
     pub max_delay_ms: u64,
-    /// Most bundles' bytes that wait for a proposal; further ones are refused. A proposal is not voted for while twice as many wait for
-    /// execution. Default 256 MiB.
+    /// Maximum bytes of bundles that wait to be proposed; further ones are refused. While twice as many bytes wait for
+    /// execution, replicas do not vote for proposals. Default 256 MiB.
     pub pool_bytes: usize,
-    /// Most bundles that wait for a proposal; further ones are refused. Default 1,000,000.
+    /// Maximum number of bundles that wait to be proposed; further ones are refused. Default 1,000,000.
     pub pool_bundles: usize,
-    /// Executed blocks kept for replicas that lag behind. The same on every replica: with `retained_bytes` it decides at which
-    /// checkpoints the state is kept, after half as many. Default 16,384.
+    /// Maximum number of executed blocks kept for replicas that lag behind. The same on every replica, because it also
+    /// determines which checkpoints keep the state: the first one after half of this number or half of
+    /// `retained_bytes`. Default 16,384.
     pub retained_blocks: usize,
-    /// Most bytes of bundles in them, with 256 for the keeping of each. The same on every replica. Default 64 MiB.
+    /// Maximum bytes of bundles in these blocks, plus 256 bytes of overhead for each bundle. The same on every replica.
+    /// Default 64 MiB.
     pub retained_bytes: usize,
-    /// How long a missing block or bundle may still arrive by itself before it is asked for. Default 10.
+    /// Time to wait for a missing block or bundle before it is requested, in milliseconds: it may be on its way.
+    /// Default 10.
     pub fetch_delay_ms: u64,
-    /// When another replica is asked for what the last one did not send. Default 100.
+    /// Time to wait for the answer to a request before another replica is asked, in milliseconds. Default 100.
     pub fetch_retry_ms: u64,
-    /// Most bytes of answers to one peer in a second: blocks, bundles, states, and what is said again to one who fell behind. A message
-    /// counts as 4 KiB at least. Default 64 MiB.
+    /// Maximum bytes of answers to one peer per second: blocks, bundles, states, and messages repeated for a peer that
+    /// fell behind. A message counts as at least 4 KiB. Default 64 MiB.
     pub answer_bytes_per_second: usize,
-    /// PBFT: how many slots above the last stable checkpoint may be in use; at least twice `checkpoint_interval`. In every protocol others'
-    /// votes on checkpoints further ahead are not counted. Default 1000.
+    /// PBFT: number of slots above the last stable checkpoint that may be in use; at least twice `checkpoint_interval`.
+    /// In every protocol, peers' votes on checkpoints further ahead are not counted. Default 1000.
     pub window: u64,
-    /// After how many blocks replicas vouch for what they have executed; in PBFT older votes are then forgotten. The same on every
-    /// replica. Default 128.
+    /// Number of blocks between two checkpoints, at which replicas vote on the executed state; in PBFT, older votes are
+    /// then forgotten. The same on every replica. Default 128.
     pub checkpoint_interval: u64,
-    /// PBFT: how many slots a primary has in flight at most. While so many are, commands wait and fill the next block. Default 4.
+    /// PBFT: maximum number of slots that a primary has in flight. At this maximum, further commands wait and fill the
+    /// next block. Default 4.
     pub pipeline: u64,
-    /// PBFT: whether a primary that lets commands wait is replaced, and whatever was lost is repaired. Without, what remains is the
-    /// three phases alone: a slot is decided or it is not, and nobody waits for it. Default true.
+    /// PBFT: whether a primary that lets commands wait is replaced, and losses are repaired. If false, only the three
+    /// phases remain: a slot may stay undecided, and no replica waits for it. Default true.
     pub view_changes: bool,
-    /// PBFT: how many times a primary repeats its PRE-PREPARE, for links that lose messages. Default 0.
+    /// PBFT: number of times that a primary repeats its PRE-PREPARE, for links that lose messages. Default 0.
     pub repeat_pre_prepare: usize,
 }
 
-/// Most slots in a window: a view change tells of every one.
+/// Maximum number of slots in a window: a view change lists them all.
 pub const MAX_WINDOW: usize = 16_384;
-/// Most repetitions of one message.
+/// Maximum number of repetitions of one message.
 pub const MAX_REPETITIONS: usize = 16;
 
 impl Default for Config {
@@ -157,21 +163,20 @@ impl Default for Config {
     }
 }
 
-/// A setting that cannot work: its key, what is wrong and what to set instead.
+/// Invalid setting: its key, what is wrong and what to set instead.
 pub type ConfigError = Fault<&'static str>;
 
 impl Config {
-    /// The base view timeout.
     pub fn view_timeout(&self) -> Duration {
         Duration::from_millis(self.view_timeout_ms)
     }
 
-    /// How long a message between honest replicas takes at most.
+    /// Upper bound on the delay of a message between honest replicas.
     pub fn max_delay(&self) -> Duration {
         Duration::from_millis(self.max_delay_ms)
     }
 
-    /// Refuses settings that cannot work, by name.
+    /// Checks the settings. The error names the first invalid one.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let positive = [
             ("batch", self.batch as u64),
@@ -213,14 +218,14 @@ impl Config {
                     "is {}, more than a quarter of the view timeout of {}",
                     self.batch_wait_ms, self.view_timeout_ms
                 ),
-                help: "a leader that waits so long is taken for faulty: lower it or raise view_timeout_ms".into(),
+                help: "lower it or raise view_timeout_ms: replicas time out of a leader that waits longer".into(),
             });
         }
         if self.min_view_timeout_ms > self.view_timeout_ms && self.view_duration == ViewDuration::Adaptive {
             return Err(ConfigError {
                 place: "min_view_timeout_ms",
                 what: format!("is {}, above view_timeout_ms of {}", self.min_view_timeout_ms, self.view_timeout_ms),
-                help: "set it below".into(),
+                help: "set at most view_timeout_ms".into(),
             });
         }
         self.validate_leaders()?;
@@ -229,8 +234,8 @@ impl Config {
             false if self.view_changes => Ok(()),
             false => Err(ConfigError {
                 place: "view_changes",
-                what: format!("is false, and {} cannot do without", self.protocol),
-                help: "leave it true, or use `pbft`".into(),
+                what: format!("is false, but {} requires view changes", self.protocol),
+                help: "set it to true, or use `pbft`".into(),
             }),
         }
     }
@@ -239,8 +244,8 @@ impl Config {
         if self.votes != VotesTo::Collector && !self.protocol.is_chained() {
             return Err(ConfigError {
                 place: "votes",
-                what: format!("is `{}`, and the phases of {} say to whom votes go", self.votes, self.protocol),
-                help: "leave it out, or choose a chained protocol".into(),
+                what: format!("is `{}`, but the phases of {} determine who receives votes", self.votes, self.protocol),
+                help: "leave it out, or use a chained protocol".into(),
             });
         }
         let known = self.protocol.leaders();
@@ -250,8 +255,8 @@ impl Config {
         let names: Vec<String> = known.iter().map(|kind| format!("`{kind}`")).collect();
         Err(ConfigError {
             place: "leader",
-            what: format!("is `{}`, and the views of {} are not led so", self.leader, self.protocol),
-            help: format!("set {}, or another protocol", names.join(" or ")),
+            what: format!("is `{}`, which {} does not support", self.leader, self.protocol),
+            help: format!("set {}, or use another protocol", names.join(" or ")),
         })
     }
 
@@ -260,7 +265,7 @@ impl Config {
             return Err(ConfigError {
                 place: "window",
                 what: format!("is {}, with a checkpoint every {} slots", self.window, self.checkpoint_interval),
-                help: "set at least twice checkpoint_interval, or no slot is free while a checkpoint is agreed on"
+                help: "set at least twice checkpoint_interval: slots must be free while a checkpoint is agreed on"
                     .into(),
             });
         }
@@ -268,7 +273,7 @@ impl Config {
             return Err(ConfigError {
                 place: "pipeline",
                 what: format!("is {}, above the window of {}", self.pipeline, self.window),
-                help: "set it below".into(),
+                help: "set at most window".into(),
             });
         }
         if (self.retained_blocks as u64) < self.window {
@@ -281,18 +286,20 @@ impl Config {
         Ok(())
     }
 
-    /// Whether this configuration can commit while the named replicas are silent, and if not, why and what would help.
+    /// Returns why this configuration cannot commit while the named replicas are silent, and what would help; `None` if
+    /// it can.
     ///
-    /// Under round-robin with votes to the next leader only, the block of view v is certified just when the leaders of v and
-    /// v+1 both speak; k certified blocks in consecutive views therefore need k+1 consecutive live leaders, and k where votes go to all.
-    /// Where a view's own leader collects the votes of all its phases, that one is enough.
+    /// Under round-robin with votes to the next leader only, the block of view v is certified if and only if the
+    /// leaders of v and v+1 are both live. So k certified blocks in consecutive views need k+1 consecutive live
+    /// leaders, or k if votes go to all. If the leader of a view collects the votes of all its phases, one live leader
+    /// is enough.
     pub fn stalls_with_silent(&self, quorum: Quorum, silent: &[ReplicaId]) -> Option<String> {
         let n = quorum.replicas();
         let live = |replica: usize| !silent.contains(&ReplicaId((replica % n) as u16));
         let count = (0..n).filter(|replica| live(*replica)).count();
         if count < quorum.quorum() {
             return Some(format!(
-                "{count} of {n} replicas speak and a quorum is {}: nothing can be committed",
+                "{count} of {n} replicas are live and a quorum is {}: nothing can be committed",
                 quorum.quorum()
             ));
         }
@@ -308,7 +315,7 @@ impl Config {
             let two_chains = ProtocolKind::ALL.iter().filter(|kind| kind.facts().shape == Shape::Chain(2));
             let two_chains: Vec<String> = two_chains.map(|kind| format!("`{kind}`")).collect();
             format!(
-                "{} with round-robin leaders commits after {} certified blocks in consecutive views, which takes {needed} live leaders \
+                "{} with round-robin leaders commits after {} certified blocks in consecutive views, which needs {needed} live leaders \
                  in a row; with {:?} silent the longest row of {n} is {longest}, so nothing will ever be committed. \
                  Use {to_all}leader `reputation` or `fixed`, or a two-chain protocol ({})",
                 self.protocol,

@@ -40,7 +40,7 @@ fn what_cannot_work_is_refused_with_its_key_and_its_help() {
         ("batch_bytes", "at most 33554432", |config| config.batch_bytes = usize::MAX),
         ("view_timeout_ms", "at least 1", |config| config.view_timeout_ms = 0),
         ("min_view_timeout_ms", "at least 1", |config| config.min_view_timeout_ms = 0),
-        ("min_view_timeout_ms", "below", |config| {
+        ("min_view_timeout_ms", "at most view_timeout_ms", |config| {
             (config.view_duration, config.min_view_timeout_ms) = (ViewDuration::Adaptive, 1001);
         }),
         ("pool_bytes", "at least 1", |config| config.pool_bytes = 0),

@@ -106,7 +106,7 @@ fn incompatible_values_are_refused_with_help() {
     of_slots(&["--window", "20000"], &["--window: 20000 is out of range", "help: set 1 to 16384"]);
     of_slots(&["--window", "250"], &["--window", "every 128 slots", "help: set at least twice"]);
     of_slots(&["--checkpoint-interval", "501"], &["--window", "every 501 slots", "help: set at least twice"]);
-    of_slots(&["--pipeline", "1001"], &["--pipeline", "above the window of 1000", "help: set it below"]);
+    of_slots(&["--pipeline", "1001"], &["--pipeline", "above the window of 1000", "help: set at most window"]);
     check(&["--checkpoint-interval", "18446744073709551615"], &["--checkpoint-interval", "help: set 1 to 8192"]);
     check(&["--pipeline", "18446744073709551615"], &["--pipeline", "help: set 1 to 16384"]);
     check(&["--record", ""], &["--record", "(where?)", "R:FILE"]);

@@ -59,7 +59,6 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// Creates an empty record.
     pub fn new(quorum: Quorum) -> Alone {
         Alone { quorum, asked: BTreeMap::new(), owners: BTreeMap::new(), now: Time(0) }
     }

@@ -22,8 +22,7 @@ const MAX_QUESTIONS: usize = 2048;
 /// Request of a peer, as far as repetitions are recognized.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Question {
-    /// What it is missing, given its view and its executed height. A peer that has advanced since it last asked makes a
-    /// new request.
+    /// Everything above its view and executed height. After the peer has advanced, this is a new request.
     Place(View, Height),
     /// This block and its ancestors above a height.
     Blocks(Digest, Height),
@@ -31,7 +30,7 @@ pub enum Question {
     Bundles(Option<Digest>, usize),
     /// A part of the state at a height.
     State(Height, Part),
-    /// How far others are, with the nonce of the request.
+    /// The recipient's standing, with the nonce of the request.
     Standing(u64),
 }
 
@@ -39,11 +38,11 @@ pub enum Question {
 struct Peer {
     /// Bytes that may still be sent; below zero after a large answer.
     budget: i64,
-    /// Time until which repeated requests have used up their turns.
+    /// Time at which all turns for repeated requests are available again.
     repeated_until: Time,
     /// When the budget was last refilled.
     at: Time,
-    /// Its view and height when it last asked for what it is missing, and the time.
+    /// Its view and height in its last [`Question::Place`], and the time.
     place: Option<(View, Height, Time)>,
     /// When it made other requests.
     asked: BTreeMap<Question, Time>,
@@ -102,7 +101,7 @@ impl Answers {
     /// Checks the invariants after a step.
     pub fn invariants(&self) {
         let bounded = |peer: &Peer| peer.asked.len() <= MAX_QUESTIONS && peer.budget <= self.bytes_per_second;
-        assert!(self.peers.iter().all(bounded), "what is remembered of questions is bounded");
+        assert!(self.peers.iter().all(bounded), "the record of a peer's requests is bounded");
     }
 }
 

@@ -44,7 +44,6 @@ pub struct Batching {
 const RATE_WINDOW: Duration = Duration::from_millis(100);
 
 impl Batching {
-    /// Creates the policy of the configuration.
     pub fn new(config: &Config) -> Self {
         Batching {
             policy: config.batch_policy,

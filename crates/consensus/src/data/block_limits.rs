@@ -12,12 +12,10 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns the load of one bundle.
     pub fn of(bundle: &Bundle) -> Load {
         Load { bundles: 1, commands: bundle.len(), bytes: bundle.body().len() }
     }
 
-    /// Adds another load.
     pub fn add(&mut self, other: Load) {
         self.bundles += other.bundles;
         self.commands += other.commands;

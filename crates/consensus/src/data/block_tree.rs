@@ -16,7 +16,7 @@ struct Node {
 /// Blocks by digest, linked by their parents.
 pub struct BlockTree {
     genesis: Digest,
-    /// Stands in for genesis after a restart from a snapshot. It is committed, but not here.
+    /// Block that replaces genesis after a restart from a snapshot. It is committed, but not in the tree.
     root: Digest,
     nodes: DigestMap<Node>,
     heights: BTreeMap<Height, Vec<Digest>>,
@@ -41,7 +41,7 @@ impl BlockTree {
         }
     }
 
-    /// Returns whether a block is here. Genesis and the root count as here.
+    /// Returns whether a block is in the tree. Genesis and the root count as present.
     pub fn contains(&self, digest: &Digest) -> bool {
         *digest == self.genesis || *digest == self.root || self.nodes.contains_key(digest)
     }
@@ -57,7 +57,7 @@ impl BlockTree {
     /// Replaces everything committed so far by a committed block that is not here. Returns the blocks above it that
     /// were here, in ascending order of height, and whether the journal has each of them.
     pub fn begin_on(&mut self, height: Height, digest: Digest) -> Vec<(Arc<Block>, bool)> {
-        assert!(height >= self.committed.0, "what is committed stays committed");
+        assert!(height >= self.committed.0, "the committed height never decreases");
         let above = self.heights.split_off(&height.next()).into_values().flatten();
         let nodes = &mut self.nodes;
         let blocks =
@@ -78,7 +78,7 @@ impl BlockTree {
 
     /// Restores a committed block, at the root or below it. Its parent, if it is kept, must come first.
     pub fn recall_committed(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
-        assert!(block.height <= self.committed.0, "it was committed");
+        assert!(block.height <= self.committed.0, "a recalled block is at or below the committed height");
         self.heights.insert(block.height, vec![block.digest()]);
         self.nodes.insert(block.digest(), Node { block, candidates, journaled: true });
     }
@@ -149,12 +149,12 @@ impl BlockTree {
     /// Inserts a block whose parent is here.
     pub fn insert(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
         let gap = bug!(CommitsOverMissing);
-        assert!(gap || block.is_unlinked() || self.contains(&block.parent()), "a block enters after its parent");
-        assert!(block.height > self.committed.0, "nothing enters at or below the committed height");
+        assert!(gap || block.is_unlinked() || self.contains(&block.parent()), "a block is inserted after its parent");
+        assert!(block.height > self.committed.0, "a block is inserted above the committed height");
         self.open_payloads += usize::from(!block.payload.is_empty());
         self.heights.entry(block.height).or_default().push(block.digest());
         let earlier = self.nodes.insert(block.digest(), Node { block, candidates, journaled: false });
-        assert!(earlier.is_none(), "a block enters once");
+        assert!(earlier.is_none(), "a block is inserted once");
     }
 
     /// Returns the blocks above the committed one up to `digest`, oldest first, or `None` if `digest` does not extend
@@ -188,14 +188,14 @@ impl BlockTree {
         self.open_payloads -= usize::from(!block.payload.is_empty());
         self.committed = (block.height, block.digest());
         self.shrunk = true;
-        let here = self.heights.get_mut(&block.height).expect("the block is in the tree");
+        let here = self.heights.get_mut(&block.height).expect("the height index covers every block in the tree");
         let mut dead: Vec<Digest> = here.iter().copied().filter(|digest| *digest != block.digest()).collect();
         here.retain(|digest| *digest == block.digest());
         let mut pruned = Vec::new();
         let mut height = block.height;
         while !dead.is_empty() {
             for digest in &dead {
-                let node = self.nodes.remove(digest).expect("the index names what is in the tree");
+                let node = self.nodes.remove(digest).expect("the height index names only blocks in the tree");
                 self.open_payloads -= usize::from(!node.block.payload.is_empty());
                 pruned.push(node.block);
             }
@@ -220,7 +220,7 @@ impl BlockTree {
         self.nodes.remove(digest);
         self.shrunk = true;
         self.open_payloads -= usize::from(!block.payload.is_empty());
-        let here = self.heights.get_mut(&block.height).expect("the block is in the tree");
+        let here = self.heights.get_mut(&block.height).expect("the height index covers every block in the tree");
         here.retain(|other| other != digest);
         if here.is_empty() {
             self.heights.remove(&block.height);
@@ -242,7 +242,7 @@ impl BlockTree {
 
     /// Removes the lowest committed block.
     pub fn retire(&mut self, block: &Block) {
-        assert!(block.height < self.committed.0, "the committed head stays");
+        assert!(block.height < self.committed.0, "the last committed block is not retired");
         self.nodes.remove(&block.digest()).expect("a committed block is retired once");
         self.shrunk = true;
         self.heights.remove(&block.height);
@@ -256,7 +256,7 @@ impl BlockTree {
     /// Checks the invariants after a step. `shrunk` says whether to check those that only the removal of a block can
     /// break.
     pub fn invariants(&self, shrunk: bool) {
-        assert!(self.open_payloads <= self.nodes.len(), "an open payload belongs to a block");
-        assert!(!shrunk || self.contains(&self.committed.1), "the committed head is kept");
+        assert!(self.open_payloads <= self.nodes.len(), "an open payload belongs to a block in the tree");
+        assert!(!shrunk || self.contains(&self.committed.1), "the last committed block is in the tree");
     }
 }

@@ -13,13 +13,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::num::NonZeroU64;
 
-/// A crowd may hold up to this multiple of the room that is left, and a link up to this multiple of the rest of its
-/// crowd's room. So a newcomer always finds room.
+/// A crowd may use up to this multiple of the free room, and a link up to this multiple of the free room of its crowd.
+/// So there is always room for a new client.
 const SHARE_OF_FREE: usize = 4;
 /// One unit of virtual time is 2^-20 of a block. Shares keep 12 more bits until they are summed.
 const UNIT_BITS: u32 = 20;
 const EXTRA_BITS: u32 = 12;
-/// Pseudo-link of the lane for a crowd's bundles whose links are closed. Transports number their links from zero.
+/// Pseudo-link for the bundles of a crowd's closed links, which share a lane. Transports number their links from zero.
 const GONE: u64 = u64::MAX;
 /// Pseudo-lane of the bundles that go ahead of all lanes.
 const AHEAD: u32 = u32::MAX;
@@ -33,7 +33,7 @@ pub enum Source {
     /// A peer relayed it.
     Peer(ReplicaId),
     Client {
-        /// The address or network of the link: a resource that is hard to have many of.
+        /// The address or network of the link: a client cannot easily obtain many of them.
         crowd: u64,
         link: u64,
     },
@@ -148,7 +148,7 @@ impl Lanes {
 
     /// Removes the last ticket, which is void, from a lane.
     pub fn drop_newest(&mut self, lane: usize) {
-        let lane = self.lanes[lane].as_mut().expect("its newest ticket was just looked at");
+        let lane = self.lanes[lane].as_mut().expect("the lane of a ticket exists");
         self.queued -= usize::from(lane.queue.pop_back().is_some());
     }
 
@@ -166,7 +166,7 @@ impl Lanes {
         let end = lane.end;
         self.latest = self.latest.max(end);
         (self.tickets, self.waiting, self.queued) = (ticket, self.waiting + 1, self.queued + 1);
-        let lane = self.last.expect("it was just looked up").1;
+        let lane = self.last.expect("the lookup sets the last lane").1;
         Place { lane, ticket: numbered(ticket) }
     }
 
@@ -188,7 +188,7 @@ impl Lanes {
             }
             return;
         }
-        let lane = self.lanes[place.lane as usize].as_mut().expect("a lane lives while something waits in it");
+        let lane = self.lanes[place.lane as usize].as_mut().expect("a lane exists while bundles are pending in it");
         let crowd = &mut self.crowds[lane.crowd as usize];
         // A proposer takes the bundles in the order of the queue.
         if is_first(&lane.queue) {
@@ -213,7 +213,7 @@ impl Lanes {
     pub fn would_gain(&mut self, place: Place, source: Source) -> bool {
         let Some(Some(lane)) = self.lanes.get(place.lane as usize) else { return false };
         let found = lane.queue.binary_search_by_key(&place.ticket(), |(_, ticket, _)| *ticket);
-        let start = lane.queue[found.expect("what waits has a ticket")].0;
+        let start = lane.queue[found.expect("a pending bundle has a ticket")].0;
         let clock = self.clock;
         self.lane_and_crowd(source).0.end.max(clock) < start
     }
@@ -223,7 +223,7 @@ impl Lanes {
     pub fn leave(&mut self, source: Source) -> Option<(Source, Vec<(u64, Digest)>)> {
         let Source::Client { crowd, .. } = source else { return None };
         let at = *self.by_source.get(&source)?;
-        let lane = self.lanes[at as usize].as_mut().expect("a lane that can be looked up is there");
+        let lane = self.lanes[at as usize].as_mut().expect("the lane index names only existing lanes");
         if lane.bundles == 0 {
             self.remove(at);
             return None;
@@ -292,13 +292,21 @@ impl Lanes {
 
     pub fn invariants(&self) {
         let lanes = || self.lanes.iter().flatten();
-        assert_eq!(lanes().map(|lane| lane.bundles).sum::<usize>(), self.waiting, "what waits has a lane");
-        assert_eq!(self.crowds.iter().map(|crowd| crowd.bundles).sum::<usize>(), self.waiting, "and a crowd");
+        assert_eq!(
+            lanes().map(|lane| lane.bundles).sum::<usize>(),
+            self.waiting,
+            "every pending bundle is counted in its lane"
+        );
+        assert_eq!(
+            self.crowds.iter().map(|crowd| crowd.bundles).sum::<usize>(),
+            self.waiting,
+            "every pending bundle is counted in its crowd"
+        );
         let busy: u64 = self.crowds.iter().map(|crowd| crowd.busy).sum();
-        assert_eq!(lanes().filter(|lane| lane.bundles > 0).count() as u64, busy, "a busy lane is counted");
-        assert!(lanes().all(|lane| lane.bundles <= lane.queue.len()), "what waits has a ticket");
+        assert_eq!(lanes().filter(|lane| lane.bundles > 0).count() as u64, busy, "the count of busy lanes is correct");
+        assert!(lanes().all(|lane| lane.bundles <= lane.queue.len()), "a pending bundle has a ticket");
         let queued = lanes().map(|lane| lane.queue.len()).sum::<usize>() + self.ahead.len();
-        assert_eq!(queued, self.queued, "tickets are counted");
+        assert_eq!(queued, self.queued, "the count of tickets is correct");
     }
 
     fn lane_and_crowd(&mut self, source: Source) -> (&mut Lane, &mut Crowd) {
@@ -310,7 +318,7 @@ impl Lanes {
                 at
             }
         };
-        let lane = self.lanes[at as usize].as_mut().expect("a lane that can be looked up is there");
+        let lane = self.lanes[at as usize].as_mut().expect("the lane index names only existing lanes");
         let crowd = &mut self.crowds[lane.crowd as usize];
         (lane, crowd)
     }
@@ -337,7 +345,7 @@ impl Lanes {
     }
 
     fn remove(&mut self, at: u32) {
-        let lane = self.lanes[at as usize].take().expect("the caller has just used it");
+        let lane = self.lanes[at as usize].take().expect("the caller has just used this lane");
         self.queued -= lane.queue.len();
         if self.by_source.get(&lane.source) == Some(&at) {
             self.by_source.remove(&lane.source);
@@ -383,7 +391,7 @@ impl<'a> Iterator for InOrder<'a> {
         }
         let mut head = self.heads.peek_mut()?;
         let Reverse((_, ticket, lane, at)) = *head;
-        let queue = &self.lanes.lanes[lane].as_ref().expect("it was there a moment ago").queue;
+        let queue = &self.lanes.lanes[lane].as_ref().expect("an iteration removes no lane").queue;
         match queue.get(at + 1) {
             Some((start, next, _)) => *head = Reverse((*start, *next, lane, at + 1)),
             None => drop(std::collections::binary_heap::PeekMut::pop(head)),

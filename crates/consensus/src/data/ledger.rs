@@ -35,7 +35,7 @@ impl Ledger {
 
     /// Starts from a committed height, and keeps none of the blocks up to it.
     pub fn begin_at(&mut self, height: Height) {
-        assert!(height >= self.height, "what is committed stays committed");
+        assert!(height >= self.height, "the committed height never decreases");
         self.bare.clear();
         self.whole.clear();
         (self.height, self.bytes) = (height, 0);
@@ -53,7 +53,10 @@ impl Ledger {
 
     /// Keeps a block, without its bundles, that was committed before the ledger starts.
     pub fn recall(&mut self, block: Arc<Block>) {
-        assert!(self.whole.is_empty() && block.height <= self.height, "what is older comes first");
+        assert!(
+            self.whole.is_empty() && block.height <= self.height,
+            "blocks below the start are recalled before any is appended"
+        );
         self.bare.push_back(block);
     }
 
@@ -67,7 +70,7 @@ impl Ledger {
     /// Appends the block of the next height, whose bundles have `bytes` bytes.
     pub fn append(&mut self, block: Arc<Block>, bytes: usize) {
         let gap = bug!(CommitsOverMissing);
-        assert!(gap || block.height == self.height.next(), "nothing is committed across a gap");
+        assert!(gap || block.height == self.height.next(), "blocks are committed at consecutive heights");
         self.height = block.height;
         self.bytes += bytes;
         self.whole.push_back((block, bytes));
@@ -98,7 +101,7 @@ impl Ledger {
     pub fn invariants(&self) {
         assert!(
             self.whole.back().is_none_or(|(block, _)| block.height == self.height),
-            "the last one kept is the last committed"
+            "the last block kept is the last committed"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks and bundles: what waits to be ordered, what is stored, and what is still missing.
+//! Blocks and bundles: pending, stored and missing ones.
 
 pub mod alone;
 pub mod answers;

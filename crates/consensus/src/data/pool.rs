@@ -79,7 +79,7 @@ pub struct Pool {
     relayed: Vec<(usize, usize)>,
 }
 
-/// Reason for taking in a bundle, which decides how much room it may use.
+/// Reason to accept a bundle; it determines how much room the bundle may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
     /// A client wants it ordered. It is refused if the pool or the share of its source is full.
@@ -89,7 +89,7 @@ pub enum Need {
     /// f+1 replicas relayed it as the bundle that has waited longest there: it is never refused.
     Owed,
     /// A proposal names it. It is refused only if the unexecuted bundles, proposed or not, would exceed twice the
-    /// pool's limit. So a flood of commands keeps no proposal from becoming whole, and a flood of proposals does not
+    /// pool's limit. So a flood of commands cannot keep a proposal from becoming whole, and a flood of proposals cannot
     /// fill the memory.
     Proposed,
     /// It belongs to a certified block or to this replica's own block: it is never refused.
@@ -112,7 +112,7 @@ impl Pool {
         }
     }
 
-    /// Takes in a bundle, unless it is about to expire or there is no room for its need.
+    /// Accepts a bundle, unless it is about to expire or there is no room for its need.
     pub fn offer(&mut self, bundle: Bundle, need: Need) -> Offered {
         let is_late = self.is_late(&bundle);
         let (digest, commands, size) = (bundle.digest(), bundle.len(), bundle.body().len());
@@ -193,16 +193,16 @@ impl Pool {
     fn squeeze_in(&mut self, bundle: Bundle, source: Source) -> Offered {
         let digest = bundle.digest();
         self.offer(bundle, Need::Owed);
-        move_to(&mut self.lanes, self.entries.get_mut(&digest).expect("it was just taken in"), source);
+        move_to(&mut self.lanes, self.entries.get_mut(&digest).expect("the bundle was just inserted"), source);
         Offered::New
     }
 
     /// Removes a pending bundle that no block refers to.
     fn discard(&mut self, digest: &Digest) {
-        let mut entry = self.entries.remove(digest).expect("the caller has found it");
+        let mut entry = self.entries.remove(digest).expect("the caller has found the bundle in the pool");
         release(&mut self.relayed, &mut entry);
         let size = entry.bundle.body().len();
-        self.lanes.take(entry.place.expect("it waits"), size);
+        self.lanes.take(entry.place.expect("a pending bundle has a place"), size);
         self.pending_bundles -= 1;
         self.pending_commands -= entry.bundle.len();
         self.pending_bytes -= size;
@@ -334,7 +334,7 @@ impl Pool {
         let first = self.oldest();
         let Some(entry) = self.entries.get_mut(digest).filter(|entry| entry.is_pending()) else { return };
         if first != Some(*digest) {
-            self.lanes.take(entry.place.take().expect("it waits"), entry.bundle.body().len());
+            self.lanes.take(entry.place.take().expect("a pending bundle has a place"), entry.bundle.body().len());
             entry.place = Some(self.lanes.push_ahead(*digest));
             if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
                 self.compact();
@@ -366,12 +366,12 @@ impl Pool {
         self.claim(digest).aside -= 1;
     }
 
-    /// Makes the bundle stop being pending, if it was.
+    /// Removes the bundle from the pending ones, if it is pending.
     fn claim(&mut self, digest: &Digest) -> &mut Held {
         if self.lanes.queued() > 2 * self.pending_bundles.saturating_sub(1) + QUEUE_SLACK {
             self.compact();
         }
-        let entry = self.entries.get_mut(digest).expect("a block enters the tree with its bundles");
+        let entry = self.entries.get_mut(digest).expect("the bundles of a block in the tree are in the pool");
         if let Some(place) = entry.place.take() {
             let size = entry.bundle.body().len();
             self.pending_bundles -= 1;
@@ -384,7 +384,7 @@ impl Pool {
 
     /// Puts the bundle at the head of the queue if it is pending again.
     fn wait_again(&mut self, digest: &Digest) {
-        let entry = self.entries.get_mut(digest).expect("the caller has just used it");
+        let entry = self.entries.get_mut(digest).expect("the caller has just used this bundle");
         if entry.is_pending() {
             self.pending_bundles += 1;
             self.pending_commands += entry.bundle.len();
@@ -413,7 +413,7 @@ impl Pool {
     /// to the bundle, an executed bundle is removed and any other is pending again, ahead of the rest.
     pub fn release(&mut self, digest: &Digest) {
         let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
-        assert!(entry.proposals > entry.aside, "the block was not set aside");
+        assert!(entry.proposals > entry.aside, "a block that is not set aside refers to the bundle");
         entry.proposals -= 1;
         if entry.executed && entry.proposals == 0 {
             self.entries.remove(digest);
@@ -424,8 +424,8 @@ impl Pool {
 
     /// Marks the bundle as executed by a committed block, and returns it.
     pub fn on_execution(&mut self, digest: &Digest) -> Bundle {
-        let entry = self.entries.get_mut(digest).expect("a committed block has its bundles");
-        assert!(entry.proposals > entry.aside, "a committed block refers to it");
+        let entry = self.entries.get_mut(digest).expect("the bundles of a committed block are in the pool");
+        assert!(entry.proposals > entry.aside, "a committed block refers to the bundle");
         if !std::mem::replace(&mut entry.executed, true) {
             self.open_bytes -= entry.bundle.body().len();
             release(&mut self.relayed, entry);
@@ -433,8 +433,8 @@ impl Pool {
         entry.bundle.clone()
     }
 
-    /// Forgets all bundles except `needed`, which are pending afterwards. Which of the others were executed meanwhile
-    /// is not known one by one; their clients have an answer by now or send them again.
+    /// Forgets all bundles except `needed`, which are pending afterwards. It is not known which of the others were
+    /// executed meanwhile; their clients have an answer by now, or send them again.
     pub fn begin_again<'a>(&mut self, needed: impl IntoIterator<Item = &'a Digest>) {
         let kept: Vec<Bundle> = needed.into_iter().filter_map(|digest| self.get(digest).cloned()).collect();
         self.entries.clear();
@@ -449,14 +449,14 @@ impl Pool {
     /// Checks the invariants after a step.
     pub fn invariants(&self) {
         assert!(self.pending_bundles <= self.entries.len(), "a pending bundle is in the pool");
-        assert!(self.pending_bundles <= self.pending_commands, "a bundle carries a command");
-        assert!(self.pending_commands <= self.pending_bytes, "a command has bytes");
-        assert!(self.pending_bytes <= self.open_bytes, "what is pending is not executed");
+        assert!(self.pending_bundles <= self.pending_commands, "a bundle has at least one command");
+        assert!(self.pending_commands <= self.pending_bytes, "a command has at least one byte");
+        assert!(self.pending_bytes <= self.open_bytes, "pending bundles are not executed");
         assert!(self.pending_bundles <= self.lanes.queued(), "a pending bundle is queued");
         if cfg!(debug_assertions) {
             self.lanes.invariants();
         }
-        assert!(self.lanes.queued() <= 2 * self.pending_bundles + QUEUE_SLACK, "the queue is compacted");
+        assert!(self.lanes.queued() <= 2 * self.pending_bundles + QUEUE_SLACK, "void tickets are compacted");
     }
 }
 
@@ -478,7 +478,7 @@ fn hasten(lanes: &mut Lanes, entry: &mut Held, source: Source) {
 /// Moves a pending bundle to the lane of `source`.
 fn move_to(lanes: &mut Lanes, entry: &mut Held, source: Source) {
     let (commands, size) = (entry.bundle.len(), entry.bundle.body().len());
-    lanes.take(entry.place.take().expect("it waits"), size);
+    lanes.take(entry.place.take().expect("a pending bundle has a place"), size);
     entry.place = Some(lanes.push(source, entry.bundle.digest(), commands, size));
     (entry.has_crowd, entry.crowd) = (source.crowd().is_some(), source.crowd().unwrap_or_default());
 }

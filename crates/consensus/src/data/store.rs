@@ -202,7 +202,7 @@ impl Store {
         self.wants.has_bundle(digest)
     }
 
-    /// Takes in a block and appends the blocks that become whole, itself included, to `whole`.
+    /// Accepts a block, and appends the blocks that become whole, itself included, to `whole`.
     ///
     /// A peer's block that was not requested is a proposal. If it exceeds the block limits it never becomes whole, so
     /// this replica does not vote for it.
@@ -356,13 +356,13 @@ impl Store {
         self.wants.add_block(due, digest, height, source);
     }
 
-    /// Takes in a bundle from a client, or a fetched bundle from a peer. Appends the blocks that become whole to
+    /// Accepts a bundle from a client, or a fetched bundle from a peer. Appends the blocks that become whole to
     /// `whole`.
     pub fn supply(&mut self, bundle: Bundle, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
         self.supply_for(bundle, Need::Offered(Source::Unnamed), leaders, whole)
     }
 
-    /// Takes in a bundle like [`Store::supply`], for the given need if no block needs the bundle.
+    /// Accepts a bundle like [`Store::supply`], for the given need if no block needs the bundle.
     pub fn supply_for(
         &mut self,
         bundle: Bundle,
@@ -413,7 +413,7 @@ impl Store {
             self.users.entry(*bundle).or_default().push(*digest);
             self.wants.add_bundle(Time(0), *bundle, block.height, source);
         }
-        self.waiting.get_mut(digest).expect("it was just looked at").lacks_bundles = gone.len();
+        self.waiting.get_mut(digest).expect("the block is waiting").lacks_bundles = gone.len();
         None
     }
 
@@ -555,10 +555,10 @@ impl Store {
         self.pool.invariants();
         self.ledger.invariants();
         if shrunk || self.checked_tip != Some(self.tip) {
-            assert!(self.tree.contains(&self.tip), "one builds on what is here");
+            assert!(self.tree.contains(&self.tip), "the tip is in the tree");
             self.checked_tip = Some(self.tip);
         }
-        assert_eq!(self.tree.committed().0, self.ledger.height(), "tree and ledger agree on what is committed");
+        assert_eq!(self.tree.committed().0, self.ledger.height(), "tree and ledger agree on the committed height");
         assert!(self.waiting.len() <= MAX_WAITING_BLOCKS, "waiting blocks are bounded");
     }
 }

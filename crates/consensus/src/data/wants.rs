@@ -3,7 +3,7 @@
 //!
 //! Each peer has at most one bundle request outstanding, for the bundles closest to the committed height first. Its
 //! answer is bounded, and as long as it brings something, the same peer is asked for the rest immediately. So a lagging
-//! replica gets everything its peers can give, and delays no peer's own work by more than one answer.
+//! replica uses all the bandwidth of its peers, but delays the work of each by at most one answer.
 
 use crate::seam::{Envelope, MAX_FETCHED_BLOCKS, MAX_FETCHED_BUNDLES};
 use quorate_types::{Digest, Height, Quorum, ReplicaId, Time};
@@ -118,7 +118,7 @@ impl Wants {
         due.sort_unstable();
         let mut lists: BTreeMap<ReplicaId, Vec<Digest>> = BTreeMap::new();
         for (_, digest) in due {
-            let want = self.bundles.get_mut(&digest).expect("it is lacked");
+            let want = self.bundles.get_mut(&digest).expect("only missing bundles are requested");
             want.give_up_if_asked(me, quorum);
             let list = lists.entry(want.peer).or_default();
             if self.busy[want.peer.index()].is_none() && list.len() < MAX_FETCHED_BUNDLES {
@@ -136,7 +136,7 @@ impl Wants {
     /// Returns when the next request is due. Bundles whose peer is busy wait for the answer of that peer.
     fn next_due(&self, now: Time) -> Option<Time> {
         let bundles = self.bundles.values().map(|want| match want.due <= now {
-            true => self.busy[want.peer.index()].expect("only a busy peer is not asked"),
+            true => self.busy[want.peer.index()].expect("a busy peer has a deadline"),
             false => want.due,
         });
         self.blocks.values().map(|want| want.due).chain(bundles).min()
