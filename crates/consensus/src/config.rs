@@ -309,15 +309,15 @@ impl Config {
         let needed = self.protocol.live_leaders_in_a_row(self.votes);
         let longest = (0..n).map(|start| (start..start + n).take_while(|at| live(*at)).count()).max().unwrap_or(0);
         (longest < needed).then(|| {
-            let to_all = self.votes == VotesTo::Collector
-                && self.protocol.live_leaders_in_a_row(VotesTo::All) <= longest;
+            let to_all =
+                self.votes == VotesTo::Collector && self.protocol.live_leaders_in_a_row(VotesTo::All) <= longest;
             let to_all = if to_all { "votes to `all`, " } else { "" };
             let two_chains = ProtocolKind::ALL.iter().filter(|kind| kind.facts().shape == Shape::Chain(2));
             let two_chains: Vec<String> = two_chains.map(|kind| format!("`{kind}`")).collect();
             format!(
-                "{} with round-robin leaders commits after {} certified blocks in consecutive views, which needs {needed} live leaders \
-                 in a row; with {:?} silent the longest row of {n} is {longest}, so nothing will ever be committed. \
-                 Use {to_all}leader `reputation` or `fixed`, or a two-chain protocol ({})",
+                "{} with round-robin leaders commits after {} certified blocks in consecutive views, which needs \
+                 {needed} live leaders in a row; with {:?} silent the longest row of {n} is {longest}, so nothing \
+                 will ever be committed. Use {to_all}leader `reputation` or `fixed`, or a two-chain protocol ({})",
                 self.protocol,
                 self.protocol.chain_length(),
                 silent,

@@ -1,9 +1,9 @@
 //! Historical bugs that only a change to the code can reintroduce: each is a `bug!` where the correct rule is.
 //!
-//! This module exists only with the feature `mutants`; without it `bug!` is `false`, and no replica can be given a bug.
+//! This module exists only with the feature `mutants`; without it, `bug!` is always `false`.
 //! Bugs that can be injected from outside, by other rules or by changing a replica's inputs and actions, are not here
 //! but in the museum of `quorate-twins`. `docs/MUSEUM.md` lists, for each bug, the scenario that exposes it, the oracle
-//! that detects it, and how soon which hunt finds it.
+//! that detects it, and how soon each search finds it.
 
 use std::cell::Cell;
 
@@ -61,9 +61,9 @@ pub enum Bug {
     StateTrusted,
     /// An offer of the state that is being fetched restarts the transfer.
     OfferRestarts,
-    /// A leader is blamed for a bundle that has waited long at a backup even if the leader does not have it, and a
-    /// bundle relayed by f+1 waits behind the leader's whole backlog: a bug of our own. A client that sends the leader
-    /// a backlog gets one leader after the other replaced.
+    /// A leader is replaced because of a bundle that has waited long at a backup, even if the leader does not have it,
+    /// and a bundle relayed by f+1 waits behind the leader's whole backlog: a bug of our own. A client can get one
+    /// leader after the other replaced by sending each a backlog.
     BlamedUnheard,
     /// A certificate of timeouts begins a view although the certificate that a signer reports is not shown with it, and
     /// may not exist: a bug of our own. Aptos shows that certificate with the timeouts and compares
@@ -83,7 +83,7 @@ impl Bug {
     /// (`crates/twins/tests/simulated.rs`).
     pub const UNDER_LOAD: [Bug; 3] = [Bug::BlocksUnbounded, Bug::RelaysUnbounded, Bug::RelaysUnscreened];
 
-    /// All other bugs. The museum has an exhibit of each.
+    /// All other bugs. Each is an exhibit of the museum.
     pub const SHOWN: [Bug; 20] = [
         Bug::CommitsOverMissing,
         Bug::ViewJumpOnProposal,
@@ -109,8 +109,7 @@ impl Bug {
 }
 
 thread_local! {
-    /// Bug of the replica that is taking a step on this thread. A step is one call, and a replica knows nothing of
-    /// threads.
+    /// Bug of the replica that is taking a step on this thread. A step is a single call and does not change threads.
     static STEPPING: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 

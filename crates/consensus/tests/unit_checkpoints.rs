@@ -222,7 +222,7 @@ fn blocks_of_a_frontier_follow_one_another() {
 }
 
 #[test]
-#[should_panic(expected = "a frontier is that of a block")]
+#[should_panic(expected = "a frontier has at least one block")]
 fn a_frontier_of_nothing_is_our_own_bug() {
     Frontier::new(Vec::new());
 }

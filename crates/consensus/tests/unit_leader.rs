@@ -79,7 +79,7 @@ fn a_leader_is_unknown_without_the_block_that_names_it() {
 }
 
 #[test]
-#[should_panic(expected = "a view begins above its basis")]
+#[should_panic(expected = "a view is higher than its basis")]
 fn a_view_that_is_not_above_its_basis_has_no_leader() {
     let chain = Chain::new(LeaderKind::RoundRobin, 4);
     let _ = chain.leaders.leader(View(0), &genesis().subject, &chain.tree);

@@ -147,7 +147,7 @@ fn a_suspected_leader_gets_half_the_time() {
 }
 
 #[test]
-#[should_panic(expected = "views only grow")]
+#[should_panic(expected = "views are entered in ascending order")]
 fn a_view_is_entered_once() {
     let mut pacemaker = pacemaker(ViewDuration::Fixed);
     pacemaker.enter(at(0), View(3), true);

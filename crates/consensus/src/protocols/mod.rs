@@ -1,4 +1,4 @@
-//! Properties of the protocols in the [registry](crate::protocols::registry), and dispatch of code that is generic over them.
+//! Properties of the protocols in the [registry](crate::protocols::registry), and dispatch of generic code to them.
 
 pub mod basic;
 pub mod chained;
@@ -44,7 +44,6 @@ impl ForProtocol for FactsOf {
 }
 
 impl ProtocolKind {
-    /// Returns the protocol's static description.
     pub fn facts(self) -> &'static Facts {
         for_protocol(self, FactsOf)
     }

@@ -1,4 +1,4 @@
-//! Output of a step: actions for the host, and what the shell handles before the step ends.
+//! Output of a step: actions for the host, and items that the shell handles before the step ends.
 
 use crate::data::pool::Pool;
 use crate::recovery::journal::{BUNDLES_RECORD_BYTES, Record};
@@ -43,7 +43,7 @@ impl<M: Message> Outbox<M> {
         self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: None, sign: false });
     }
 
-    /// Appends a record to the journal, ahead of every later statement.
+    /// Appends a record to the journal. Every later statement waits for it.
     pub fn persist(&mut self, record: Record) -> RecordId {
         self.records += 1;
         let id = RecordId(self.records);
@@ -97,7 +97,7 @@ impl<M: Message> Outbox<M> {
     /// Repeats the last cast `times` times to the others, for links that lose messages.
     pub fn repeat(&mut self, times: usize) {
         let Some(Action::Send { message, after, sign, .. }) = self.actions.last().cloned() else {
-            panic!("what is repeated was cast just before");
+            panic!("only a message that was just cast is repeated");
         };
         let again = Action::Send { to: To::Others, message, after, sign };
         self.actions.extend(std::iter::repeat_n(again, times));
@@ -140,7 +140,6 @@ impl<M: Message> Outbox<M> {
         self.suspects.push(evidence);
     }
 
-    /// Arms a timer.
     pub fn arm(&mut self, timer: Timer, after: Duration) {
         self.actions.push(Action::Arm { timer, after });
     }

@@ -36,7 +36,7 @@ pub enum Event<M> {
     Certified(Certificate),
     /// A quorum voted for the subject, in a domain without certificates.
     Agreed(Subject),
-    /// A newer checkpoint became stable: a quorum vouches for its state.
+    /// A newer checkpoint became stable: a quorum certified its state.
     Stable,
     /// The replica adopted a state above its committed height from peers, without the blocks before it.
     Adopted,
@@ -45,7 +45,7 @@ pub enum Event<M> {
     Work(usize),
     /// A block is complete: its ancestors and bundles are here.
     Whole(Digest),
-    /// A peer answered how far it is, with a verified standing.
+    /// A peer answered with a verified standing.
     Shown {
         from: ReplicaId,
         standing: Standing,
@@ -86,13 +86,13 @@ pub trait Protocol: Send {
     fn spoken_up_to(&self, standing: &Standing, parts: &Parts) -> Option<View>;
     /// Returns the leader of the current view, or `None` while it cannot be determined.
     fn leader(&self, parts: &Parts) -> Option<ReplicaId>;
-    /// Returns the height up to which agreement needs no blocks any more; lagging replicas may still need them.
+    /// Returns the height up to which agreement no longer needs blocks; lagging replicas may still need them.
     fn settled(&self, parts: &Parts) -> Height {
         parts.store.committed()
     }
     /// Asserts the protocol's invariants; runs after every step.
     fn invariants(&self, parts: &Parts);
-    /// Returns the duties of leaders, and how blocks record whether they met them.
+    /// Returns the duties of leaders. Blocks record whether leaders met them.
     fn duties() -> Duties {
         Duties::default()
     }

@@ -1,5 +1,4 @@
-//! The registry: the one place that lists the protocols. Everything that exists once per protocol is generated from this
-//! list, tests included.
+//! The only list of the protocols. Everything that exists once per protocol is generated from it, including tests.
 
 /// Calls a macro with the list of protocols, after any tokens for the macro itself: `every_protocol!((path::of) given)`
 /// expands to `path::of! { [given] chained { file: Rules, .. } others { name: Kind = make, .. } }`.

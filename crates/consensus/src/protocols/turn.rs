@@ -1,4 +1,4 @@
-//! The context in which a protocol handles one event: the shared parts, the outbox, and what takes both.
+//! Context in which a protocol handles one event: the shared parts, the outbox, and operations on both.
 
 use crate::data::pool::{MAX_RELAYED_BUNDLES, Need};
 use crate::data::store::Taken;
@@ -20,7 +20,6 @@ pub struct Turn<'a, M> {
 }
 
 impl<M: Message> Turn<'_, M> {
-    /// Returns the current view.
     pub fn view(&self) -> View {
         self.parts.pacemaker.view()
     }
@@ -43,8 +42,8 @@ impl<M: Message> Turn<'_, M> {
     }
 
     /// Casts the ballot of a proposal to all. The proposal need not wait for its own record if this replica's statement
-    /// in the previous view is durable, because that reserves the view. A block then waits for the disks of its voters,
-    /// but not for its proposer's first.
+    /// in the previous view is durable, because that reserves the view. The block then does not wait for its proposer's
+    /// disk before it reaches the voters' disks.
     pub fn cast_proposal(&mut self, ballot: &Ballot, wrap: impl FnOnce(Vote) -> M) {
         let reservation = self.out.reservation(ballot.subject().view);
         let own = self.promise(ballot);
@@ -85,8 +84,8 @@ impl<M: Message> Turn<'_, M> {
         store.supply_for(bundle, Need::Proposed, leaders, &mut self.out.whole);
     }
 
-    /// Returns whether the leader, by its proposal at `proposed`, passed over a command that it should have included.
-    /// Relays commands that have waited for a while to the leader, and overdue ones to all.
+    /// Returns whether the leader's proposal at `proposed` passes over a command that it should include. Relays late
+    /// commands to the leader, and overdue ones to all.
     pub fn passes_over(&mut self, proposed: Time, leader: ReplicaId) -> bool {
         let (fairness, pool) = (&mut self.parts.fairness, &self.parts.store.pool);
         for bundle in fairness.to_relay(self.now, pool) {
@@ -119,7 +118,8 @@ impl<M: Message> Turn<'_, M> {
             Meaning::Old | Meaning::Stable => {}
             Meaning::Kept => {
                 self.parts.store.keep_above(self.parts.checkpoints.needed_above());
-                let checkpoint = self.parts.checkpoints.offered().expect("a state that is kept is offered").clone();
+                let checkpoint =
+                    self.parts.checkpoints.offered().expect("a certified state that is kept is offered").clone();
                 self.out.actions.push(Action::StateStable { checkpoint: Box::new(checkpoint) });
             }
             Meaning::Diverged(height) => self.out.halt(Halt::Diverged { height }),

@@ -26,8 +26,8 @@ pub struct Checkpoints {
     stable: Certificate,
     /// State digests executed above the last stable checkpoint, and whether the state is kept there.
     executed: BTreeMap<Height, (Digest, bool)>,
-    /// Certificates, other than the newest, of checkpoints that this replica has not reached. Digesting a large state
-    /// takes long, and a quorum may finish it and the next one first.
+    /// Certificates, other than the newest, of checkpoints that this replica has not reached. While it digests a large
+    /// state, a quorum may finish that state and the next one.
     awaited: BTreeMap<Height, Certificate>,
     /// The last checkpoint that this replica reached.
     last_executed: Height,
@@ -168,10 +168,13 @@ impl Checkpoints {
     pub fn invariants(&mut self) {
         self.tally.invariants();
         let heights = self.offered.iter().map(|certificate| certificate.subject.height);
-        assert!(heights.is_sorted() && self.offered.len() <= MAX_STATES_KEPT, "two states are offered");
-        assert!(self.awaited.len() <= MAX_AWAITED, "certificates that wait are bounded");
+        assert!(
+            heights.is_sorted() && self.offered.len() <= MAX_STATES_KEPT,
+            "at most two states are offered, in ascending heights"
+        );
+        assert!(self.awaited.len() <= MAX_AWAITED, "the certificates of checkpoints not reached are bounded");
         let first = self.executed.first_key_value().map_or(0, |(height, _)| height.0);
         let last = self.executed.last_key_value().map_or(0, |(height, _)| height.0);
-        assert!(last - first <= self.ahead, "what waits for a certificate is bounded");
+        assert!(last - first <= self.ahead, "the executed states without a certificate are bounded");
     }
 }

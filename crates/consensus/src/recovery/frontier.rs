@@ -1,5 +1,5 @@
-//! State that a replica needs, besides the application's, to continue from a committed block without the blocks before
-//! it.
+//! State that a replica needs, in addition to the application's, to continue from a committed block without its
+//! ancestors.
 
 use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
@@ -39,13 +39,13 @@ impl Frontier {
     /// # Panics
     /// If `blocks` is empty.
     pub fn new(blocks: Vec<(Arc<Block>, Arc<[ReplicaId]>)>) -> Frontier {
-        assert!(!blocks.is_empty(), "a frontier is that of a block");
+        assert!(!blocks.is_empty(), "a frontier has at least one block");
         Frontier(blocks)
     }
 
     /// Returns the last committed block.
     pub fn head(&self) -> &Arc<Block> {
-        &self.0.last().expect("a frontier is that of a block").0
+        &self.0.last().expect("a frontier has at least one block").0
     }
 
     /// Returns the height of the last committed block.

@@ -21,7 +21,7 @@ pub const BUNDLES_RECORD_BYTES: usize = 1 << 20;
 /// Entry of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// Promise that a statement makes: it binds the replica in later votes.
+    /// Promise made by a statement, which restricts the replica's later votes.
     Promise(Promise),
     /// Bundles of the next block: a vote for a block states that the voter holds them.
     Bundles(Vec<Bundle>),
@@ -33,7 +33,7 @@ pub enum Record {
     Message(Bytes),
     /// Everything up to this block is committed. No message waits for this record: its content can be learned again.
     Commit { height: Height, digest: Digest },
-    /// The replica has lost its memory and sends no statement in views up to this one, or in any view while it is
+    /// The replica has lost its journal and sends no statement in views up to this one, or in any view if it is
     /// [`FORGOTTEN`].
     Abstain(View),
     /// Start of a summary. Once [`Record::Summed`] is written, the journal from here on suffices, and everything before
@@ -52,11 +52,11 @@ pub enum Record {
     },
     /// End of a summary.
     Summed,
-    /// Proof of how far others had come, to be shown to a replica that has lost its memory.
+    /// Proof of how far others had come, to be shown to a replica that has lost its journal.
     Standing(Standing),
 }
 
-/// Bound of a replica that has not yet learned in which views it may have voted.
+/// Bound of a replica that does not know yet in which views it may have voted.
 pub const FORGOTTEN: View = View(u64::MAX);
 
 impl Record {
@@ -190,7 +190,7 @@ impl Wire for Record {
     }
 }
 
-/// Proof of how far a replica has come, for one that comes back or has lost its memory.
+/// Proof of how far a replica has come, for a replica that restarts or has lost its journal.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Standing {
     /// The certificates that prove it.
@@ -221,13 +221,13 @@ impl Wire for Standing {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecallError {
     /// The parent or a bundle of a block is missing.
-    #[error("the block {digest:?} at height {height} lacks its parent or its commands")]
+    #[error("the parent or the commands of block {digest:?} at height {height} are missing")]
     Incomplete { height: Height, digest: Digest },
     /// The block of a commit is missing, or the commit contradicts the committed chain.
-    #[error("the commit of {digest:?} at height {height} does not follow from what was committed before")]
+    #[error("the commit of {digest:?} at height {height} does not extend the committed chain")]
     Gap { height: Height, digest: Digest },
     /// A message cannot be decoded.
-    #[error("a message in it cannot be read: {0}")]
+    #[error("a message in the record cannot be decoded: {0}")]
     Message(DecodeError),
 }
 

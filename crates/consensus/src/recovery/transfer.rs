@@ -1,15 +1,15 @@
 //! State transfer: fetches the state of a checkpoint from other replicas, chunk by chunk.
 //!
-//! A quorum vouches for the digest of the manifest, and the manifest lists every chunk, so any peer may send one.
-//! Several peers are asked at the same time, each for a few chunks. A slow peer is asked for less, a peer that lies is
-//! not asked again, and a peer that no longer has the state is skipped.
+//! A quorum certifies the digest of the manifest, and the manifest lists every chunk, so any peer may send one. Several
+//! peers are asked at the same time, each for a few chunks. A slow peer is asked for less, a peer that sends wrong data
+//! is not asked again, and a peer that no longer has the state is skipped.
 
 use bytes::Bytes;
 use quorate_types::{Certificate, Decoder, Height, Manifest, Quorum, ReplicaId, Time, Wire};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Maximum number of chunks requested from one peer at a time: its links carry votes too.
+/// Maximum number of chunks requested from one peer at a time: its link carries votes too.
 const MAX_CHUNKS_PER_PEER: u32 = 2;
 /// Request timeouts to wait for the manifest. After that, perhaps no replica has kept this state.
 const MANIFEST_PATIENCE: u32 = 16;
@@ -18,7 +18,7 @@ const MAX_DOUBLINGS: u32 = 6;
 
 /// Part of a state that can be requested: 0 is the manifest, and `i + 1` is chunk `i`.
 pub type Part = u32;
-/// The manifest.
+/// The manifest's part number.
 pub const MANIFEST: Part = 0;
 
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ struct Asked {
 struct Source {
     /// Number of outstanding requests.
     in_flight: u32,
-    /// Number of timeouts since the last answer.
+    /// Number of timeouts since the peer's last answer.
     stalled: u32,
     /// Whether it sent something other than the requested part.
     lied: bool,
@@ -112,7 +112,7 @@ impl Transfer {
     }
 
     /// Returns whether to look for another state: f+1 peers, one of them honest, do not have this one, or its manifest
-    /// has not arrived for long.
+    /// is long overdue.
     pub fn is_in_vain(&self, now: Time, patience: Duration, quorum: Quorum) -> bool {
         let lacked = self.sources.iter().filter(|source| source.lacks).count() >= quorum.weak();
         let overdue = self.manifest.is_none() && now >= self.begun + patience * MANIFEST_PATIENCE;
@@ -140,7 +140,7 @@ impl Transfer {
         let dues = self.missing.values().flatten().map(|asked| asked.due);
         self.due = dues.min().unwrap_or(now + patience);
         if requests.is_empty() && self.missing.values().all(Option::is_none) {
-            // Nobody is left to ask. Peers that were slow or did not have the state yet get another chance after a
+            // No peer is left to ask. Peers that were slow or did not have the state yet get another chance after a
             // while.
             self.sources.iter_mut().for_each(|source| (source.lacks, source.stalled) = (false, 0));
         }
@@ -219,7 +219,7 @@ impl Transfer {
 
     /// Records the chunks that the host already has.
     pub fn on_ready(&mut self, now: Time, held: &[u32]) {
-        let manifest = self.manifest.as_ref().expect("the host prepares for a manifest");
+        let manifest = self.manifest.as_ref().expect("the host reports chunks only after the manifest has arrived");
         self.is_prepared = true;
         self.missing = (0..manifest.chunks()).map(|chunk| (chunk + 1, None)).collect();
         for chunk in held {
@@ -237,10 +237,10 @@ impl Transfer {
     pub fn invariants(&self) {
         let in_flight: usize = self.sources.iter().map(|source| source.in_flight as usize).sum();
         let asked = self.missing.values().flatten().count();
-        assert_eq!(in_flight, asked, "every question is out with one peer");
+        assert_eq!(in_flight, asked, "every outstanding request is counted at its peer");
         assert!(
             asked <= MAX_CHUNKS_PER_PEER as usize * self.sources.len(),
-            "a peer is asked for a few chunks at a time"
+            "the outstanding requests to each peer are bounded"
         );
     }
 }

@@ -50,7 +50,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Answers with this replica's standing, unless it has lost its memory and has none to show.
+    /// Answers with this replica's standing, unless it has lost its journal and has no standing.
     pub(super) fn answer_how_far(&mut self, now: Time, from: ReplicaId, nonce: u64) {
         let knows = self.parts.safety.abstains() != FORGOTTEN && from != self.parts.me;
         if knows && self.admits(now, from, Question::Standing(nonce)) {

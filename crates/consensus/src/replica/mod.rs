@@ -176,19 +176,19 @@ impl<P: Protocol> Replica<P> {
         self
     }
 
-    /// Lets a script decide who leads; for scripted worlds only, no configuration leads here.
+    /// Makes a script determine the leaders. For scripted worlds only: no configuration calls this.
     pub fn follow_script(&mut self, script: Arc<LeaderScript>) {
         self.parts.leaders.follow_script(script);
     }
 
-    /// Moves to a higher view without evidence that it has begun, as the paper's pacemaker would, which moves by time
-    /// alone. No input leads here. It is for scripted worlds, in which an isolated replica cannot gather the timeouts
-    /// of a quorum. There a replica takes part in its view however it got there.
+    /// Moves to a higher view without evidence that it has begun, like the paper's pacemaker, which moves by time
+    /// alone. No input calls this: it is for scripted worlds, in which an isolated replica cannot collect the timeouts
+    /// of a quorum. There a replica takes part in its view regardless of how it entered it.
     pub fn force_view(&mut self, now: Time, view: View, actions: &mut Vec<Action<P::Message>>) {
         #[cfg(feature = "mutants")]
         let _having = crate::mutants::having(self.bug);
         assert!(self.parts.leaders.is_scripted(), "views are forced in scripted worlds only");
-        assert!(view > self.view(), "a replica in {:?} is not forced to {view:?}", self.view());
+        assert!(view > self.view(), "views are forced upwards, not from {:?} to {view:?}", self.view());
         let Replica { protocol, parts, out, .. } = self;
         protocol.force_view(view, &mut Turn { now, parts, out });
         self.finish(now, actions);
@@ -357,13 +357,13 @@ impl<P: Protocol> Replica<P> {
                     false => self.drop_message(from, Drop::NotGenuine),
                 }
             }
-            Some(Pending::Quorum(_)) | None => panic!("the host answered {job:?}, which it was not asked"),
+            Some(Pending::Quorum(_)) | None => panic!("the host answered {job:?}, which is not pending"),
         }
     }
 
     fn on_assembled(&mut self, now: Time, job: Job, result: Result<Certificate, Vec<ReplicaId>>) {
         let Some(Pending::Quorum(subject)) = self.jobs.take(job) else {
-            panic!("the host answered {job:?}, which it was not asked");
+            panic!("the host answered {job:?}, which is not pending");
         };
         match result {
             Ok(certificate) => {
@@ -377,7 +377,7 @@ impl<P: Protocol> Replica<P> {
                 }
             }
             Err(voters) => {
-                assert!(!voters.is_empty(), "a quorum that is not genuine has a vote that is not");
+                assert!(!voters.is_empty(), "an invalid quorum contains an invalid vote");
                 for voter in &voters {
                     self.drop_message(*voter, Drop::NotGenuine);
                 }
@@ -495,7 +495,7 @@ impl<P: Protocol> Replica<P> {
         self.parts.store.committed()
     }
 
-    /// Returns the height up to which agreement needs no blocks any more.
+    /// Returns the height up to which agreement no longer needs blocks.
     pub fn settled_height(&self) -> Height {
         self.protocol.settled(&self.parts)
     }
@@ -535,7 +535,7 @@ impl<P: Protocol> Replica<P> {
         &self.parts
     }
 
-    /// Consumes the replica and returns the shared parts. It takes no further step, so nothing can vote against its
+    /// Consumes the replica and returns the shared parts. The replica takes no further step, so no vote can break its
     /// promises.
     pub fn into_parts(self) -> Parts {
         self.parts

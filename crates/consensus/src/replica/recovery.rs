@@ -1,7 +1,7 @@
 //! Recovery with a journal, or without one.
 //!
 //! A replica whose journal is gone may have voted in views it no longer knows. It asks all others how far they are, and
-//! abstains in all views in which, judging by a quorum's answers, it may have voted. For the argument see
+//! abstains in all views in which it may have voted, according to a quorum's answers. For the argument see
 //! `docs/adr/012-what-the-journal-holds.md`, section "Without a memory".
 
 use super::{Event, Pending, Protocol, Recalled, Replica};
@@ -170,8 +170,8 @@ impl<P: Protocol> Replica<P> {
         self.out.persist(Record::Summed);
     }
 
-    /// Writes the part of a summary that places blocks above the committed height. The journal cannot be truncated here
-    /// without the rest.
+    /// Writes the first part of a summary, from which later blocks can be placed. The journal cannot be truncated here
+    /// without the rest of the summary.
     pub(super) fn begin_summary(&mut self) {
         let (height, digest) = self.parts.store.tree.committed();
         self.out.persist(Record::Summary { height, digest });
@@ -232,7 +232,7 @@ impl<P: Protocol> Replica<P> {
     /// Handles a verified standing of a peer.
     pub(super) fn on_standing(&mut self, now: Time, from: ReplicaId, standing: Standing) {
         let Some(asking) = self.asking.as_mut().filter(|asking| !asking.answered.contains(from)) else { return };
-        let bound = self.protocol.spoken_up_to(&standing, &self.parts).expect("it was looked at when it came");
+        let bound = self.protocol.spoken_up_to(&standing, &self.parts).expect("only consistent standings are verified");
         asking.bound = asking.bound.max(bound);
         asking.answered.insert(from);
         if asking.answered.len() >= self.parts.quorum.quorum() {

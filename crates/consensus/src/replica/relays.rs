@@ -36,7 +36,7 @@ impl<P: Protocol> Replica<P> {
         self.note(from, digest);
     }
 
-    /// Queues an owed bundle ahead of all others; there is always room for it.
+    /// Queues a bundle relayed by f+1 replicas ahead of all others; there is always room for it.
     fn owe(&mut self, now: Time, bundle: Bundle) {
         let (digest, commands) = (bundle.digest(), bundle.len());
         let offered = self.parts.store.supply_for(bundle, Need::Owed, &self.parts.leaders, &mut self.out.whole);

@@ -26,12 +26,12 @@ impl fmt::Display for Silence {
             Silence::Asks { missing } => {
                 write!(
                     f,
-                    "does not vote: its journal was lost, and {missing} more replicas have to say how far they are"
+                    "does not vote: its journal was lost, and {missing} more replicas must report how far they are"
                 )
             }
             Silence::Abstains { up_to } => {
                 write!(f, "does not vote: its journal was lost, and it may have voted in views up to {}; ", up_to.0)?;
-                write!(f, "it votes again from view {} on, when the others begin one", up_to.0 + 1)
+                write!(f, "it votes again in the first view from {} on that the others begin", up_to.0 + 1)
             }
         }
     }

@@ -63,8 +63,8 @@ impl<P: Protocol> Replica<P> {
         });
     }
 
-    /// Gives up a transfer that cannot complete, and starts another. A quorum may vouch for a checkpoint whose state
-    /// nobody keeps: peers that offered it are trusted less from now on.
+    /// Abandons a transfer that cannot complete, and starts another. A quorum may certify a checkpoint whose state no
+    /// replica keeps: peers that offered it are trusted less from now on.
     fn give_up_in_vain(&mut self, now: Time, patience: Duration) {
         let in_vain = |transfer: &&mut Transfer| transfer.is_in_vain(now, patience, self.parts.quorum);
         let Some(transfer) = self.transfer.as_mut().filter(in_vain) else { return };
@@ -130,7 +130,7 @@ impl<P: Protocol> Replica<P> {
     /// Resumes from a checkpoint whose state the host has adopted.
     pub(super) fn on_adopted(&mut self, now: Time, checkpoint: Certificate, frontier: Frontier) {
         let (from, height) = (self.committed_height(), checkpoint.subject.height);
-        assert_eq!(frontier.height(), height, "the frontier is that of the checkpoint");
+        assert_eq!(frontier.height(), height, "the frontier ends at the checkpoint");
         if height <= from {
             return;
         }

@@ -158,7 +158,7 @@ impl<M: Wire> Wire for Input<M> {
                 let (part, there) = (input.get_u32("part of a state")?, decode_flag(input, "whether a part is there")?);
                 let bytes = input.get_bytes("part of a state", MAX_PART_BYTES)?;
                 if !there && !bytes.is_empty() {
-                    return Err(input.invalid("part of a state", "what is not there has bytes"));
+                    return Err(input.invalid("part of a state", "an absent part has bytes"));
                 }
                 Input::StateRead { to, height, part, bytes: there.then_some(bytes) }
             }

@@ -7,7 +7,6 @@ use std::fmt::{self, Write};
 /// the same (ADR 027).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mark {
-    /// A view began.
     EnteredView {
         view: View,
         /// Leader of the view, if known yet.
@@ -15,7 +14,6 @@ pub enum Mark {
     },
     /// This replica timed out of a view.
     TimedOut(View),
-    /// This replica proposed a block.
     Proposed {
         view: View,
         height: Height,
@@ -36,19 +34,19 @@ pub enum Mark {
         /// Height of the last committed block.
         height: Height,
     },
-    /// This replica lost its memory and abstains until it has learned how far the others are.
+    /// This replica lost its journal and abstains until it knows how far the others are.
     Forgot,
-    /// It has learned how far the others are, and abstains in views in which it may have voted.
+    /// This replica knows how far the others are, and abstains in views in which it may have voted.
     Abstains {
         /// Last of these views.
         up_to: View,
     },
-    /// A replica that lost its memory votes again.
+    /// This replica had lost its journal and votes again.
     TakesPart {
         /// First view in which it votes again.
         view: View,
     },
-    /// A quorum vouches for the state at a checkpoint.
+    /// A quorum certified the state at a checkpoint.
     Stable {
         /// Height of the checkpoint.
         height: Height,
@@ -83,7 +81,7 @@ pub enum Drop {
     Stranger,
     /// The vote or proposal is another replica's, sent as the sender's own.
     NotTheSender,
-    /// Its view or height is over.
+    /// Its view or height has passed.
     Stale,
     /// A vote beyond the quorum.
     Late,

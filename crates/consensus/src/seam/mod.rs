@@ -49,7 +49,7 @@ impl Timer {
 
 /// Input that a host gives to a replica.
 ///
-/// Where clients are authenticated, the host must reject every bundle that its client did not sign, both in
+/// If clients are authenticated, the host must reject every bundle that its client did not sign, both in
 /// [`Input::Submit`] and in [`Input::Receive`] ([`Envelope::bundles`]). A bundle's digest covers its authenticator: a
 /// bundle that one honest replica accepts, all accept, and a block that names a forged bundle never becomes complete
 /// anywhere. The host must also reject bundles that were executed before, as far as it remembers, in [`Input::Submit`]
@@ -76,7 +76,7 @@ pub enum Input<M> {
     },
     Submit {
         bundles: Vec<Bundle>,
-        /// Link on which each bundle arrived; empty if that does not matter.
+        /// Link on which each bundle arrived; empty if unknown.
         sources: Vec<Source>,
     },
     /// A client link on which bundles arrived has closed.
@@ -160,12 +160,7 @@ pub enum Action<M> {
     /// Make a record durable.
     Persist { id: RecordId, record: Record },
     /// Verify certificates and votes; answered by [`Input::Verdict`].
-    Verify {
-        job: Job,
-        certificates: Vec<Certificate>,
-        /// Individual votes.
-        votes: Vec<Vote>,
-    },
+    Verify { job: Job, certificates: Vec<Certificate>, votes: Vec<Vote> },
     /// Verify a quorum of votes in one batch and form a certificate; answered by [`Input::Assembled`].
     Assemble {
         job: Job,
@@ -173,7 +168,6 @@ pub enum Action<M> {
         /// Votes of distinct voters.
         votes: Vec<Vote>,
     },
-    /// Arm a timer.
     Arm {
         timer: Timer,
         /// Delay from now.
@@ -191,8 +185,8 @@ pub enum Action<M> {
         /// The replica's part of the state.
         frontier: Frontier,
     },
-    /// A quorum vouches for a state that the host keeps. Peers may request it; the host need not keep any but this one
-    /// and its predecessor.
+    /// A quorum certified a state that the host keeps. Peers may request it; the host need only keep this state and its
+    /// predecessor.
     StateStable { checkpoint: Box<Certificate> },
     /// Read a part of a kept state; answered by [`Input::StateRead`].
     ReadState {
@@ -230,7 +224,7 @@ pub enum Action<M> {
         /// Record persisted just before.
         after: RecordId,
     },
-    /// Stop: give this replica no further input, and perform none of its further actions.
+    /// Stop the replica: give it no further input, and perform none of its further actions.
     Halt(Halt),
     /// An event worth observing; a host may ignore it.
     Mark(Mark),
@@ -251,7 +245,7 @@ pub enum Refusal {
 pub enum Halt {
     /// A record of the journal is invalid.
     Unreadable { id: RecordId, why: RecallError },
-    /// A quorum vouches for a different state than this replica has.
+    /// A quorum certified a different state than this replica has.
     Diverged {
         /// Height of the checkpoint.
         height: Height,
@@ -296,17 +290,15 @@ pub enum Envelope<M> {
     },
     /// Requested blocks, children before parents.
     Blocks(Vec<Arc<Block>>),
-    /// Request for bundles.
     FetchBundles {
         digests: Vec<Digest>,
         /// The sender knows everything committed up to this height; none of the bundles belongs there.
         above: Height,
     },
-    /// Requested bundles.
     Bundles(Vec<Bundle>),
     /// Bundles that wait at a backup, for the leader to propose; the first one has waited longest.
     Relay(Vec<Bundle>),
-    /// Answer to [`Envelope::Relay`]: the first of the bundles waits here too.
+    /// Answer to [`Envelope::Relay`]: the first of the bundles is pending here too.
     Noted {
         bundle: Digest,
     },
@@ -321,7 +313,6 @@ pub enum Envelope<M> {
         nonce: u64,
         standing: Standing,
     },
-    /// Vote on a checkpoint.
     Checkpoint(Vote),
     /// The requested blocks or state are gone; the state of this checkpoint is available.
     Offer {
@@ -474,7 +465,7 @@ pub enum Purpose {
     Proposal,
     /// Counts toward a quorum that forms a certificate or a decision: a vote, PREPARE, COMMIT, CHECKPOINT.
     Vote,
-    /// Gives up a view: a timeout, VIEW-CHANGE.
+    /// Leaves a view that timed out: a timeout, VIEW-CHANGE.
     Timeout,
     /// Delivers certificates only: an advance, the PRE-COMMIT, COMMIT and DECIDE of basic HotStuff, NEW-VIEW.
     Certificate,

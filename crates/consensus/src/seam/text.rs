@@ -105,7 +105,6 @@ pub fn clip(line: &mut String, characters: usize) {
     }
 }
 
-/// Describes an event that a replica marks.
 pub fn mark(mark: &Mark) -> String {
     match mark {
         Mark::EnteredView { view, leader: Some(leader) } => format!("enters {view:?}, leader {leader:?}"),
@@ -126,7 +125,6 @@ pub fn mark(mark: &Mark) -> String {
     }
 }
 
-/// Describes the recipients of a message.
 pub fn recipients(to: To) -> String {
     match to {
         To::One(one) => format!("{one:?}"),
@@ -211,7 +209,6 @@ pub fn vote(vote: &Vote) -> String {
     format!("{}{said}", subject(&vote.subject))
 }
 
-/// Returns the name of a certificate.
 pub fn certificate_name(certificate: &Certificate) -> String {
     let view = certificate.view();
     let aggregate = matches!(certificate.attachment(0), Attachment::HighCertificate(_));

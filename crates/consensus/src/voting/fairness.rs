@@ -12,7 +12,7 @@
 //! to all other replicas, which relay it to the leader too once they have known it for a quarter. When f+1 replicas
 //! have relayed a bundle, the leader proposes it next, ahead of any backlog and however full its pool is: one of the
 //! f+1 is honest. After the fourth quarter the leader is found to pass the bundle over, but only if it noted the bundle
-//! at least two quarters ago. A leader that notes nothing gets three times as long. The argument is in
+//! at least two quarters ago. A leader that never notes the bundle gets three times as long. The argument is in
 //! `docs/adr/018-fair-leaders.md`.
 //!
 //! The time allowed is `view_timeout_ms`, however short `adaptive` makes views: their duration says nothing about how

@@ -41,7 +41,6 @@ pub struct LeaderScript {
 }
 
 impl LeaderScript {
-    /// Returns the leader of `view`.
     pub fn leader(&self, view: View) -> ReplicaId {
         let at = view.0.saturating_sub(1) as usize;
         self.views.get(at).copied().unwrap_or_else(|| self.after[at % self.after.len()])
@@ -63,7 +62,6 @@ impl LeaderElection {
         LeaderElection { kind, quorum, duties: Duties::default(), script: None }
     }
 
-    /// Replaces the duties of a leader.
     pub fn with_duties(self, duties: Duties) -> Self {
         LeaderElection { duties, ..self }
     }
@@ -72,7 +70,7 @@ impl LeaderElection {
     pub fn follow_script(&mut self, script: Arc<LeaderScript>) {
         let member = |replica: &ReplicaId| replica.index() < self.quorum.replicas();
         assert!(script.views.iter().chain(&script.after).all(member), "a script names members of the committee");
-        assert!(!script.after.is_empty(), "a script says who leads for ever");
+        assert!(!script.after.is_empty(), "a script names the leaders of all later views");
         self.script = Some(script);
     }
 
@@ -86,7 +84,7 @@ impl LeaderElection {
         if let Some(script) = &self.script {
             return Some(script.leader(view));
         }
-        assert!(view > basis.view, "a view begins above its basis");
+        assert!(view > basis.view, "a view is higher than its basis");
         let skipped = view.0 - basis.view.0 - 1;
         match self.kind {
             LeaderKind::RoundRobin => Some(self.replica(view.0)),
@@ -137,10 +135,10 @@ impl LeaderElection {
                 }
             }
         }
-        // At most half of 2f candidates can be silent. With fewer candidates all of them might be, and nobody would be
-        // left to collect votes. So when too many are suspected, clear those that have signed something since; the
+        // At most half of 2f candidates can be silent. With fewer candidates all of them might be, and no replica would
+        // be left to collect votes. So if too many are suspected, clear those that have signed something since; the
         // silent ones have not. A replica that signs may still fail as a leader and as a collector, and be cleared
-        // every time. So never clear the f that are blamed most often.
+        // every time. So never clear the f that are suspected most often.
         let mut max_blamed: Vec<ReplicaId> = suspects.iter().collect();
         max_blamed.sort_by_key(|replica| Reverse(blame[replica.index()]));
         let mut worst = silent;

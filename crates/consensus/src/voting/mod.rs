@@ -1,4 +1,4 @@
-//! Votes: when a replica may give one, how votes are counted, who leads, and for how long.
+//! Voting: when a replica may vote, how votes are counted, who leads a view, and how long a view lasts.
 
 pub mod fairness;
 pub mod leader;

@@ -4,10 +4,9 @@ use crate::config::{Config, ViewDuration};
 use quorate_types::{Quorum, Time, View};
 use std::time::Duration;
 
-/// Number of views in a row that one faulty replica can make fail: the one whose votes it should collect, and its own.
-/// If each of f faulty replicas causes that many timeouts, the views need not be too short; only one more shows that,
-/// and then they double. Starting to double a few views later still doubles: whatever the network delay is, views
-/// eventually last long enough.
+/// Number of consecutive views that one faulty replica can make fail: the one whose votes it should collect, and its
+/// own. Timeouts that f faulty replicas alone can cause do not show that views are too short; only one more does, and
+/// then views double. Doubling starts a few views later, but for any network delay, views eventually last long enough.
 const VIEWS_LOST_TO_A_FAULT: u32 = 2;
 /// Maximum number of doublings of a view timeout.
 const MAX_DOUBLINGS: u32 = 6;
@@ -107,7 +106,7 @@ impl Pacemaker {
         }
     }
 
-    /// Returns the minimum time that a view lasts before a replica gives it up on its own.
+    /// Returns the minimum time before a replica times out of a view on its own.
     pub fn shortest(&self) -> Duration {
         match self.kind {
             ViewDuration::Adaptive => self.least.min(self.base) / 2,
@@ -127,7 +126,7 @@ impl Pacemaker {
 
     /// Enters a higher view. `certified` says whether a certificate of votes began it.
     pub fn enter(&mut self, now: Time, view: View, certified: bool) {
-        assert!(view > self.view, "views only grow");
+        assert!(view > self.view, "views are entered in ascending order");
         if certified && self.working_since.is_some_and(|since| since <= self.entered) {
             self.measure(now.since(self.entered));
         }
@@ -142,8 +141,8 @@ impl Pacemaker {
         self.entered = now;
         self.spent = Duration::ZERO;
         // A view that timed out here but turns out to be certified has succeeded. Yet the leader of the next view,
-        // which holds the certificate, has been quiet for long. It may have crashed while sending, so it gets only half
-        // of the timeout.
+        // which holds the certificate, has been silent for long. It may have crashed while sending, so it gets only
+        // half of the timeout.
         if certified && self.given_up {
             self.timeouts_in_a_row = self.timeouts_in_a_row.saturating_sub(1);
             self.spent = self.duration() / 2;

@@ -66,7 +66,7 @@ impl Wire for Promise {
     }
 }
 
-/// Record of every statement that a replica has bound itself to.
+/// Record of all statements that bind a replica.
 ///
 /// Only the core creates one, together with its replica. A second one could mint ballots that contradict the first:
 ///
@@ -87,7 +87,7 @@ pub struct Safety {
     slots: SlotBook,
     /// Last statement in each domain that has one per view; a restarted replica may repeat it.
     last: BTreeMap<Domain, Promise>,
-    /// Last view of those in which this replica abstains, because it has lost its memory of them.
+    /// Last view of those in which this replica abstains, because it has lost its record of them.
     abstains: View,
     /// Whether it has not resumed voting since.
     away: bool,
@@ -101,7 +101,7 @@ type SlotVote = (Subject, Option<Box<Certificate>>);
 struct SlotBook {
     /// Last vote on each slot, by domain, with its proof.
     voted: BTreeMap<(Height, Domain), SlotVote>,
-    /// Last slot that needs no votes any more.
+    /// Last slot that needs no further votes.
     settled: Height,
     /// Last slot whose state this replica voted for.
     checkpoint: Height,
@@ -174,7 +174,7 @@ impl Safety {
     /// Returns a ballot to vote for `block` in the phase that `domain` names: once per view, in ascending views, and
     /// not after timing out of the view.
     pub fn vote_in(&mut self, domain: Domain, block: &Block) -> Option<Ballot> {
-        let phase = BLOCK_VOTES.iter().position(|phase| *phase == domain).expect("a kind of vote on blocks");
+        let phase = BLOCK_VOTES.iter().position(|phase| *phase == domain).expect("this is a vote on a block");
         if block.view <= self.voted[phase].max(self.timed_out).max(self.abstains) {
             return None;
         }
@@ -304,7 +304,7 @@ impl Safety {
             Domain::ViewChange => raise(&mut self.slots.view, view),
             Domain::Checkpoint => self.slots.checkpoint = self.slots.checkpoint.max(height),
             Domain::Vote | Domain::Prepare | Domain::PreCommit | Domain::Commit => {
-                let phase = BLOCK_VOTES.iter().position(|phase| *phase == domain).expect("a kind of vote on blocks");
+                let phase = BLOCK_VOTES.iter().position(|phase| *phase == domain).expect("this is a vote on a block");
                 raise(&mut self.voted[phase], view);
             }
         }
@@ -335,17 +335,17 @@ impl Safety {
         last.chain(on_slots).collect()
     }
 
-    /// Abstains in views up to `bound`: this replica has lost its memory and may have voted in them.
+    /// Abstains in views up to `bound`: this replica has lost its journal and may have voted in them.
     pub fn abstain(&mut self, bound: View) {
         (self.abstains, self.away) = (bound, true);
     }
 
-    /// Returns the last view in which this replica abstains, because it has lost its memory of it.
+    /// Returns the last view in which this replica abstains, because it has lost its record of them.
     pub fn abstains(&self) -> View {
         self.abstains
     }
 
-    /// Returns whether this replica has lost its memory and not resumed voting.
+    /// Returns whether this replica has lost its journal and not resumed voting.
     pub fn is_away(&self) -> bool {
         self.away
     }
@@ -369,7 +369,7 @@ impl Safety {
     pub fn invariants(&self) {
         // After amnesia a replica locks on the highest known certificate, which may be of the prepare phase only.
         let lockable = [Domain::Vote, Domain::PreCommit, Domain::Prepare, Domain::Commit];
-        assert!(lockable.contains(&self.lock.domain), "only a block that a quorum has seen certified can be locked");
+        assert!(lockable.contains(&self.lock.domain), "a lock is on a certified block");
     }
 }
 

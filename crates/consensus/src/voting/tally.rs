@@ -58,7 +58,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Creates an empty tally.
     pub fn new(quorum: Quorum) -> Self {
         Tally::with(quorum, |_| Counting::default())
     }
@@ -75,7 +74,7 @@ impl Tally {
 
     /// Counts a vote whose sender the channel has authenticated.
     pub fn add(&mut self, vote: Vote) -> Counted {
-        assert!(vote.voter.index() < self.quorum.replicas(), "admission keeps strangers out");
+        assert!(vote.voter.index() < self.quorum.replicas(), "only members of the committee vote");
         let subject = vote.subject;
         let key = self.key(&subject);
         self.touched = Some(key);
@@ -142,7 +141,7 @@ impl Tally {
 
     fn quorum_to_check(&mut self, subject: Subject) -> Counted {
         let certified = (self.counting)(subject.domain).certified;
-        let round = self.rounds.get_mut(&self.key(&subject)).expect("the caller has just used it");
+        let round = self.rounds.get_mut(&self.key(&subject)).expect("the caller has just used this round");
         if round.checking.is_some() || round.settled {
             return Counted::Added;
         }
@@ -195,7 +194,7 @@ impl Tally {
     pub fn invariants(&mut self) {
         if let Some(round) = self.touched.take().and_then(|key| self.rounds.get(&key)) {
             assert!(round.votes.len() == round.voters.len(), "a voter has one vote in a round");
-            assert!(round.votes.len() <= self.quorum.replicas(), "only members vote");
+            assert!(round.votes.len() <= self.quorum.replicas(), "a round has at most one vote per replica");
         }
     }
 }

@@ -21,10 +21,10 @@ pub fn title<R: Viewed>(story: &str) -> String {
 
 fn happy(facts: &Facts) -> String {
     if facts.shape == Shape::Phases {
-        return "Here nothing goes wrong. A commit takes three QCs, all for one block in one view; the leader shows each of them to all \
-                and collects the votes that answer it. The last one decides, the view is over, and the cluster rests without a message \
-                or an alarm. Every link takes 1 ms and all else takes no time, so a millisecond is a hop; `sent` counts messages. Of \
-                four votes the first three make a QC."
+        return "Here nothing goes wrong. A commit takes three QCs, all for one block in one view; the leader shows \
+                each of them to all and collects the votes that answer it. The last one decides, the view is over, \
+                and the cluster rests without a message or an alarm. Every link takes 1 ms and all else takes no \
+                time, so a millisecond is a hop; `sent` counts messages. Of four votes the first three make a QC."
             .into();
     }
     let (certificates, follow) = match facts.shape.chain_length() {
@@ -32,62 +32,68 @@ fn happy(facts: &Facts) -> String {
         _ => ("two QCs", "an empty block follows"),
     };
     format!(
-        "Here nothing goes wrong. A commit takes {certificates}; as no further command comes, {follow} at once to complete it. The \
-         last QC is shown by itself, and then the cluster rests without a message or an alarm. Every link takes 1 ms and all else \
-         takes no time, so a millisecond is a hop; `sent` counts messages. Of four votes the first three make the QC."
+        "Here nothing goes wrong. A commit takes {certificates}; as no further command comes, {follow} at once to \
+         complete it. The last QC is shown by itself, and then the cluster rests without a message or an alarm. Every \
+         link takes 1 ms and all else takes no time, so a millisecond is a hop; `sent` counts messages. Of four votes \
+         the first three make the QC."
     )
 }
 
 fn silent_leader(facts: &Facts) -> String {
     let evidence = if facts.timeouts_carry_certificates { "an AggQC" } else { "a TC" };
     format!(
-        "R0 leads as long as its views succeed (leader `fixed`), and dies before c2 comes. After half a view timeout of 100 ms the \
-         others remind it of c2; after a whole one they give the view up. Their timeouts make {evidence}, which begins the next \
-         view; R1 leads it and those after it. One view is lost: the gap is one view timeout and the hops of a commit."
+        "R0 leads as long as its views succeed (leader `fixed`), and dies before c2 comes. After half a view timeout \
+         of 100 ms the others remind it of c2; after a whole one they give the view up. Their timeouts make \
+         {evidence}, which begins the next view; R1 leads it and those after it. One view is lost: the gap is one \
+         view timeout and the hops of a commit."
     )
 }
 
 fn view_change_with_a_lock() -> String {
-    "Leaders take turns, and R1 leads v1. The network loses its COMMIT messages, so that R1 alone is locked on b1 when the view \
-     changes. R2, who leads v2, is Byzantine: it knows prepareQC(v1), yet proposes b1' on genesis. R0 and R3 are not locked and \
-     vote. R1 refuses: b1' does not extend its lock (algorithm 1, line 26), and genesis is no newer than that (line 27). R2 shows \
-     prepareQC(v2) and falls silent. R3, who leads v3, builds on the highest prepareQC that the timeouts tell of. Now R1 votes: b2 \
-     does not extend its lock, but carries a certificate that is newer, so that no quorum was ever locked on b1 (line 27). In v4 \
-     all are locked on b2 and vote for b3, whose certificate is no newer than their lock, because it extends it (line 26)."
+    "Leaders take turns, and R1 leads v1. The network loses its COMMIT messages, so that R1 alone is locked on b1 \
+     when the view changes. R2, who leads v2, is Byzantine: it knows prepareQC(v1), yet proposes b1' on genesis. R0 \
+     and R3 are not locked and vote. R1 refuses: b1' does not extend its lock (algorithm 1, line 26), and genesis is \
+     no newer than that (line 27). R2 shows prepareQC(v2) and falls silent. R3, who leads v3, builds on the highest \
+     prepareQC that the timeouts tell of. Now R1 votes: b2 does not extend its lock, but carries a certificate that \
+     is newer, so that no quorum was ever locked on b1 (line 27). In v4 all are locked on b2 and vote for b3, whose \
+     certificate is no newer than their lock, because it extends it (line 26)."
         .into()
 }
 
 fn lagging_replica(facts: &Facts) -> String {
     if facts.shape == Shape::Phases {
-        return "R3 is cut off from replicas and clients while c1 and c2 are ordered. The first proposal after its return tells it all: it \
-                shows the commitQC of the view before, so that its view has begun, and R3 follows. The block that is decided is \
-                missing: R3 gives it 10 ms (fetch_delay_ms) to come by itself, then asks for it and its ancestors by digest, and for \
-                their bundles. What a QC names needs no other signature. R3 commits when all is there, in order: nothing is executed \
-                across a gap."
+        return "R3 is cut off from replicas and clients while c1 and c2 are ordered. The first proposal after its \
+                return tells it all: it shows the commitQC of the view before, so that its view has begun, and R3 \
+                follows. The block that is decided is missing: R3 gives it 10 ms (fetch_delay_ms) to come by itself, \
+                then asks for it and its ancestors by digest, and for their bundles. What a QC names needs no other \
+                signature. R3 commits when all is there, in order: nothing is executed across a gap."
             .into();
     }
-    "R3 is cut off from replicas and clients while c1 and c2 are ordered. The first proposal after its return tells it all: a \
-     genuine QC means that its view has begun, so R3 follows. The block under the QC is missing: R3 gives it 10 ms \
-     (fetch_delay_ms) to come by itself, then asks for it and its ancestors by digest, and for their bundles. What a QC names \
-     needs no other signature. R3 commits when all is there, in order: nothing is executed across a gap."
+    "R3 is cut off from replicas and clients while c1 and c2 are ordered. The first proposal after its return tells \
+     it all: a genuine QC means that its view has begun, so R3 follows. The block under the QC is missing: R3 gives \
+     it 10 ms (fetch_delay_ms) to come by itself, then asks for it and its ancestors by digest, and for their \
+     bundles. What a QC names needs no other signature. R3 commits when all is there, in order: nothing is executed \
+     across a gap."
         .into()
 }
 
 fn state_transfer() -> String {
-    "After every second block (checkpoint_interval) replicas vouch for the state, and here they keep it each time; n-f votes make it \
-     STABLE. R3 is cut off for longer than the four blocks that are kept (retained_blocks), or those above the older of two states. \
-     When it asks for what it lacks, it is offered a state instead: of f+1 who say so one is honest. STABLE names the manifest, and the \
-     manifest its chunks, so it does not matter who sends them; the peers are asked in turn. R3 goes on from there, fetches the \
-     blocks above as anybody who lags behind does, and takes part."
+    "After every second block (checkpoint_interval) replicas vouch for the state, and here they keep it each time; \
+     n-f votes make it STABLE. R3 is cut off for longer than the four blocks that are kept (retained_blocks), or \
+     those above the older of two states. When it asks for what it lacks, it is offered a state instead: of f+1 who \
+     say so one is honest. STABLE names the manifest, and the manifest its chunks, so it does not matter who sends \
+     them; the peers are asked in turn. R3 goes on from there, fetches the blocks above as anybody who lags behind \
+     does, and takes part."
         .into()
 }
 
 fn equivocating_leader(facts: &Facts) -> String {
     let evidence = if facts.timeouts_carry_certificates { "an AggQC" } else { "a TC" };
     format!(
-        "R0 turns Byzantine: in one view it signs two blocks, sends one to R1 and R2 and the other to R2 and R3, votes for neither, \
-         and says no more. A replica votes once in a view, so neither gets a quorum. R2 has seen both and accuses R0: two genuine \
-         signatures are proof. The view fails; R1 shows {evidence} and builds on the last QC. Both blocks are dead, and c2, \
-         which one of them carried, is proposed again. All agree at every moment."
+        "R0 turns Byzantine: in one view it signs two blocks, sends one to R1 and R2 and the other to R2 and R3, \
+         votes for neither, and says no more. A replica votes once in a view, so neither gets a quorum. R2 has seen \
+         both and accuses R0: two genuine signatures are proof. The view fails; R1 shows {evidence} and builds on the \
+         last QC. Both blocks are dead, and c2, which one of them carried, is proposed again. All agree at every \
+         moment."
     )
 }

@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(1);
-const ESSENCE: &str = "The primary gives a block to a slot with PRE-PREPARE, which is its PREPARE too. All say PREPARE; n-f of these \
-     are a proof, upon which a replica says COMMIT; n-f of those decide the slot. Slots are executed in order.";
+const ESSENCE: &str = "The primary gives a block to a slot with PRE-PREPARE, which is its PREPARE too. All say \
+     PREPARE; n-f of these are a proof, upon which a replica says COMMIT; n-f of those decide the slot. Slots are \
+     executed in order.";
 
 fn beginning(config: Config) -> World<Pbft> {
     let mut world = World::new(4, Config { view_timeout_ms: 100, ..config }, 1);
@@ -48,9 +49,9 @@ fn happy() {
     tell(
         "happy",
         "a happy life",
-        "Here nothing goes wrong. A commit takes three hops, at every replica at once, and then the cluster rests without a message \
-         or an alarm: with the client's hop and the reply's that makes five. Every link takes 1 ms and all else takes no time; `sent` \
-         counts messages, those to oneself left out.",
+        "Here nothing goes wrong. A commit takes three hops, at every replica at once, and then the cluster rests \
+         without a message or an alarm: with the client's hop and the reply's that makes five. Every link takes 1 ms \
+         and all else takes no time; `sent` counts messages, those to oneself left out.",
         &world,
     );
 }
@@ -69,9 +70,9 @@ fn silent_primary() {
     tell(
         "silent-primary",
         "a silent primary",
-        "R0 leads until it dies, before c2 comes. After half a view timeout of 100 ms the others remind it of c2 and tell each other \
-         where they are; after a whole one they ask for the next view. Slot 1 is executed by all, but only a checkpoint would prove \
-         that: so it is agreed on again, and executed no more. R1 leads from then on.",
+        "R0 leads until it dies, before c2 comes. After half a view timeout of 100 ms the others remind it of c2 and \
+         tell each other where they are; after a whole one they ask for the next view. Slot 1 is executed by all, but \
+         only a checkpoint would prove that: so it is agreed on again, and executed no more. R1 leads from then on.",
         &world,
     );
 }
@@ -91,10 +92,11 @@ fn equivocating_primary() {
     tell(
         "equivocating-primary",
         "a primary that says two things",
-        "R0 turns Byzantine: it signs two blocks for slot 2, sends one to R1 and R2 and the other to R2 and R3, and says no more. R2 has \
-         seen both and accuses R0: two genuine signatures are proof. A replica says PREPARE once for a slot, so at most one block can \
-         be prepared. Here R1 and R2 make one so, with the PREPARE that R0's PRE-PREPARE is, but two are too few to decide it. Their \
-         view changes prove that it was prepared; R3, which has the other, follows the new view, and fetches it.",
+        "R0 turns Byzantine: it signs two blocks for slot 2, sends one to R1 and R2 and the other to R2 and R3, and \
+         says no more. R2 has seen both and accuses R0: two genuine signatures are proof. A replica says PREPARE once \
+         for a slot, so at most one block can be prepared. Here R1 and R2 make one so, with the PREPARE that R0's \
+         PRE-PREPARE is, but two are too few to decide it. Their view changes prove that it was prepared; R3, which \
+         has the other, follows the new view, and fetches it.",
         &world,
     );
 }
@@ -139,9 +141,10 @@ fn new_view() {
     tell(
         "new-view",
         "a new view that mends a gap",
-        "R0 gives c1 to slot 1 and c2 to slot 2. Of slot 1 nobody hears; slot 2 is prepared, but no COMMIT gets through, and R0 dies. \
-         Somebody may have executed c2, so the new view proposes it again in its slot: three view changes show that it was prepared. \
-         Nobody can have executed anything in slot 1, which becomes a null request. c1 gets a slot of its own after them.",
+        "R0 gives c1 to slot 1 and c2 to slot 2. Of slot 1 nobody hears; slot 2 is prepared, but no COMMIT gets \
+         through, and R0 dies. Somebody may have executed c2, so the new view proposes it again in its slot: three \
+         view changes show that it was prepared. Nobody can have executed anything in slot 1, which becomes a null \
+         request. c1 gets a slot of its own after them.",
         &world,
     );
 }
@@ -169,10 +172,11 @@ fn state_transfer() {
     tell(
         "state-transfer",
         "a replica that comes back by the state",
-        "After every second slot (checkpoint_interval) the replicas vouch for their state, and here they keep it each time. R3 is cut off \
-         for longer than the four blocks that are kept (retained_blocks), or those above the older of two states. When it says where it \
-         is, it is offered a state: of f+1 who do so one is honest. STABLE names the manifest, and the manifest its chunks, so it \
-         does not matter who sends them; the peers are asked in turn. R3 goes on from there, and is told the slots above.",
+        "After every second slot (checkpoint_interval) the replicas vouch for their state, and here they keep it each \
+         time. R3 is cut off for longer than the four blocks that are kept (retained_blocks), or those above the \
+         older of two states. When it says where it is, it is offered a state: of f+1 who do so one is honest. STABLE \
+         names the manifest, and the manifest its chunks, so it does not matter who sends them; the peers are asked \
+         in turn. R3 goes on from there, and is told the slots above.",
         &world,
     );
 }
@@ -204,10 +208,11 @@ fn checkpoint() {
     tell(
         "checkpoint",
         "checkpoints, and a replica that missed one",
-        "After every second slot (checkpoint_interval) the replicas vouch for their state; n-f who vouch for the same make it stable, \
-         the window of four slots moves up, and the votes below are forgotten. R3 misses three slots, and the votes on two of them are \
-         gone for good. It takes part in slot 4, but cannot execute it. After half a view timeout it says where it is. What f+1 tell \
-         it is true, the checkpoint proves itself, and the blocks are fetched by their digests.",
+        "After every second slot (checkpoint_interval) the replicas vouch for their state; n-f who vouch for the same \
+         make it stable, the window of four slots moves up, and the votes below are forgotten. R3 misses three slots, \
+         and the votes on two of them are gone for good. It takes part in slot 4, but cannot execute it. After half a \
+         view timeout it says where it is. What f+1 tell it is true, the checkpoint proves itself, and the blocks are \
+         fetched by their digests.",
         &world,
     );
 }

@@ -99,7 +99,7 @@ fn who_lost_its_memory_takes_part_when_it_is_needed() {
     assert_eq!(
         silence.to_string(),
         "does not vote: its journal was lost, and it may have voted in views up to 2; \
-         it votes again from view 3 on, when the others begin one"
+         it votes again in the first view from 3 on that the others begin"
     );
     world.kill(2);
     let command = world.submit(1);

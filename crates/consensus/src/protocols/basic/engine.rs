@@ -49,9 +49,9 @@ impl Family for BasicHotStuff {
     const FACTS: Facts = Facts {
         name: "basic-hotstuff",
         title: "Basic HotStuff",
-        essence: "Each view orders one block in phases that its leader drives. n-f prepare votes are the prepareQC, n-f pre-commit votes for \
-                  that the precommitQC, which locks, n-f commit votes the commitQC, which decides and ends the view. The next leader \
-                  builds on the highest prepareQC.",
+        essence: "Each view orders one block in phases that its leader drives. n-f prepare votes are the prepareQC, \
+                  n-f pre-commit votes for that the precommitQC, which locks, n-f commit votes the commitQC, which \
+                  decides and ends the view. The next leader builds on the highest prepareQC.",
         shape: Shape::Phases,
         bound_by: Bond::LockedBlock,
         timeouts_carry_certificates: false,
@@ -92,7 +92,9 @@ impl Family for BasicHotStuff {
     }
 
     fn admit(&self, known: Known<'_>, message: &BasicMessage) -> Admission {
-        let BasicMessage::Phase(certificate) = message else { unreachable!("the engine admits what all families say") };
+        let BasicMessage::Phase(certificate) = message else {
+            unreachable!("the engine screens the shared messages itself")
+        };
         let subject = certificate.subject;
         match self.reached(subject.domain, known) {
             None => Admission::Drop(Drop::Malformed),

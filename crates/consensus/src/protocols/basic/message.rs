@@ -10,7 +10,6 @@ use crate::seam::{Message, Purpose, Role};
 use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Encoder, View, Vote, Wire};
 use std::sync::Arc;
 
-/// Message of basic HotStuff.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BasicMessage {
     /// Message that all protocols with views share.

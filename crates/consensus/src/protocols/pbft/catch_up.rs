@@ -23,8 +23,8 @@ impl PbftEngine {
         turn.out.send(To::Others, PbftMessage::Status { view, committed });
     }
 
-    /// Reports the first view in which this replica can vote again after amnesia. The report binds it to nothing, but
-    /// tells replicas in lower views that it has left those.
+    /// Reports the first view in which this replica can vote again after amnesia. The report does not bind it, but
+    /// tells replicas in lower views that it cannot vote there.
     pub(super) fn seek_view(&mut self, turn: &mut Turn<'_>) {
         let (view, committed) = (turn.parts.safety.abstains().next(), turn.committed());
         turn.out.send(To::Others, PbftMessage::Status { view, committed });
@@ -55,7 +55,7 @@ impl PbftEngine {
         domain == Domain::Checkpoint && view == View(0) && height > self.log.low()
     }
 
-    /// Answers a peer in `view`, which may not have opened there, that has executed everything up to `committed`.
+    /// Answers a peer that is in `view`, open there if `active`, and has executed everything up to `committed`.
     pub(super) fn help(&mut self, to: ReplicaId, view: View, active: bool, committed: Height, turn: &mut Turn<'_>) {
         if to == turn.parts.me {
             return;

@@ -23,7 +23,6 @@ use std::time::Duration;
 /// view slightly later than the others.
 const MAX_VIEW_GAP: u64 = 8;
 
-/// PBFT engine.
 pub struct PbftEngine {
     pub(super) genesis: Subject,
     pub(super) log: Log,
@@ -106,9 +105,11 @@ impl PbftEngine {
         self.active
     }
 
-    /// Returns the primary of a view.
     pub fn primary(&self, view: View, parts: &Parts) -> ReplicaId {
-        parts.leaders.leader(view, &self.genesis, &parts.store.tree).expect("on genesis a leader is known")
+        parts
+            .leaders
+            .leader(view, &self.genesis, &parts.store.tree)
+            .expect("the leader on top of genesis is always known")
     }
 
     fn admit_pre_prepare(&self, parts: &Parts, from: ReplicaId, message: &PrePrepare) -> Admission {
@@ -337,7 +338,7 @@ impl PbftEngine {
         }
     }
 
-    /// Handles a peer's proof that a quorum vouches for the state after a slot.
+    /// Handles a peer's proof that a quorum certified the state after a slot.
     pub(super) fn stabilise(&mut self, certificate: Certificate, turn: &mut Turn<'_>) {
         turn.stabilise(certificate);
         self.follow_stable(turn);
@@ -354,7 +355,7 @@ impl PbftEngine {
         }
     }
 
-    /// Resumes from a state that came from peers: blocks decided up to there need no execution any more.
+    /// Resumes from a state fetched from peers: decided blocks up to there need no execution.
     fn on_adopted(&mut self, turn: &mut Turn<'_>) {
         let committed = turn.committed();
         self.follow_stable(turn);
@@ -417,8 +418,9 @@ impl Protocol for PbftEngine {
     const FACTS: Facts = Facts {
         name: "pbft",
         title: "PBFT",
-        essence: "A primary gives blocks to slots of a window, several at a time. n-f PREPAREs make a slot prepared, n-f COMMITs decide it, \
-                  all to all. A primary that does not serve is replaced: NEW-VIEW carries over what n-f replicas had prepared.",
+        essence: "A primary gives blocks to slots of a window, several at a time. n-f PREPAREs make a slot prepared, \
+                  n-f COMMITs decide it, all to all. A primary that does not serve is replaced: NEW-VIEW carries over \
+                  what n-f replicas had prepared.",
         shape: Shape::Slots,
         bound_by: Bond::Slot,
         timeouts_carry_certificates: false,
@@ -444,7 +446,7 @@ impl Protocol for PbftEngine {
     fn handle(&mut self, event: Event<PbftMessage>, turn: &mut Turn<'_>) {
         match event {
             Event::Start => self.start(turn),
-            // A status request gets more from the peers than their standings show.
+            // Peers send more in answer to a status than their standings show.
             Event::Shown { .. } => self.ask_status(turn),
             Event::Message { from, message } => match message {
                 PbftMessage::PrePrepare(message) => self.on_pre_prepare(from, message, turn),
@@ -486,7 +488,7 @@ impl Protocol for PbftEngine {
         self.summary_records(parts)
     }
 
-    /// A view change may propose again every slot that is not stable.
+    /// A slot that is not stable may be proposed again after a view change.
     fn settled(&self, parts: &Parts) -> Height {
         self.log.low().min(parts.store.committed())
     }
@@ -502,13 +504,19 @@ impl Protocol for PbftEngine {
     fn invariants(&self, parts: &Parts) {
         let (low, high, committed) = (self.log.low(), self.log.high(), parts.store.committed());
         let first = self.log.slots.first_key_value().map(|(slot, _)| *slot);
-        assert!(first.is_none_or(|first| first > low.min(committed)), "the log ends at the low watermark");
-        assert!(self.log.decided.keys().all(|slot| *slot > committed), "what is executed is no longer to be");
-        assert!(self.next > low, "a primary gives away slots in the window");
-        assert!(!self.active || self.change.is_none(), "who has asked for a view takes no part in another");
+        assert!(
+            first.is_none_or(|first| first > low.min(committed)),
+            "the log has no slot that is stable and executed"
+        );
+        assert!(
+            self.log.decided.keys().all(|slot| *slot > committed),
+            "a decided slot above the committed height awaits execution"
+        );
+        assert!(self.next > low, "a primary assigns slots above the low watermark");
+        assert!(!self.active || self.change.is_none(), "a replica that has asked for a view has no open view");
         let (early, bound) = (self.early().0, MAX_EARLY_PER_PRIMARY * parts.quorum.replicas());
         assert!(early <= bound || bug!(EarlyKept), "early PRE-PREPAREs are bounded");
-        assert!(self.changes.len() <= parts.quorum.replicas(), "a replica has one view change");
+        assert!(self.changes.len() <= parts.quorum.replicas(), "at most one view change is kept for each replica");
         let last = self.log.slots.last_key_value().map(|(slot, _)| *slot);
         assert!(last.is_none_or(|last| last <= high.max(Height(committed.0 + MAX_CLAIMED))), "slots are bounded");
     }

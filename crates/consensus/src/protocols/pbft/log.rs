@@ -34,7 +34,6 @@ pub struct Slot {
 pub struct Log {
     /// Last stable checkpoint, or genesis.
     pub stable: Certificate,
-    /// Known slots.
     pub slots: BTreeMap<Height, Slot>,
     /// Slots that are decided but not executed.
     pub decided: BTreeMap<Height, Digest>,

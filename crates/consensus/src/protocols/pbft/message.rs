@@ -1,6 +1,6 @@
 //! Messages of PBFT.
 //!
-//! PREPARE and CHECKPOINT are signed, because a quorum of them is shown to others. A COMMIT is for its recipients only,
+//! PREPARE and CHECKPOINT are signed, because a quorum of them is shown to others. A COMMIT is never shown to others,
 //! so it is not signed: the channel authenticates its sender.
 
 use crate::seam::text;
@@ -71,7 +71,6 @@ pub struct NewView {
     pub prepared: Vec<Certificate>,
 }
 
-/// Message of PBFT.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PbftMessage {
     /// From the primary to all.
@@ -197,7 +196,6 @@ impl ViewChange {
         }
     }
 
-    /// Returns the requested view.
     pub fn view(&self) -> View {
         self.vote.subject.view
     }

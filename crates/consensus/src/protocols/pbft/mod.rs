@@ -9,9 +9,9 @@
 //! Differences from the paper, and the reasons:
 //!
 //! - The primary's signed PRE-PREPARE is its PREPARE. A quorum of PREPAREs prepares a slot, whether or not the
-//!   primary's is among them: this proves as much, since quorums still intersect, and tolerates the loss of one of the
-//!   primary's messages.
-//! - A COMMIT is not signed: the channel authenticates it, and nobody shows it to a third party.
+//!   primary's is among them: the proof is as strong, since quorums still intersect, and tolerates the loss of one of
+//!   the primary's messages.
+//! - A COMMIT is not signed: the channel authenticates it, and it is never shown to a third party.
 //!   [`Quorum`](quorate_types::Quorum) determines the size of a quorum, so n = 3f+1+x and 5f+1 work.
 //! - A NEW-VIEW contains neither the PRE-PREPAREs that follow from its view changes nor proofs that decide nothing:
 //!   every replica computes the selection ([`selection`]) and sends PREPARE.

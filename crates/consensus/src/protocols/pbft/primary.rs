@@ -53,8 +53,7 @@ impl PbftEngine {
         turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
         let block = Arc::new(Block::of_slot(view, me, slot, payload));
         let bundles = turn.parts.carried_bundles(&block);
-        let ballot =
-            turn.parts.safety.prepare(view, slot, block.digest()).expect("a primary gives each slot away once");
+        let ballot = turn.parts.safety.prepare(view, slot, block.digest()).expect("a primary assigns each slot once");
         let entry = self.log.slot(slot);
         (entry.accepted, entry.prepare_cast, entry.since) =
             (Some(block.digest()), Some(block.digest()), Some(turn.now));

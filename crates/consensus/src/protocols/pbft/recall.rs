@@ -1,4 +1,4 @@
-//! What the journal and the evidence of peers say about the views in which replicas have voted.
+//! Views in which replicas have voted, according to the journal and the evidence of peers.
 
 use super::message::{NewView, ViewChange};
 use crate::protocols::parts::Parts;

@@ -44,7 +44,8 @@ impl PbftEngine {
         if let Some(opening) = opening {
             self.let_in = opening.changes.iter().map(|change| change.vote.clone()).collect();
             if self.active {
-                let selection = Selection::of(&opening.changes).expect("it was looked at before it was kept");
+                let selection =
+                    Selection::of(&opening.changes).expect("a journaled NEW-VIEW has a consistent selection");
                 self.carry_over(&opening, &selection, turn);
                 self.opening = Some(opening);
             }

@@ -37,8 +37,9 @@ impl PbftEngine {
         match turn.parts.pacemaker.ring(turn.now) {
             Alarm::Idle => {}
             Alarm::Later(time) => turn.out.arm(Timer::View, time),
-            // After amnesia a replica asks for no view in which it may have voted; it follows the others instead. If
-            // another replica is away too, they may need its help to move on, so it reports the view it can join.
+            // After amnesia a replica does not ask for a view in which it may have voted; it follows the others. If
+            // another replica is down too, they may need this one to make progress, so it reports the first view it can
+            // join.
             Alarm::GiveUp if turn.view() <= turn.parts.safety.abstains() && turn.parts.safety.is_away() => {
                 self.remind(turn.parts.pacemaker.duration() / 2, turn);
                 if turn.parts.safety.abstains() != FORGOTTEN {
@@ -191,7 +192,7 @@ impl PbftEngine {
     pub(super) fn try_open(&mut self, turn: &mut Turn<'_>) {
         let (view, quorum) = (turn.view(), turn.parts.quorum.quorum());
         let asking = self.changes.values().filter(|change| change.view() == view);
-        // A replica that asks for a higher view has given up all lower ones and will not ask for this one again.
+        // A replica that asks for a higher view has left all lower ones and will not ask for this one again.
         let asked = self.changes.values().filter(|change| change.view() >= view).count();
         let unasked = |replica: &ReplicaId| self.changes.get(replica).is_none_or(|change| change.view() < view);
         let gave_up = asked + self.seeks.iter().filter(|(replica, seeks)| **seeks > view && unasked(replica)).count();
@@ -214,7 +215,7 @@ impl PbftEngine {
             return;
         }
         let stable = chosen.iter().map(|change| &change.checkpoint).find(|proof| proof.subject == selection.stable);
-        let checkpoint = stable.expect("the highest checkpoint is one of them").clone();
+        let checkpoint = stable.expect("the selected checkpoint comes from one of the view changes").clone();
         let proof = |subject: &Subject| {
             chosen.iter().flat_map(|change| &change.prepared).find(|proof| proof.subject == *subject)
         };
@@ -258,7 +259,7 @@ impl PbftEngine {
         if self.is_over(view, turn.parts) {
             return turn.out.drop_message(from, Drop::Stale);
         }
-        let selection = Selection::of(&new_view.changes).expect("its admission has looked");
+        let selection = Selection::of(&new_view.changes).expect("an admitted NEW-VIEW has a consistent selection");
         self.show_own_proofs(&mut new_view.prepared, &mut new_view.checkpoint);
         if view > turn.view() {
             turn.parts.pacemaker.enter(turn.now, view, false);

@@ -28,7 +28,7 @@ use std::time::Duration;
 use recovery::Recall;
 
 /// Maximum distance, in views, between this replica's view and a vote that it counts: enough for a replica that waits
-/// for a block while the others go on.
+/// for a block while the others proceed.
 const MAX_VIEW_GAP: u64 = 128;
 /// Maximum number of proposals remembered to detect a leader's second proposal in a view.
 const MAX_REMEMBERED_PROPOSALS: usize = 256;
@@ -262,7 +262,7 @@ impl<F: Family> Views<F> {
         let payload = turn.parts.store.pool.select(turn.parts.config.batch, turn.parts.config.batch_bytes);
         turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
         let block = Arc::new(Block::new(view, turn.parts.me, justify, payload));
-        let ballot = turn.parts.safety.propose(&block).expect("a leader proposes once a view");
+        let ballot = turn.parts.safety.propose(&block).expect("a leader proposes once per view");
         self.unannounced = false;
         turn.offer(block.clone(), turn.parts.me);
         // After a restart the block may be here already: the journal may hold it without the record of its proposal.
@@ -286,8 +286,8 @@ impl<F: Family> Views<F> {
     }
 }
 
-/// Returns whether scripts move replicas and this one is in `view` or beyond it; no further evidence is needed that the
-/// view has begun.
+/// Returns whether scripts move replicas and this one is in `view` or a later view; then the view needs no other
+/// evidence.
 fn may_be_forced(view: View, parts: &Parts) -> bool {
     parts.leaders.is_scripted() && view <= parts.pacemaker.view()
 }
@@ -364,7 +364,7 @@ impl<F: Family> ViewEngine<F> {
         }
     }
 
-    /// Handles certificates from a peer; they need no announcement.
+    /// Handles certificates from a peer. They are not announced: the peer knows them.
     fn learn_from(
         &mut self,
         from: ReplicaId,
@@ -437,8 +437,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
         match event {
             Event::Start => self.start(turn),
             Event::Shown { from, mut standing } => {
-                // Certificates that timeouts name must come before those timeouts, in whatever order the peer lists
-                // them.
+                // Certificates that timeouts name must precede those timeouts; the peer may list them in any order.
                 standing.certificates.sort_by_key(|certificate| certificate.subject.domain == Domain::Timeout);
                 for certificate in standing.certificates {
                     self.learn_from(from, &certificate, None, turn);
@@ -460,7 +459,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
                 }
                 self.learn(&certificate, turn.parts.me, turn);
             }
-            Event::Agreed(_) => unreachable!("nobody asked for what has no certificate"),
+            Event::Agreed(_) => unreachable!("in protocols with views, every quorum of votes forms a certificate"),
             Event::Stable => {}
             Event::Adopted => {
                 let (high, me) = (self.views.high.clone(), turn.parts.me);
@@ -515,17 +514,17 @@ impl<F: Family> Protocol for ViewEngine<F> {
                 || may_be_forced(view, parts)
                 || bug!(ViewJumpOnProposal)
                 || begins::<F>(view, &views.high, views.evidence.as_ref()),
-            "a view begins with a certificate of the one before"
+            "a view begins with a certificate of the previous view"
         );
         assert!(
             shows_what_it_tells::<F>(views.high.view(), views.evidence.as_ref()) || bug!(TimeoutsAlone),
-            "a view begins with the certificate of which its timeouts tell"
+            "a view that begins with timeouts has the highest certificate that they report"
         );
         let spoken = parts.safety.voted().max(parts.safety.timed_out());
         let forgets = bug!(RecoveryForgetsTimeouts);
-        assert!(spoken <= view || forgets, "nobody votes ahead of its view");
+        assert!(spoken <= view || forgets, "a replica does not vote above its view");
         let current = |candidate: &Arc<Proposal>| candidate.block.view == view;
-        assert!(views.candidates.iter().all(current), "only the current view has candidates");
-        assert!(views.candidates.len() <= parts.quorum.replicas(), "an author has one candidate");
+        assert!(views.candidates.iter().all(current), "all candidates are for the current view");
+        assert!(views.candidates.len() <= parts.quorum.replicas(), "an author has at most one candidate");
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! A view begins only with a certificate of the previous view, of view-ending votes or of timeouts. A replica follows
 //! anyone who shows one, however far ahead. A timeout certificate moves a replica only together with the highest
-//! certificate that the timeouts name ([`shows_what_it_tells`]): in the next view nobody may build on a lower one.
+//! certificate that the timeouts name ([`shows_what_it_tells`]): in the next view no block may build on a lower one.
 
 pub mod engine;
 pub mod message;
@@ -90,8 +90,8 @@ pub trait Family: Send + Sized + 'static {
     /// an earlier view.
     fn basis(view: View, justify: &Certificate, evidence: Option<&Certificate>) -> Subject;
 
-    /// Checks whether the rules allow a vote for a block. [`Safety`](crate::voting::safety::Safety) ensures one vote per view,
-    /// in ascending views.
+    /// Checks whether the rules allow a vote for a block. [`Safety`](crate::voting::safety::Safety) ensures one vote
+    /// per view, in ascending views.
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal>;
 
     /// Screens a vote that its voter sent without an attachment; an error is the reason not to count it.
@@ -112,12 +112,12 @@ pub trait Family: Send + Sized + 'static {
 
     /// Screens a message that only this protocol has.
     fn admit(&self, _known: Known<'_>, _message: &Self::Message) -> Admission {
-        unreachable!("there are no messages but those of all protocols with views")
+        unreachable!("this protocol has only the messages that all protocols with views share")
     }
 
     /// Returns the verified certificates in a message that only this protocol has.
     fn certificates(_message: Self::Message) -> Vec<Certificate> {
-        unreachable!("there are no messages but those of all protocols with views")
+        unreachable!("this protocol has only the messages that all protocols with views share")
     }
 
     /// Returns the message that shows the others a certificate that this replica formed from votes, if the protocol has

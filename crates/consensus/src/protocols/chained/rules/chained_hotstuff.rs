@@ -17,8 +17,9 @@ impl Rules for ChainedHotStuff {
     const FACTS: Facts = Facts {
         name: "chained-hotstuff",
         title: "Chained HotStuff",
-        essence: "Replicas vote for one block in each view; n-f votes are its QC, which the next block carries. A block is locked when \
-                  its child has a QC, and committed when it is the first of three in consecutive views that all have one.",
+        essence: "Replicas vote for one block in each view; n-f votes are its QC, which the next block carries. A \
+                  block is locked when its child has a QC, and committed when it is the first of three in consecutive \
+                  views that all have one.",
         shape: Shape::Chain(3),
         bound_by: Bond::LockedBlock,
         timeouts_carry_certificates: false,

@@ -17,8 +17,9 @@ impl Rules for FastHotStuff {
     const FACTS: Facts = Facts {
         name: "fast-hotstuff",
         title: "Fast-HotStuff",
-        essence: "Two blocks in consecutive views with QCs commit the first of them, and nobody ever locks anything. After a failed view \
-                  a leader shows an aggregate (AggQC) of the n-f highest QCs and must build on the highest: that replaces the lock.",
+        essence: "Two blocks in consecutive views with QCs commit the first of them, and nobody ever locks anything. \
+                  After a failed view a leader shows an aggregate (AggQC) of the n-f highest QCs and must build on \
+                  the highest: that replaces the lock.",
         shape: Shape::Chain(2),
         bound_by: Bond::Timeouts,
         timeouts_carry_certificates: true,

@@ -18,9 +18,10 @@ impl Rules for HotStuff2 {
     const FACTS: Facts = Facts {
         name: "hotstuff-2",
         title: "HotStuff-2",
-        essence: "Two blocks in consecutive views with QCs commit the first of them, and a replica is locked on the highest QC that it \
-                  knows. It votes if the proposal's QC is of no earlier view. After a failed view the leader waits for the highest \
-                  lock, as long as a message takes (max_delay_ms), unless it has the QC of that view.",
+        essence: "Two blocks in consecutive views with QCs commit the first of them, and a replica is locked on the \
+                  highest QC that it knows. It votes if the proposal's QC is of no earlier view. After a failed view \
+                  the leader waits for the highest lock, as long as a message takes (max_delay_ms), unless it has the \
+                  QC of that view.",
         shape: Shape::Chain(2),
         bound_by: Bond::LockedView,
         timeouts_carry_certificates: false,

@@ -14,8 +14,9 @@ impl Rules for Jolteon {
     const FACTS: Facts = Facts {
         name: "jolteon",
         title: "Jolteon",
-        essence: "Two blocks in consecutive views with QCs commit the first of them. After a failed view a leader shows a TC, which says \
-                  how high the QCs of n-f replicas were; replicas vote if the proposal builds on a QC at least that high.",
+        essence: "Two blocks in consecutive views with QCs commit the first of them. After a failed view a leader \
+                  shows a TC, which says how high the QCs of n-f replicas were; replicas vote if the proposal builds \
+                  on a QC at least that high.",
         shape: Shape::Chain(2),
         bound_by: Bond::Timeouts,
         timeouts_carry_certificates: false,

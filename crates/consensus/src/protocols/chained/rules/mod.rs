@@ -22,8 +22,8 @@ pub use crate::protocols::views::{Candidate, Refusal};
 pub trait Rules: Send + 'static {
     const FACTS: Facts;
 
-    /// Checks whether the rules allow a vote for a block. [`Safety`](crate::voting::safety::Safety) ensures one vote per view,
-    /// in ascending views.
+    /// Checks whether the rules allow a vote for a block. [`Safety`](crate::voting::safety::Safety) ensures one vote
+    /// per view, in ascending views.
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal>;
 
     /// Returns the lock of a replica that knows a certificate of `certified`.

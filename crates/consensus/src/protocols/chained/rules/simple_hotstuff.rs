@@ -15,8 +15,9 @@ impl Rules for SimpleHotStuff {
     const FACTS: Facts = Facts {
         name: "simple-hotstuff",
         title: "Simplified HotStuff",
-        essence: "Chained HotStuff without ancestry in the safety rule: a replica votes if the parent's view is at least its lock's. A \
-                  block is locked when its child has a QC, and committed when its grandchild, two views above it, has one.",
+        essence: "Chained HotStuff without ancestry in the safety rule: a replica votes if the parent's view is at \
+                  least its lock's. A block is locked when its child has a QC, and committed when its grandchild, two \
+                  views above it, has one.",
         shape: Shape::Chain(3),
         bound_by: Bond::LockedView,
         timeouts_carry_certificates: false,

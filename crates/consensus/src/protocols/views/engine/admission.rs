@@ -17,8 +17,8 @@ impl<F: Family> Views<F> {
             return Admission::Drop(Drop::NotTheSender);
         }
         let fits = proposal.is_well_formed(from) && builds_on::<F>(&block.justify);
-        // A leader who knows that a view is over must build on the certificate that shows it. Otherwise that view's
-        // leader would be blamed for a failure.
+        // A leader that knows that a view is over must build on the certificate that shows it. Otherwise reputation
+        // would count a failure of that view's leader.
         let slanders = proposal
             .evidence
             .as_ref()

@@ -71,7 +71,7 @@ impl<F: Family> ViewEngine<F> {
                     self.recall.unsaid = Some(timeout);
                 }
             }
-            // In these protocols only certificates show where a replica stands.
+            // In these protocols, only certificates show which view a replica is in.
             Recalled::Standing(_) => {}
         }
     }

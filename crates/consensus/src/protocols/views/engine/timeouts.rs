@@ -1,4 +1,4 @@
-//! Timeouts: when a replica gives its view up, reminds the leader, or hears that a peer gave up.
+//! Timeouts: when a replica times out of its view, reminds the leader, or learns that a peer timed out.
 
 use super::Views;
 use crate::data::pool::MAX_RELAYED_BUNDLES;

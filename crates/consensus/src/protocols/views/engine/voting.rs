@@ -1,4 +1,4 @@
-//! Which proposals a replica considers, and which it votes for.
+//! Checks of proposals, and votes for them.
 
 use super::{MAX_REMEMBERED_PROPOSALS, Views};
 use crate::config::LeaderKind;
@@ -45,7 +45,8 @@ impl<F: Family> Views<F> {
                 continue;
             }
             let (to, leader) = (votes_to::<F>(block, turn.parts), block.author);
-            // While f+1 replicas withhold their votes for this reason, the leader's views fail, until another one leads.
+            // While f+1 replicas withhold their votes for this reason, the leader's views fail, until another replica
+            // leads.
             if leader != turn.parts.me && turn.passes_over(turn.now, leader) {
                 turn.out
                     .mark(Mark::Refused { view: block.view, rule: "the leader passes over what has waited longest" });
