@@ -13,7 +13,7 @@ const SLACK: f64 = 1e-6;
 /// Powers of ten from which a logarithmic axis labels only those.
 const MIN_DECADES_LABELLED: f64 = 3.0;
 /// Ratio of the ends below which a logarithmic axis gets evenly spaced ticks.
-const MAX_RATIO_OF_EVEN_TICKS: f64 = 4.0;
+const MAX_RATIO_OF_EVEN_TICKS: f64 = 8.0;
 /// Labelled powers of ten at most.
 const MAX_DECADES: i32 = 9;
 /// Distinct values up to which an axis is labelled with the values themselves.

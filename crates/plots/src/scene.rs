@@ -148,6 +148,13 @@ impl Scene {
         self.shapes.push(Shape::Rectangle { x, y, width, height, style });
     }
 
+    /// Adds a line of text, unless it is empty.
+    pub(crate) fn text(&mut self, text: Text) {
+        if !text.content.is_empty() {
+            self.shapes.push(Shape::Text(text));
+        }
+    }
+
     /// Adds a cross with arms of `radius`.
     pub(crate) fn cross(&mut self, (x, y): (f64, f64), radius: f64, style: Style) {
         let arms = [

@@ -138,13 +138,13 @@ pub(crate) fn draw(
     if position.last_in_column {
         let content = text::shorten(&plan.figure.x.title(), frame.width, SIZE, false);
         let place = (frame.across(0.5), frame.bottom() + margins.below + margins.title - GAP - 2.0);
-        scene.shapes.push(Shape::Text(label(&content, place, Anchor::Middle, Paint::Ink)));
+        scene.text(label(&content, place, Anchor::Middle, Paint::Ink));
     }
     if position.first_column || panel.own_y {
         let content = text::shorten(&panel.y_axis.title(), frame.height, SIZE, false);
         let x = frame.x - margins.labels - TICK - GAP;
         let title = label(&content, (x, frame.up(0.5)), Anchor::Middle, Paint::Ink);
-        scene.shapes.push(Shape::Text(Text { turn: -90.0, ..title }));
+        scene.text(Text { turn: -90.0, ..title });
     }
 }
 
@@ -160,7 +160,7 @@ fn horizontal_numbers(scale: &Scale, frame: Frame, scene: &mut Scene) {
         }
         free = x + half + APART;
         let place = (x, frame.bottom() + TICK + SIZE);
-        scene.shapes.push(Shape::Text(label(&tick.label, place, Anchor::Middle, Paint::Soft)));
+        scene.text(label(&tick.label, place, Anchor::Middle, Paint::Soft));
     }
 }
 
@@ -179,13 +179,13 @@ fn horizontal_names(bands: &Bands, frame: Frame, margins: &Margins, scene: &mut 
             let most = MAX_TURNED.min((x - 2.0) / TURN.to_radians().cos());
             let content = text::shorten(name, most, SIZE, false);
             let line = label(&content, (x + SIZE / 3.0, y - 2.0), Anchor::End, Paint::Soft);
-            scene.shapes.push(Shape::Text(Text { turn: TURN, ..line }));
+            scene.text(Text { turn: TURN, ..line });
             continue;
         }
         let lines = text::wrap(name, space, SIZE, MAX_LINES).unwrap_or_else(|| vec![name.clone()]);
         for (row, line) in lines.iter().enumerate() {
             let place = (x, y + LINE * row as f64);
-            scene.shapes.push(Shape::Text(label(line, place, Anchor::Middle, Paint::Soft)));
+            scene.text(label(line, place, Anchor::Middle, Paint::Soft));
         }
     }
 }
@@ -201,7 +201,7 @@ fn vertical_numbers(scale: &Scale, frame: Frame, scene: &mut Scene) {
         }
         free = y - SIZE / 2.0 - 1.0;
         let place = (frame.x - TICK - 3.0, y + SIZE * 0.36);
-        scene.shapes.push(Shape::Text(label(&tick.label, place, Anchor::End, Paint::Soft)));
+        scene.text(label(&tick.label, place, Anchor::End, Paint::Soft));
     }
 }
 
@@ -209,6 +209,6 @@ fn vertical_names(bands: &Bands, frame: Frame, scene: &mut Scene) {
     for (at, name) in bands.names.iter().enumerate() {
         let content = text::shorten(name, MAX_ROW_NAME, SIZE, false);
         let place = (frame.x - TICK - 3.0, frame.up(bands.middle(at)) + SIZE * 0.36);
-        scene.shapes.push(Shape::Text(label(&content, place, Anchor::End, Paint::Soft)));
+        scene.text(label(&content, place, Anchor::End, Paint::Soft));
     }
 }

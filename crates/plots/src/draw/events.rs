@@ -3,7 +3,7 @@
 use super::{Frame, GAP, SIZE, label};
 use crate::model::Event;
 use crate::plan::{PanelPlan, Plan, Side};
-use crate::scene::{Anchor, Dash, Paint, Scene, Shape, Style};
+use crate::scene::{Anchor, Dash, Paint, Scene, Style};
 use crate::text;
 
 /// Rows of labels; events are numbered if their names need more.
@@ -99,7 +99,7 @@ impl Labels {
         debug_assert!(matches!(panel.x, Side::Numbers(_)));
         for placed in &self.placed {
             let place = (frame.x + placed.middle, frame.y - GAP / 2.0 - ROW * placed.row as f64);
-            scene.shapes.push(Shape::Text(label(&placed.text, place, Anchor::Middle, Paint::Event)));
+            scene.text(label(&placed.text, place, Anchor::Middle, Paint::Event));
         }
     }
 }

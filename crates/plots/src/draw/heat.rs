@@ -5,7 +5,7 @@ use crate::model::HeatPanel;
 use crate::palette::{heat, readable_on};
 use crate::plan::Plan;
 use crate::scale::{Scale, exact};
-use crate::scene::{Anchor, Paint, Scene, Shape, Style};
+use crate::scene::{Anchor, Paint, Scene, Style};
 use crate::text;
 
 /// Width of the bar that explains the colours.
@@ -34,7 +34,7 @@ pub(crate) fn draw(plan: &Plan, panel: &HeatPanel, frame: Frame, scene: &mut Sce
         if legible {
             let place = (middle.0, middle.1 + SIZE * 0.36);
             let paint = Paint::Rgb(readable_on(colour));
-            scene.shapes.push(Shape::Text(label(&short(value), place, Anchor::Middle, paint)));
+            scene.text(label(&short(value), place, Anchor::Middle, paint));
         }
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn colour_bar(title: &str, scale: &Scale, y: f64, scene: &mut Scene) 
     let beside = wide + BAR + 6.0 * GAP <= scene.width;
     let (left, y) = if beside { ((wide + 3.0 * GAP).round(), y) } else { (2.0 * GAP, y + SIZE + GAP / 2.0) };
     let baseline = if beside { y + BAR_HEIGHT - 1.5 } else { y - GAP / 2.0 };
-    scene.shapes.push(Shape::Text(label(&content, (0.0, baseline), Anchor::Start, Paint::Ink)));
+    scene.text(label(&content, (0.0, baseline), Anchor::Start, Paint::Ink));
     let step = BAR / FIELDS as f64;
     for at in 0..FIELDS {
         let colour = heat((at as f64 + 0.5) / FIELDS as f64);
@@ -77,7 +77,7 @@ pub(crate) fn colour_bar(title: &str, scale: &Scale, y: f64, scene: &mut Scene) 
         free = x + half + GAP;
         scene.line((x, y + BAR_HEIGHT), (x, y + BAR_HEIGHT + 3.0), Style::stroke(Paint::Rule, 1.0));
         let place = (x, y + BAR_HEIGHT + SIZE + 3.0);
-        scene.shapes.push(Shape::Text(label(&tick.label, place, Anchor::Middle, Paint::Soft)));
+        scene.text(label(&tick.label, place, Anchor::Middle, Paint::Soft));
     }
     y + BAR_HEIGHT + SIZE + GAP
 }

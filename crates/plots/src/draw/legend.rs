@@ -34,14 +34,14 @@ pub(crate) fn draw(plan: &Plan, labels: &events::Labels, scene: &mut Scene) -> f
         }
         draw_sample(plan, entry, (x, y + ROW / 2.0), scene);
         let place = (x + sample + SPACE, y + ROW / 2.0 + SIZE * 0.35);
-        scene.shapes.push(Shape::Text(label(&name, place, Anchor::Start, Paint::Ink)));
+        scene.text(label(&name, place, Anchor::Start, Paint::Ink));
         x += wide + APART;
     }
     if !plan.legend.is_empty() {
         y += ROW;
     }
     for line in labels.key(scene.width) {
-        scene.shapes.push(Shape::Text(label(&line, (0.0, y + ROW / 2.0 + SIZE * 0.35), Anchor::Start, Paint::Event)));
+        scene.text(label(&line, (0.0, y + ROW / 2.0 + SIZE * 0.35), Anchor::Start, Paint::Event));
         y += ROW;
     }
     if y > 0.0 { y + GAP } else { y }

@@ -10,7 +10,7 @@ mod series;
 
 use crate::model::Plot;
 use crate::plan::{Content, PanelPlan, Plan, Side};
-use crate::scene::{Anchor, Paint, Scene, Shape, Style, Text};
+use crate::scene::{Anchor, Paint, Scene, Style, Text};
 use crate::text;
 
 /// Size of labels and ticks.
@@ -103,7 +103,7 @@ pub(crate) fn draw(plan: &Plan, width: f64) -> Drawing {
             let content = text::shorten(panel.title, frame.width, SIZE, true);
             let place = (frame.x, frame.y - GAP - lift);
             let title = Text { bold: true, ..label(&content, place, Anchor::Start, Paint::Ink) };
-            scene.shapes.push(Shape::Text(title));
+            scene.text(title);
         }
         let position = axes::Position {
             first_column: at % columns == 0,
@@ -141,7 +141,7 @@ fn draw_panel(
     }
     if is_empty(panel) {
         let place = (frame.across(0.5), frame.up(0.5));
-        scene.shapes.push(Shape::Text(label("no data", place, Anchor::Middle, Paint::Soft)));
+        scene.text(label("no data", place, Anchor::Middle, Paint::Soft));
     }
 }
 

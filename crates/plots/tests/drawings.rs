@@ -1,0 +1,333 @@
+//! Drawings: well-formed, everything inside, and each value where the scales put it.
+
+use quorate_plots::{
+    Axis, Bar, BarSeries, BoxSeries, Figure, HeatPanel, LIGHT, Panel, Plot, Point, Series, Width, areas, svg,
+};
+use roxmltree::{Document, Node};
+
+use crate::samples;
+
+/// Widths that each test looks at.
+const WIDTHS: [Width; 2] = [Width::Column, Width::Text];
+/// How far a marker or half of a line may reach beyond the drawing, in pixels.
+const SLACK: f64 = 6.0;
+/// Least width of an average character, in sizes of the font.
+const CHARACTER: f64 = 0.4;
+
+fn number(node: Node, name: &str) -> f64 {
+    let text = node.attribute(name).unwrap_or_else(|| panic!("{} has no {name}", node.tag_name().name()));
+    text.parse().unwrap_or_else(|_| panic!("{name}=\"{text}\" is not a number"))
+}
+
+/// Returns the points of a path made of absolute moves and lines.
+fn points(path: &str) -> Vec<(f64, f64)> {
+    let steps = path.split(['M', 'L']).filter(|step| !step.is_empty());
+    let point = |step: &str| {
+        let (x, y) = step.trim_end_matches('Z').trim_end_matches("h0").split_once(' ').expect("two coordinates");
+        (x.parse().expect("a number"), y.parse().expect("a number"))
+    };
+    steps.map(point).collect()
+}
+
+/// Returns the places that an element occupies.
+fn places(node: Node) -> Vec<(f64, f64)> {
+    match node.tag_name().name() {
+        "path" => points(node.attribute("d").expect("a path has data")),
+        "circle" => vec![(number(node, "cx"), number(node, "cy"))],
+        "rect" => {
+            let (x, y) = (number(node, "x"), number(node, "y"));
+            let (width, height) = (number(node, "width"), number(node, "height"));
+            assert!(width >= 0.0 && height >= 0.0, "a rectangle of {width} by {height}");
+            vec![(x, y), (x + width, y + height)]
+        }
+        "text" => vec![(number(node, "x"), number(node, "y"))],
+        _ => Vec::new(),
+    }
+}
+
+fn view(document: &Document) -> (f64, f64) {
+    let text = document.root_element().attribute("viewBox").expect("a drawing has a view box");
+    let numbers: Vec<f64> = text.split(' ').map(|part| part.parse().expect("a number")).collect();
+    (numbers[2], numbers[3])
+}
+
+/// Calls `look` with each sample, its width and its parsed drawing.
+fn each(figures: &[Figure], look: impl Fn(&Figure, Width, &Document)) {
+    for figure in figures {
+        for width in WIDTHS {
+            let text = svg(figure, width).unwrap_or_else(|error| panic!("{error}"));
+            let document = Document::parse(&text).unwrap_or_else(|error| panic!("{}: {error}\n{text}", figure.id));
+            look(figure, width, &document);
+        }
+    }
+}
+
+fn no_element_leaves(document: &Document, what: &str) {
+    let (width, height) = view(document);
+    for node in document.descendants().filter(Node::is_element) {
+        for (x, y) in places(node) {
+            let inside = (-SLACK..=width + SLACK).contains(&x) && (-SLACK..=height + SLACK).contains(&y);
+            assert!(inside, "{what}: {} at {x}, {y} of {width} by {height}", node.tag_name().name());
+        }
+    }
+}
+
+/// Returns each upright line of text with its left and right end, at least so far apart.
+fn lines<'a>(document: &'a Document) -> Vec<(f64, f64, f64, &'a str)> {
+    let upright =
+        document.descendants().filter(|node| node.has_tag_name("text") && node.attribute("transform").is_none());
+    let line = |node: Node<'a, 'a>| {
+        let text = node.text().unwrap_or("");
+        let (x, width) = (number(node, "x"), text.chars().count() as f64 * number(node, "font-size") * CHARACTER);
+        let left = match node.attribute("text-anchor") {
+            Some("middle") => x - width / 2.0,
+            Some("end") => x - width,
+            _ => x,
+        };
+        (left, left + width, number(node, "y"), text)
+    };
+    upright.map(|node| line(node)).collect()
+}
+
+fn no_text_overlaps(document: &Document, what: &str) {
+    let (width, _) = view(document);
+    let lines = lines(document);
+    for (at, (left, right, y, text)) in lines.iter().enumerate() {
+        assert!(
+            *left >= -SLACK && *right <= width + SLACK,
+            "{what}: `{text}` reaches from {left} to {right} of {width}"
+        );
+        for (other_left, other_right, other_y, other) in &lines[at + 1..] {
+            let apart = right < other_left || other_right < left || (y - other_y).abs() > 9.0;
+            assert!(apart, "{what}: `{text}` overlaps `{other}`");
+        }
+    }
+}
+
+#[test]
+fn every_kind_is_well_formed_and_within_its_bounds() {
+    each(&samples::all(), |figure, width, document| {
+        let what = format!("{} at {width:?}", figure.id);
+        assert_eq!(document.root_element().attribute("width"), Some(format!("{}pt", width.points()).as_str()));
+        no_element_leaves(document, &what);
+        no_text_overlaps(document, &what);
+    });
+}
+
+#[test]
+fn every_value_has_a_mark_inside_the_plot_area() {
+    for figure in samples::all() {
+        for width in WIDTHS {
+            let areas = areas(&figure, width).expect("samples can be drawn");
+            assert!(areas.iter().map(|area| area.marks.len()).sum::<usize>() >= 10, "{}", figure.id);
+            for mark in areas.iter().flat_map(|area| &area.marks) {
+                let [left, top, width, height] = *mark;
+                let inside = left >= 0.0 && top >= 0.0 && left + width <= 1.0 + 1e-9 && top + height <= 1.0 + 1e-9;
+                assert!(inside, "{}: {mark:?}", figure.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn plot_areas_are_large_and_apart() {
+    for figure in samples::all() {
+        for width in WIDTHS {
+            let areas: Vec<[f64; 4]> =
+                areas(&figure, width).expect("can be drawn").into_iter().map(|a| a.area).collect();
+            for (at, [x, y, across, down]) in areas.iter().enumerate() {
+                assert!(*across > 100.0 && *down > 100.0, "{}: {across} by {down}", figure.id);
+                for [x2, y2, across2, down2] in &areas[at + 1..] {
+                    let apart = x + across < *x2 || x2 + across2 < *x || y + down < *y2 || y2 + down2 < *y;
+                    assert!(apart, "{}: two areas overlap", figure.id);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the colour of series `index` on paper.
+fn colour(index: usize) -> String {
+    let [red, green, blue] = LIGHT.series[index];
+    format!("#{red:02x}{green:02x}{blue:02x}")
+}
+
+#[test]
+fn points_are_drawn_where_their_marks_are() {
+    let figure = samples::curve();
+    let text = svg(&figure, Width::Text).expect("can be drawn");
+    let document = Document::parse(&text).expect("is XML");
+    let area = &areas(&figure, Width::Text).expect("can be drawn")[0];
+    let [x, y, width, height] = area.area;
+    let filled = |node: &Node| node.has_tag_name("circle") && node.attribute("fill") == Some(colour(0).as_str());
+    // The legend has one of them as well, above the plot.
+    let drawn: Vec<(f64, f64)> =
+        document.descendants().filter(filled).flat_map(places).filter(|place| place.1 > y).collect();
+    assert_eq!(drawn.len(), 8);
+    for ((drawn_x, drawn_y), [left, top, ..]) in drawn.into_iter().zip(&area.marks) {
+        assert!((drawn_x - x - left * width).abs() < 0.01 && (drawn_y - y - top * height).abs() < 0.01);
+    }
+}
+
+#[test]
+fn bars_are_as_long_as_their_values() {
+    let series = BarSeries {
+        name: "ours".into(),
+        paper: false,
+        bars: vec![Bar::new("a", 10.0), Bar::new("b", 30.0), Bar::new("c", 60.0)],
+    };
+    let plot = Plot::Bars(vec![Panel::new("", vec![series])]);
+    let figure = Figure { plot, x: Axis::new("", ""), ..samples::bars() };
+    let text = svg(&figure, Width::Text).expect("can be drawn");
+    let document = Document::parse(&text).expect("is XML");
+    let [_, y, _, height] = areas(&figure, Width::Text).expect("can be drawn")[0].area;
+    let bars = document.descendants().filter(|node| node.attribute("fill") == Some(colour(0).as_str()));
+    let heights: Vec<f64> = bars.filter(|bar| number(*bar, "y") + 1.0 > y).map(|bar| number(bar, "height")).collect();
+    let whole = heights[2];
+    assert!((heights[0] - whole / 6.0).abs() < 0.05 && (heights[1] - whole / 2.0).abs() < 0.05, "{heights:?}");
+    assert!((whole - height).abs() < 0.05, "60 is the end of the axis: {whole} of {height}");
+}
+
+#[test]
+fn values_from_a_paper_are_dashed_hollow_and_named() {
+    for figure in [samples::curve(), samples::line(), samples::boxes(), samples::bars()] {
+        let drawn = svg(&figure, Width::Text).expect("can be drawn");
+        assert!(drawn.contains("(paper)</text>"), "{}", figure.id);
+        assert!(drawn.contains("stroke-dasharray"), "{}", figure.id);
+        let mut ours = figure.clone();
+        match &mut ours.plot {
+            Plot::Curve(panels) | Plot::Line(panels) => {
+                panels.iter_mut().flat_map(|panel| &mut panel.series).for_each(|series| series.paper = false);
+            }
+            Plot::Boxes(panels) => panels[0].series.iter_mut().for_each(|series| series.paper = false),
+            Plot::Bars(panels) => panels[0].series.iter_mut().for_each(|series| series.paper = false),
+            _ => unreachable!("these four have values from a paper"),
+        }
+        let drawn = svg(&ours, Width::Text).expect("can be drawn");
+        assert!(!drawn.contains("(paper)") && !drawn.contains("stroke-dasharray"), "{}", figure.id);
+    }
+}
+
+#[test]
+fn failures_are_marked() {
+    let [red, green, blue] = LIGHT.bad;
+    let bad = format!("stroke=\"#{red:02x}{green:02x}{blue:02x}\"");
+    for (figure, failures) in [(samples::line(), 2), (samples::bars(), 1), (samples::heat(), 1), (samples::time(), 1)] {
+        let drawn = svg(&figure, Width::Text).expect("can be drawn");
+        assert_eq!(drawn.matches(&bad).count(), failures, "{}", figure.id);
+    }
+}
+
+/// Returns a figure of each kind with nothing in it, and one with a single value.
+fn small() -> Vec<Figure> {
+    let with = |figure: Figure, plot| Figure { plot, ..figure };
+    let one = || Series { name: "ours".into(), points: vec![Point::new(4.0, 2.0)], ..Series::default() };
+    let bar = || BarSeries { name: "ours".into(), paper: false, bars: vec![Bar::new("only", 3.0)] };
+    let Plot::Boxes(boxes) = samples::boxes().plot else { unreachable!("boxes are boxes") };
+    let single = BoxSeries { boxes: boxes[0].series[0].boxes[..1].to_vec(), ..BoxSeries::default() };
+    let value = || Axis::new("value", "");
+    vec![
+        with(samples::curve(), Plot::Curve(vec![Panel::new("", Vec::new())])),
+        with(samples::curve(), Plot::Curve(vec![Panel::new("", vec![one()])])),
+        with(samples::line(), Plot::Line(vec![Panel::new("", vec![Series::default()])])),
+        with(samples::line(), Plot::Line(vec![Panel::new("", vec![one()])])),
+        with(samples::scatter(2), Plot::Scatter(vec![Panel::new("", Vec::new())])),
+        with(samples::scatter(2), Plot::Scatter(vec![Panel::new("", vec![one()])])),
+        with(samples::time(), Plot::Time { panels: vec![Panel::new("", Vec::new())], events: Vec::new() }),
+        with(samples::time(), Plot::Time { panels: vec![Panel::new("", vec![one()])], events: Vec::new() }),
+        with(samples::bars(), Plot::Bars(vec![Panel::new("", Vec::new())])),
+        with(samples::bars(), Plot::Bars(vec![Panel::new("", vec![bar()])])),
+        with(samples::stacked(), Plot::Stacked(vec![Panel::new("", Vec::new())])),
+        with(samples::stacked(), Plot::Stacked(vec![Panel::new("", vec![bar()])])),
+        with(samples::boxes(), Plot::Boxes(vec![Panel::new("", Vec::new())])),
+        with(samples::boxes(), Plot::Boxes(vec![Panel::new("", vec![single])])),
+        with(samples::heat(), Plot::Heat { value: value(), panels: vec![HeatPanel::default()] }),
+    ]
+}
+
+#[test]
+fn figures_of_nothing_and_of_one_value_are_drawn() {
+    each(&small(), |figure, width, document| {
+        no_element_leaves(document, &format!("{} at {width:?}", figure.id));
+        let empty = areas(figure, width).expect("can be drawn").iter().all(|area| area.marks.is_empty());
+        let said = document.descendants().any(|node| node.text() == Some("no data"));
+        assert_eq!(empty, said, "{}", figure.id);
+    });
+}
+
+#[test]
+fn long_labels_stay_inside() {
+    let long = "a very long name that nobody would give to anything, and then some more of it ".repeat(4);
+    let mut figures = samples::all();
+    for figure in &mut figures {
+        (figure.x.label, figure.y.label, figure.title) = (long.clone(), long.clone(), long.clone());
+        match &mut figure.plot {
+            Plot::Curve(panels) | Plot::Line(panels) | Plot::Scatter(panels) => rename(panels, &long),
+            Plot::Time { panels, events } => {
+                rename(panels, &long);
+                events.iter_mut().for_each(|event| event.label = long.clone());
+            }
+            Plot::Bars(panels) | Plot::Stacked(panels) => {
+                for (at, series) in panels.iter_mut().flat_map(|panel| &mut panel.series).enumerate() {
+                    series.name = format!("{at} {long}");
+                    series.bars.iter_mut().for_each(|bar| bar.category = format!("{} {long}", bar.category));
+                }
+            }
+            Plot::Boxes(panels) => {
+                let boxes = panels.iter_mut().flat_map(|panel| &mut panel.series).flat_map(|series| &mut series.boxes);
+                boxes.for_each(|mark| mark.category = mark.category.replace(' ', "") + &long.replace(' ', ""));
+            }
+            Plot::Heat { value, panels } => {
+                value.label = long.clone();
+                panels[0].rows[0] = long.clone();
+                panels[0].columns[0] = long.clone();
+            }
+        }
+    }
+    each(&figures, |figure, width, document| {
+        let what = format!("{} at {width:?}", figure.id);
+        no_element_leaves(document, &what);
+        no_text_overlaps(document, &what);
+    });
+}
+
+fn rename(panels: &mut [Panel<Series>], long: &str) {
+    for (at, panel) in panels.iter_mut().enumerate() {
+        panel.title = format!("{at} {long}");
+        panel.series.iter_mut().for_each(|series| series.name = format!("{} {long}", series.name));
+    }
+}
+
+#[test]
+fn crowded_events_are_numbered() {
+    let mut figure = samples::time();
+    let Plot::Time { events, .. } = &mut figure.plot else { unreachable!("time is time") };
+    for second in 0..70 {
+        let label = ["leader changes", "replica restarts", "checkpoint"][second % 3];
+        events.push(quorate_plots::Event { from: second as f64, to: None, label: label.into() });
+    }
+    each(&[figure], |_, width, document| {
+        no_text_overlaps(document, &format!("{width:?}"));
+        let key = document.descendants().filter_map(|node| node.text()).find(|text| text.contains("1 leader slow"));
+        assert!(key.is_some(), "the numbers are explained");
+    });
+}
+
+#[test]
+fn ten_thousand_requests_fit_into_a_small_file() {
+    let text = svg(&samples::scatter(10_000), Width::Text).expect("can be drawn");
+    let document = Document::parse(&text).expect("is XML");
+    let round = |node: &Node| node.attribute("stroke-linecap") == Some("round");
+    let dots: usize = document.descendants().filter(round).map(|node| places(node).len()).sum();
+    assert_eq!(dots, 10_000);
+    assert!(text.len() < 250_000, "{} bytes", text.len());
+    no_element_leaves(&document, "scatter");
+}
+
+#[test]
+fn equal_data_gives_equal_bytes() {
+    for figure in samples::all() {
+        assert_eq!(svg(&figure, Width::Text), svg(&figure.clone(), Width::Text));
+        assert_eq!(quorate_plots::pdf(&figure, Width::Text), quorate_plots::pdf(&figure.clone(), Width::Text));
+    }
+}

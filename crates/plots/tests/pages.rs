@@ -1,0 +1,183 @@
+//! Pages: offline, safe against any text, and complete for readers without a pointer.
+
+use quorate_plots::{Block, Figure, Hover, Page, Plot, Section, page};
+use serde_json::Value;
+
+use crate::samples;
+
+fn gallery() -> String {
+    page(&samples::page()).expect("the samples can be drawn")
+}
+
+fn page_of(figure: Figure) -> Page {
+    let blocks = vec![Block::Figure(Box::new(figure))];
+    let sections = vec![Section { id: "only".into(), title: "Only".into(), blocks }];
+    Page { title: "Page".into(), lead: Vec::new(), sections, footer: String::new() }
+}
+
+/// Returns what stands between each `from` and the next `to`.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
+    text.split(from).skip(1).map(|rest| rest.split(to).next().unwrap_or("")).collect()
+}
+
+fn tooltips(html: &str, id: &str) -> Value {
+    let data = between(html, &format!("<script type=\"application/json\" id=\"{id}-data\">"), "</script>");
+    assert_eq!(data.len(), 1, "{id} has its data once");
+    serde_json::from_str(data[0]).expect("data is JSON")
+}
+
+#[test]
+fn nothing_is_fetched_from_anywhere() {
+    let html = gallery();
+    for wrong in
+        ["src=", "url(", "@import", "fetch(", "XMLHttpRequest", "import(", "<link", "<iframe", "<object", "<base"]
+    {
+        assert!(!html.contains(wrong), "the page contains {wrong}");
+    }
+    // The name of a namespace is the one address, and nothing is fetched from it.
+    assert!(!html.replace("http://www.w3.org/2000/svg", "").contains("://"), "the page contains an address");
+    assert!(between(&html, "href=\"", "\"").iter().all(|link| link.starts_with('#')));
+    assert!(html.contains("default-src 'none'"), "the browser forbids requests");
+}
+
+#[test]
+fn links_and_figures_resolve_and_names_are_unique() {
+    let html = gallery();
+    let ids = between(&html, " id=\"", "\"");
+    for link in between(&html, "href=\"#", "\"") {
+        assert!(ids.contains(&link), "#{link} leads nowhere");
+    }
+    for id in between(&html, "data-figure=\"", "\"") {
+        assert!(ids.contains(&format!("{id}-data").as_str()), "{id} has no data");
+    }
+    for id in &ids {
+        assert_eq!(ids.iter().filter(|other| *other == id).count(), 1, "{id}");
+    }
+}
+
+#[test]
+fn every_value_has_a_tooltip_with_its_command() {
+    let html = gallery();
+    for figure in samples::all() {
+        let data = tooltips(&html, &figure.id);
+        let strings = data["strings"].as_array().expect("strings");
+        let text = |index: &Value| strings[index.as_u64().expect("an index") as usize].as_str().expect("text");
+        let panels = data["panels"].as_array().expect("panels");
+        for layout in data["frames"].as_array().expect("two layouts") {
+            assert_eq!(layout.as_array().map(Vec::len), Some(panels.len()), "{}", figure.id);
+        }
+        let marks: Vec<&Value> = panels.iter().flat_map(|panel| panel.as_array().expect("marks")).collect();
+        assert!(!marks.is_empty());
+        for mark in marks {
+            let fields = mark.as_array().expect("a mark is an array");
+            assert!(fields[..4].iter().all(|place| (0..=10_000).contains(&place.as_i64().expect("a place"))));
+            let names: Vec<&str> = fields[6..].chunks(2).map(|row| text(&row[0])).collect();
+            assert!(names.len() >= 2, "{}: {names:?}", figure.id);
+            let told = fields[5].as_i64() == Some(-1) || text(&fields[5]).starts_with("quorate ");
+            assert!(told, "{}: {mark}", figure.id);
+        }
+    }
+    let data = tooltips(&html, "curve");
+    let first = &data["panels"][0][0];
+    let strings = &data["strings"];
+    let said: Vec<&str> = first.as_array().expect("a mark")[4..]
+        .iter()
+        .filter_map(|at| strings[at.as_u64()? as usize].as_str())
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "alpha",
+            "quorate bench --protocol alpha --rate 13100 --duration 20s --seed 7",
+            "throughput",
+            "13,100 commands/s",
+            "throughput, interval",
+            "12,904 to 13,231",
+            "median latency",
+            "5.294 ms",
+            "median latency, interval",
+            "4.976 to 5.77",
+            "offered load",
+            "10 %",
+            "p99",
+            "12.2 ms"
+        ]
+    );
+}
+
+#[test]
+fn every_value_is_in_a_table_for_screen_readers() {
+    let html = gallery();
+    let tables = between(&html, "<summary>Values</summary>", "</details>");
+    assert_eq!(tables.len(), samples::all().len());
+    let rows = |table: &str| between(table, "<tr>", "</tr>").len() - 1;
+    assert_eq!(rows(tables[0]), 32, "four series of eight points");
+    assert!(tables[1].contains("out of memory after 12 s"), "failures are results");
+    assert!(tables[6].contains("The first 400 of 4000 values"), "a long table says that it ends");
+    assert_eq!(rows(tables[6]), 400);
+    assert_eq!(html.matches("tabindex=\"0\" role=\"group\"").count(), 2 * tables.len(), "figures take the keyboard");
+}
+
+#[test]
+fn both_schemes_and_both_widths_are_there() {
+    let html = gallery();
+    for part in
+        ["prefers-color-scheme: dark", "--series-0: #0f62b4", "--series-0: #5fa8f5", "max-width: 700px", "@media print"]
+    {
+        assert!(html.contains(part), "{part}");
+    }
+    assert_eq!(html.matches("class=\"plot wide\"").count(), html.matches("class=\"plot narrow\"").count());
+    let drawings = between(&html, "<svg ", "</svg>");
+    for fixed in ["#0f62b4", "#5fa8f5"] {
+        assert!(drawings.iter().all(|svg| !svg.contains(fixed)), "colours come from the style sheet");
+    }
+}
+
+#[test]
+fn verdicts_are_words_not_only_colours() {
+    let html = gallery();
+    for words in ["holds", "does not hold", "undecided", "not measurable here"] {
+        assert!(html.contains(&format!("\">{words}</span>")), "{words}");
+    }
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    let hostile = "</script><script>alert(1)</script><img onerror='x'>\"'&\u{0}\u{7}<!--";
+    let mut figure = samples::curve();
+    (figure.title, figure.caption, figure.x.label, figure.y.unit) =
+        (hostile.into(), hostile.into(), hostile.into(), hostile.into());
+    let Plot::Curve(panels) = &mut figure.plot else { unreachable!("curves are curves") };
+    panels[0].title = hostile.into();
+    for series in &mut panels[0].series {
+        series.name = hostile.into();
+        let hover = Hover { rows: vec![(hostile.into(), hostile.into())], command: Some(hostile.into()) };
+        series.points.iter_mut().for_each(|point| point.hover = hover.clone());
+    }
+    let mut hostile_page = page_of(figure);
+    hostile_page.title = hostile.into();
+    hostile_page.sections[0].title = hostile.into();
+    hostile_page.lead.push(hostile.into());
+    hostile_page.footer = hostile.into();
+    hostile_page.sections[0].blocks.extend([Block::Paragraph(hostile.into()), Block::Command(hostile.into())]);
+    let html = page(&hostile_page).expect("any text can be shown");
+    assert_eq!(html.matches("<script").count(), 2, "the data and the page's own script");
+    assert!(!html.contains("<img") && !html.contains("<!--") && !html.contains('\u{0}'));
+    let strings = tooltips(&html, "curve")["strings"].clone();
+    assert!(strings.as_array().expect("strings").iter().any(|text| text == hostile), "the tooltip says it as it is");
+}
+
+#[test]
+fn ten_thousand_requests_make_a_page_of_less_than_two_megabytes() {
+    let html = page(&page_of(samples::scatter(10_000))).expect("can be drawn");
+    assert!(html.len() < 2_000_000, "{} bytes", html.len());
+    let data = tooltips(&html, "scatter");
+    assert_eq!(data["panels"][0].as_array().map(Vec::len), Some(10_000));
+}
+
+#[test]
+fn an_empty_page_is_a_page() {
+    let empty = Page { title: "Nothing".into(), lead: Vec::new(), sections: Vec::new(), footer: String::new() };
+    let html = page(&empty).expect("a page may be empty");
+    assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));
+}
