@@ -331,3 +331,18 @@ fn equal_data_gives_equal_bytes() {
         assert_eq!(quorate_plots::pdf(&figure, Width::Text), quorate_plots::pdf(&figure.clone(), Width::Text));
     }
 }
+
+#[test]
+fn crowded_ticks_lose_labels_rather_than_overlap() {
+    let Plot::Curve(panels) = samples::curve().plot else { unreachable!("curves are curves") };
+    let mut narrow = panels[0].clone();
+    for point in narrow.series.iter_mut().flat_map(|series| &mut series.points) {
+        (point.x, point.x_interval) = (point.x * 13.6, None);
+    }
+    let figure = Figure { plot: Plot::Curve(vec![narrow; 3]), ..samples::curve() };
+    each(&[figure], |_, width, document| {
+        no_text_overlaps(document, &format!("{width:?}"));
+        let millions = document.descendants().filter_map(|node| node.text()).filter(|text| text.ends_with('M'));
+        assert!(millions.count() >= 3, "each panel keeps some labels");
+    });
+}
