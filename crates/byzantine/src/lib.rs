@@ -10,8 +10,8 @@
 pub mod assembler;
 pub mod behaviour;
 pub mod censor;
+pub mod collected;
 pub mod fault;
-pub mod hoard;
 mod inventor;
 pub mod lie;
 pub mod malleable;

@@ -7,8 +7,8 @@
 use crate::assembler::Assembler;
 use crate::behaviour::{Behaviour, Context};
 use crate::censor::Censor;
+use crate::collected::Collected;
 use crate::fault::{Fault, Misbehaviour};
-use crate::hoard::Hoard;
 use crate::inventor::Inventor;
 use crate::lie;
 use crate::malleable::Malleable;
@@ -75,7 +75,7 @@ pub struct Wrapper<M> {
     assembler: Assembler<M>,
     inventor: Inventor<M>,
     censor: Censor,
-    hoard: Hoard,
+    collected: Collected,
     lies: u64,
     /// Number of opportunities to lie that are still to be skipped.
     patience: u32,
@@ -94,7 +94,7 @@ impl<M: Malleable> Wrapper<M> {
             assembler: Assembler::default(),
             inventor: Inventor::default(),
             censor: Censor::default(),
-            hoard: Hoard::default(),
+            collected: Collected::default(),
             start: Time(0) + misbehaviour.start,
             context,
             memory: Memory::default(),
@@ -248,7 +248,7 @@ impl<M: Malleable> Wrapper<M> {
 
     fn overfilled(&mut self, message: &M, bundles: u32) -> Option<M> {
         self.made_up_before(message).or_else(|| {
-            let lie = self.hoard.overfill(message, bundles as usize)?;
+            let lie = self.collected.overfill(message, bundles as usize)?;
             self.make_up(message, lie)
         })
     }
@@ -326,7 +326,7 @@ impl<M: Malleable> Wrapper<M> {
             _ if now < self.start => {}
             Fault::InventAnswers => self.inventor.act(actions),
             Fault::PassOver => self.censor.acknowledge(actions),
-            Fault::FloodRelays { bundles } => self.hoard.flood(bundles as usize, actions),
+            Fault::FloodRelays { bundles } => self.collected.flood(bundles as usize, actions),
             Fault::AssembleCertificate { views } => self.assembler.assemble(&self.context, views, actions),
             Fault::ForgeEvidence => {
                 let said = actions.iter().filter_map(|action| match action {
@@ -358,7 +358,7 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
         match self.fault {
             Fault::InventAnswers => self.inventor.hear(&self.context, input),
             Fault::PassOver => self.censor.hear(input),
-            Fault::FloodRelays { .. } | Fault::Overfill { .. } => self.hoard.hear(input),
+            Fault::FloodRelays { .. } | Fault::Overfill { .. } => self.collected.hear(input),
             _ => {}
         }
         if let Input::Receive { from, message: Envelope::Protocol(message) } = input

@@ -1,8 +1,8 @@
 //! Only a client itself can act in its name: no other client, no replica that relays its bundles, and no leader that
 //! orders its own. Tested over real sockets, with one Byzantine replica of four.
 
+use crate::attacker::Attacker;
 use crate::support::TestClient;
-use crate::villain::Villain;
 use bytes::Bytes;
 use quorate_applications::{ApplicationKind, compare_histories};
 use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind};
@@ -165,20 +165,20 @@ fn an_impostor_gets_no_replies() {
     again.submit(&[fresh], 1, 4);
 }
 
-/// Encoding of the villain's proposal in a protocol.
+/// Encoding of the attacker's proposal in a protocol.
 trait Forge: Message {
-    fn proposal(villain: &Villain, bundles: &[Bundle], carried: bool) -> Self;
+    fn proposal(attacker: &Attacker, bundles: &[Bundle], carried: bool) -> Self;
     fn votes_for(&self, block: Digest) -> bool;
 }
 
-fn endorsement(villain: &Villain, block: &Block, domain: Domain) -> Vote {
+fn endorsement(attacker: &Attacker, block: &Block, domain: Domain) -> Vote {
     let mut vote = Vote {
         subject: block.subject(domain),
         attachment: Attachment::None,
-        voter: Villain::ID,
+        voter: Attacker::ID,
         signature: Bytes::new(),
     };
-    villain.sign(&mut vote);
+    attacker.sign(&mut vote);
     vote
 }
 
@@ -187,10 +187,10 @@ fn carried_bundles(bundles: &[Bundle], carried: bool) -> Vec<Bundle> {
 }
 
 impl Forge for ViewMessage {
-    fn proposal(villain: &Villain, bundles: &[Bundle], carried: bool) -> Self {
-        let genesis = Certificate::genesis(&villain.committee.cluster);
-        let block = Block::new(View(1), Villain::ID, genesis, bundles.iter().map(Bundle::digest).collect());
-        let endorsement = endorsement(villain, &block, Domain::Proposal);
+    fn proposal(attacker: &Attacker, bundles: &[Bundle], carried: bool) -> Self {
+        let genesis = Certificate::genesis(&attacker.committee.cluster);
+        let block = Block::new(View(1), Attacker::ID, genesis, bundles.iter().map(Bundle::digest).collect());
+        let endorsement = endorsement(attacker, &block, Domain::Proposal);
         let bundles = carried_bundles(bundles, carried);
         ViewMessage::Proposal(Arc::new(Proposal { block: Arc::new(block), evidence: None, endorsement, bundles }))
     }
@@ -201,9 +201,9 @@ impl Forge for ViewMessage {
 }
 
 impl Forge for PbftMessage {
-    fn proposal(villain: &Villain, bundles: &[Bundle], carried: bool) -> Self {
-        let block = Block::of_slot(View(1), Villain::ID, Height(1), bundles.iter().map(Bundle::digest).collect());
-        let endorsement = endorsement(villain, &block, Domain::Prepare);
+    fn proposal(attacker: &Attacker, bundles: &[Bundle], carried: bool) -> Self {
+        let block = Block::of_slot(View(1), Attacker::ID, Height(1), bundles.iter().map(Bundle::digest).collect());
+        let endorsement = endorsement(attacker, &block, Domain::Prepare);
         let bundles = carried_bundles(bundles, carried);
         PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block: Arc::new(block), bundles }))
     }
@@ -224,34 +224,34 @@ fn a_leader_has_nothing_forged_ordered<M: Forge + quorate_consensus::Message>(pr
     let mut template = template();
     template.consensus.protocol = protocol;
     template.consensus.dissemination = if carried { Dissemination::Leader } else { Dissemination::Client };
-    let (mut villain, cluster, told) = Villain::among(&template);
+    let (mut attacker, cluster, told) = Attacker::among(&template);
     let mut client = TestClient::new(&cluster, 7);
     client.connect(3);
     let genuine = client.bundle(2, b"genuine");
     let forged = altered(&bundle(&identity(9), 1), 1);
     let proposed = [genuine.clone(), forged.clone()];
-    let proposal = M::proposal(&villain, &proposed, carried);
+    let proposal = M::proposal(&attacker, &proposed, carried);
     let block = proposed_block(&proposal);
-    villain.say(&Envelope::Protocol(proposal));
+    attacker.say(&Envelope::Protocol(proposal));
     let all_told = || {
         let told = told.lock().unwrap();
-        let forger = NodeEvent::Forged { from: Villain::ID };
-        Villain::honest().all(|replica| told.contains(&(replica, forger.clone())))
+        let forger = NodeEvent::Forged { from: Attacker::ID };
+        Attacker::honest().all(|replica| told.contains(&(replica, forger.clone())))
     };
-    let heard: Vec<Envelope<M>> = villain.serve_until(&proposed, all_told);
+    let heard: Vec<Envelope<M>> = attacker.serve_until(&proposed, all_told);
     client.submit(&[genuine], 1, 3);
     let mut turns = 0;
-    let after: Vec<Envelope<M>> = villain.serve_until(&proposed, || {
+    let after: Vec<Envelope<M>> = attacker.serve_until(&proposed, || {
         turns += 1;
         turns > 5
     });
     let votes = |message: &Envelope<M>| matches!(message, Envelope::Protocol(message) if message.votes_for(block));
     assert!(!heard.iter().chain(&after).any(votes), "a replica voted for the forged bundle");
-    for replica in Villain::honest() {
+    for replica in Attacker::honest() {
         let status = client.status(replica);
         assert!(status.dropped["forged-by-peers"] >= 1, "{:?}", status.dropped);
         assert_eq!(status.committed_commands, 2, "{protocol}");
-        assert!(status.view > View(1), "{protocol}: the villain's view has not ended");
+        assert!(status.view > View(1), "{protocol}: the attacker's view has not ended");
     }
     let stopped = cluster.shut_down().into_iter().map(|(replica, status)| (replica, status.unwrap().history));
     compare_histories(&stopped.collect::<Vec<_>>()).expect("all replicas executed the same");
@@ -282,17 +282,17 @@ fn a_pbft_primary_cannot_order_a_forged_bundle_that_it_names() {
 fn only_the_genuine_bundles_that_a_backup_relays_are_ordered() {
     let mut template = template();
     template.consensus.leader = LeaderKind::RoundRobin;
-    let (mut villain, cluster, told) = Villain::among(&template);
+    let (mut attacker, cluster, told) = Attacker::among(&template);
     let mut client = TestClient::new(&cluster, 7);
     client.connect(3);
     let absent = identity(9);
     let bare = bundle(&ClientIdentity::claimed(identity(10).origin()), 1);
     for forged in [altered(&bundle(&absent, 1), 1), altered(&bundle(&absent, 1), 97), bare] {
-        villain.say(&Envelope::<ViewMessage>::Relay(vec![bundle(&absent, 2), forged]));
+        attacker.say(&Envelope::<ViewMessage>::Relay(vec![bundle(&absent, 2), forged]));
     }
-    villain.say(&Envelope::<ViewMessage>::Relay(vec![bundle(&absent, 3), bundle(&identity(10), 4)]));
-    let _: Vec<Envelope<ViewMessage>> = villain.serve_until(&[], || {
-        Villain::honest().all(|replica| {
+    attacker.say(&Envelope::<ViewMessage>::Relay(vec![bundle(&absent, 3), bundle(&identity(10), 4)]));
+    let _: Vec<Envelope<ViewMessage>> = attacker.serve_until(&[], || {
+        Attacker::honest().all(|replica| {
             let status = client.status(replica);
             status.dropped.get("forged-by-peers") == Some(&3) && status.committed_commands == 2
         })
@@ -307,21 +307,21 @@ fn only_the_genuine_bundles_that_a_backup_relays_are_ordered() {
 #[test]
 fn a_repeated_bundle_is_verified_once() {
     let mut template = template();
-    // The villain leads and proposes nothing: there are no other signatures to verify in its view.
+    // The attacker leads and proposes nothing: there are no other signatures to verify in its view.
     template.consensus.view_timeout_ms = 600_000;
-    let (mut villain, cluster, _) = Villain::among(&template);
+    let (mut attacker, cluster, _) = Attacker::among(&template);
     let mut client = TestClient::new(&cluster, 7);
     client.connect(3);
     let bundles: Vec<Bundle> = (0..5).map(|_| client.bundle(1, b"payload")).collect();
     for _ in 0..3 {
         bundles.iter().for_each(|bundle| client.send_all(&ClientRequest::Submit(bundle.clone())));
-        villain.say(&Envelope::<ViewMessage>::Relay([&bundles[..], &bundles].concat()));
+        attacker.say(&Envelope::<ViewMessage>::Relay([&bundles[..], &bundles].concat()));
     }
     let bare = bundle(&ClientIdentity::claimed(client.id()), 1);
-    villain.say(&Envelope::<ViewMessage>::Relay(vec![bare]));
-    let _: Vec<Envelope<ViewMessage>> = villain.serve_until(&[], || {
-        Villain::honest().all(|replica| client.status(replica).dropped.get("forged-by-peers") == Some(&1))
+    attacker.say(&Envelope::<ViewMessage>::Relay(vec![bare]));
+    let _: Vec<Envelope<ViewMessage>> = attacker.serve_until(&[], || {
+        Attacker::honest().all(|replica| client.status(replica).dropped.get("forged-by-peers") == Some(&1))
     });
-    let verifications: Vec<u64> = Villain::honest().map(|replica| client.status(replica).verifications).collect();
+    let verifications: Vec<u64> = Attacker::honest().map(|replica| client.status(replica).verifications).collect();
     assert_eq!(verifications, [bundles.len() as u64; 3]);
 }

@@ -1,5 +1,6 @@
 //! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
+mod attacker;
 mod authentication;
 mod cluster;
 mod config;
@@ -15,4 +16,3 @@ mod snapshots;
 mod support;
 #[path = "../../crypto/tests/toy/mod.rs"]
 mod toy;
-mod villain;

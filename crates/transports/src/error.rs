@@ -86,8 +86,8 @@ pub enum LinkError {
     #[error("{0} operators are connected, the limit")]
     TooManyOperators(usize),
     /// The remote dialled a listener that does not serve it.
-    #[error("{who} dialled the listener for {door}; help: its configuration must name the address of `{key}`")]
-    WrongDoor { who: &'static str, door: &'static str, key: &'static str },
+    #[error("{who} dialled the listener for {audience}; help: its configuration must name the address of `{key}`")]
+    WrongListener { who: &'static str, audience: &'static str, key: &'static str },
     /// A replica dialled although this end has to dial.
     #[error("replica {0} dialled, but the lower id of a pair dials: its committee differs from this replica's")]
     WrongDirection(ReplicaId),

@@ -1,7 +1,7 @@
 //! Rewriting of a replica's messages by each behaviour, in every message set.
 
 mod assembled;
-mod hoards;
+mod collected;
 mod samples;
 mod states;
 

@@ -14,7 +14,7 @@ use crate::carrier::{Association, Carrier, TransportProfile};
 use crate::config::WireSettings;
 use crate::endpoint::{Endpoint, Endpoints, Listening};
 use crate::error::{Refusal, SetupError};
-use crate::links::{Door, Links, index};
+use crate::links::{Audience, Links, index};
 use crate::{Counters, Event, LinkId, Transport};
 use bytes::Bytes;
 use link::PacketLink;
@@ -90,7 +90,7 @@ impl Carrier for Datagrams {
 struct Port {
     socket: UdpSocket,
     /// Who may connect through it; `None` if it only dials.
-    door: Option<Door>,
+    audience: Option<Audience>,
     /// More packets may be waiting, for which no further event comes.
     is_readable: bool,
 }
@@ -131,7 +131,7 @@ impl DatagramTransport {
             // This fails only if the descriptor is gone, and then no one is waiting.
             let _ = waker.wake();
         });
-        let peers = if endpoints.clients.is_some() { Door::Peers } else { Door::Anybody };
+        let peers = if endpoints.clients.is_some() { Audience::Peers } else { Audience::Anybody };
         let links = Links::new(committee, end.local(), settings.links.clone(), LOOK_MS, waker.clone());
         let mut transport = DatagramTransport {
             poll,
@@ -148,30 +148,33 @@ impl DatagramTransport {
             began: Instant::now(),
             buffer: vec![0; MAX_PACKET_BYTES],
         };
-        let doors =
-            [(peers, endpoints.peers), (Door::Clients, endpoints.clients), (Door::Operators, endpoints.operators)];
-        for (door, endpoint) in doors {
+        let listeners = [
+            (peers, endpoints.peers),
+            (Audience::Clients, endpoints.clients),
+            (Audience::Operators, endpoints.operators),
+        ];
+        for (audience, endpoint) in listeners {
             if let Some(endpoint) = endpoint {
-                transport.take_over(endpoint.into_datagrams()?, Some(door))?;
+                transport.take_over(endpoint.into_datagrams()?, Some(audience))?;
             }
         }
         Ok(transport)
     }
 
     /// Registers a socket with the poll; returns its index.
-    fn take_over(&mut self, socket: std::net::UdpSocket, door: Option<Door>) -> io::Result<usize> {
+    fn take_over(&mut self, socket: std::net::UdpSocket, audience: Option<Audience>) -> io::Result<usize> {
         socket.set_nonblocking(true)?;
         let mut socket = UdpSocket::from_std(socket);
         let at = self.ports.len();
         self.poll.registry().register(&mut socket, Token(at), Interest::READABLE)?;
-        self.ports.push(Port { socket, door, is_readable: true });
+        self.ports.push(Port { socket, audience, is_readable: true });
         Ok(at)
     }
 
     /// Returns the socket from which to dial an address: one of the same address family, preferably the peers'.
     fn port_for(&mut self, address: SocketAddr) -> io::Result<usize> {
         let suits = |port: &Port| {
-            let is_own = !matches!(port.door, Some(Door::Clients | Door::Operators));
+            let is_own = !matches!(port.audience, Some(Audience::Clients | Audience::Operators));
             is_own && port.socket.local_addr().is_ok_and(|own| own.is_ipv4() == address.is_ipv4())
         };
         if let Some(at) = self.ports.iter().position(suits) {
@@ -185,8 +188,9 @@ impl DatagramTransport {
         Time(self.began.elapsed().as_nanos() as u64)
     }
 
-    fn address(&self, doors: &[Door]) -> Option<SocketAddr> {
-        let port = self.ports.iter().find(|port| port.door.is_some_and(|door| doors.contains(&door)))?;
+    fn address(&self, listeners: &[Audience]) -> Option<SocketAddr> {
+        let port =
+            self.ports.iter().find(|port| port.audience.is_some_and(|audience| listeners.contains(&audience)))?;
         port.socket.local_addr().ok()
     }
 }
@@ -239,7 +243,7 @@ impl Transport for DatagramTransport {
     }
 
     fn close(&mut self, link: LinkId, why: String) {
-        self.say_farewell(link);
+        self.announce_close(link);
         self.links.close(link, why);
     }
 
@@ -257,9 +261,9 @@ impl Transport for DatagramTransport {
 
     fn listening(&self) -> Option<Listening> {
         Some(Listening {
-            peers: self.address(&[Door::Anybody, Door::Peers])?,
-            clients: self.address(&[Door::Anybody, Door::Clients])?,
-            operators: self.address(&[Door::Operators]),
+            peers: self.address(&[Audience::Anybody, Audience::Peers])?,
+            clients: self.address(&[Audience::Anybody, Audience::Clients])?,
+            operators: self.address(&[Audience::Operators]),
         })
     }
 

@@ -66,12 +66,12 @@ impl DatagramTransport {
 
     fn take_packet(&mut self, port: usize, from: SocketAddr, packet: Bytes, events: &mut Vec<Event>) {
         let known = self.routes.get(&(port, from)).copied().filter(|id| self.links.table.get(*id).is_some());
-        let id = match (known, self.ports[port].door) {
+        let id = match (known, self.ports[port].audience) {
             (Some(id), _) => id,
-            (None, Some(door)) if self.accepts => {
+            (None, Some(audience)) if self.accepts => {
                 let now = Instant::now();
-                self.links.knocked(from, door);
-                match self.open(Side::Responder, port, from, door, now) {
+                self.links.on_unauthenticated(from, audience);
+                match self.open(Side::Responder, port, from, audience, now) {
                     Ok(id) => id,
                     Err(why) => return self.links.turned_away(from, why),
                 }
@@ -95,7 +95,7 @@ impl DatagramTransport {
         events: &mut Vec<Event>,
     ) -> Result<(), LinkError> {
         let port = self.port_for(address).map_err(LinkError::Dial)?;
-        let id = self.open(Side::Initiator { expects: replica }, port, address, Door::Anybody, instant)?;
+        let id = self.open(Side::Initiator { expects: replica }, port, address, Audience::Anybody, instant)?;
         let now = self.now();
         self.with(id, events, |machine, out| machine.start(now, out));
         Ok(())
@@ -107,7 +107,7 @@ impl DatagramTransport {
         side: Side,
         port: usize,
         address: SocketAddr,
-        door: Door,
+        audience: Audience,
         now: Instant,
     ) -> Result<LinkId, LinkError> {
         let dialled = match side {
@@ -117,7 +117,7 @@ impl DatagramTransport {
         let machine = self.association.open(&self.end, side, &self.settings, self.end.nonce()?)?;
         let id = self.links.table.reserve();
         let deadline = now + self.settings.links.handshake_timeout();
-        let mut state = LinkState::new(id, address, dialled, door, now, deadline);
+        let mut state = LinkState::new(id, address, dialled, audience, now, deadline);
         state.phase = Phase::Handshake;
         self.links.table.put(id, Box::new(PacketLink::new(state, machine, port)));
         self.links.due(Some(deadline));
@@ -174,7 +174,7 @@ impl DatagramTransport {
                     let Some(identity) = link.machine.remote() else {
                         return Err(Loss::Violation("its machine proves no identity").into());
                     };
-                    let remote = link.door.admits(identity.into())?;
+                    let remote = link.audience.admits(identity.into())?;
                     self.links.admit(link, remote, events)?;
                 }
                 Output::Frame(frame) => {
@@ -210,7 +210,7 @@ impl DatagramTransport {
     }
 
     /// Lets a machine announce the end of its link before it is closed.
-    pub(super) fn say_farewell(&mut self, id: LinkId) {
+    pub(super) fn announce_close(&mut self, id: LinkId) {
         let now = self.now();
         let Some(link) = self.links.table.get_mut(id) else { return };
         let (mut out, port, address) = (Vec::new(), link.port, link.address);

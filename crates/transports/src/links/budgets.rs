@@ -6,7 +6,7 @@
 //! most links.
 
 use super::table::index;
-use super::{Door, Linked, Links};
+use super::{Audience, Linked, Links};
 use crate::config::LinkConfig;
 use crate::error::LinkError;
 use crate::{LinkId, Remote};
@@ -254,18 +254,21 @@ impl<L: Linked> Links<L> {
         true
     }
 
-    /// Makes room at a door for a newcomer that is not authenticated yet: silent strangers must not keep honest ones
-    /// out, nor must a crowd at the clients' door keep out peers.
-    pub fn make_entrance(&mut self, address: SocketAddr, door: Door) {
+    /// Makes room at a listener for a newcomer that is not authenticated yet: silent strangers must not keep honest ones
+    /// out, nor must a crowd at the clients' listener keep out peers.
+    pub fn make_room_for_newcomer(&mut self, address: SocketAddr, audience: Audience) {
         let source = source(address.ip());
-        let of_source = |link: &L| link.door == door && link.share.source == source;
+        let of_source = |link: &L| link.audience == audience && link.share.source == source;
         if self.waiting().filter(|link| of_source(link)).count() >= self.config.max_unauthenticated_links_per_address {
             self.evict_oldest(of_source);
         }
         if self.unauthenticated >= self.config.max_unauthenticated_links {
-            let crowd = |door: Door| self.waiting().filter(|link| link.door == door).count();
-            let crowded = Door::ALL.into_iter().max_by_key(|door| crowd(*door)).expect("every transport has doors");
-            self.evict_oldest(|link| link.door == crowded);
+            let crowd = |audience: Audience| self.waiting().filter(|link| link.audience == audience).count();
+            let crowded = Audience::ALL
+                .into_iter()
+                .max_by_key(|audience| crowd(*audience))
+                .expect("every transport has listeners");
+            self.evict_oldest(|link| link.audience == crowded);
         }
     }
 

@@ -2,15 +2,15 @@
 //!
 //! A transport keeps its links here and reports their events; it does the reading and writing itself.
 
+mod audience;
 mod budgets;
-mod door;
 mod names;
 mod peers;
 mod sweep;
 mod table;
 
+pub use audience::Audience;
 pub use budgets::Share;
-pub use door::Door;
 pub use sweep::Stuck;
 pub use table::{Table, index};
 
@@ -52,8 +52,8 @@ pub struct LinkState {
     pub address: SocketAddr,
     /// Replica that this end dialled; `None` if it accepted.
     pub dialled: Option<ReplicaId>,
-    /// Door through which it arrived, if this end accepted.
-    pub door: Door,
+    /// Audience through which it arrived, if this end accepted.
+    pub audience: Audience,
     pub phase: Phase,
     /// Deadline of the handshake.
     pub deadline: Instant,
@@ -80,7 +80,7 @@ impl LinkState {
         id: LinkId,
         address: SocketAddr,
         dialled: Option<ReplicaId>,
-        door: Door,
+        audience: Audience,
         now: Instant,
         deadline: Instant,
     ) -> LinkState {
@@ -88,7 +88,7 @@ impl LinkState {
             id,
             address,
             dialled,
-            door,
+            audience,
             phase: if dialled.is_some() { Phase::Dialling } else { Phase::Handshake },
             deadline,
             since: now,
@@ -380,9 +380,9 @@ impl<L: Linked> Links<L> {
         self.table.release(link.id);
     }
 
-    /// Notes that an unauthenticated newcomer arrived at a door, and makes room for it.
-    pub fn knocked(&mut self, address: SocketAddr, door: Door) {
-        self.make_entrance(address, door);
+    /// Notes that an unauthenticated newcomer arrived at a listener, and makes room for it.
+    pub fn on_unauthenticated(&mut self, address: SocketAddr, audience: Audience) {
+        self.make_room_for_newcomer(address, audience);
         self.unauthenticated += 1;
     }
 

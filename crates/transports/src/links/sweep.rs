@@ -17,7 +17,7 @@ const MIN_PERIOD: Duration = Duration::from_millis(10);
 
 /// Time for which a client may leave its queue unread once the listeners are closed: shutdown does not wait for clients
 /// that do not read.
-const FAREWELL_STALL_MS: u64 = 500;
+const CLOSING_STALL_MS: u64 = 500;
 
 /// Measures for how long something has waited without progress.
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl<L: Linked> Links<L> {
 
     /// Shortens the timeout of clients that do not read, for shutdown.
     pub fn hurry_clients(&mut self, now: Instant) {
-        self.config.client_stall_ms = self.config.client_stall_ms.min(FAREWELL_STALL_MS);
+        self.config.client_stall_ms = self.config.client_stall_ms.min(CLOSING_STALL_MS);
         self.sweep_at = self.sweep_at.map(|at| at.min(now + self.sweep_period()));
         self.due(self.sweep_at);
     }

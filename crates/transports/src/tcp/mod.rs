@@ -4,19 +4,19 @@
 //! every replica. Readiness is edge-triggered: a link is read until a read comes back short or its budget is spent, and
 //! written until the socket is full; only then is it watched for writability.
 
-mod doors;
 mod link;
+mod listeners;
 mod serve;
 mod sockets;
 
 use crate::carrier::{Carrier, TransportProfile};
 use crate::config::{TcpConfig, WireSettings};
 use crate::error::{LinkError, Refusal, SetupError};
-use crate::links::{Door, LinkState, Links, Phase};
+use crate::links::{Audience, LinkState, Links, Phase};
 use crate::{Counters, Endpoint, Endpoints, Event, LinkId, Listening, Remote, Transport};
 use bytes::Bytes;
-use doors::{Doors, MAX_DOORS};
 use link::Link;
+use listeners::{Listeners, MAX_LISTENERS};
 use mio::{Interest, Token};
 use quorate_channels::{Carriage, ChannelConfig, ChannelFactory, RemoteIdentity, Side};
 use quorate_types::{Address, Committee, ReplicaId};
@@ -26,9 +26,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Token of the waker; endpoints have lower ones.
-const WAKER: Token = Token(MAX_DOORS);
+const WAKER: Token = Token(MAX_LISTENERS);
 /// Token of the link at index 0.
-const FIRST_LINK: usize = MAX_DOORS + 1;
+const FIRST_LINK: usize = MAX_LISTENERS + 1;
 
 /// Maximum number of events taken from the kernel in one poll; the rest is left to the next.
 const MAX_READY: usize = 256;
@@ -77,7 +77,7 @@ pub struct TcpTransport {
     poll: mio::Poll,
     ready: mio::Events,
     waker: Arc<dyn Fn() + Send + Sync>,
-    doors: Doors,
+    listeners: Listeners,
     /// Time to accept again after the process ran out of descriptors.
     accept_at: Option<Instant>,
     channels: Box<dyn ChannelFactory>,
@@ -135,12 +135,12 @@ impl TcpTransport {
             // This fails only if the descriptor is gone, and then no one is waiting.
             let _ = waker.wake();
         });
-        let doors = Doors::open(endpoints, &config.tcp, poll.registry())?;
+        let listeners = Listeners::open(endpoints, &config.tcp, poll.registry())?;
         let trouble_ms = config.tcp.unacknowledged_ms;
         Ok(TcpTransport {
             poll,
             ready: mio::Events::with_capacity(MAX_READY),
-            doors,
+            listeners,
             accept_at: None,
             links: Links::new(committee, channels.local(), config.links, trouble_ms, waker.clone()),
             waker,
@@ -169,7 +169,7 @@ impl Transport for TcpTransport {
         }
         self.flush_dirty(events);
         self.links.resume();
-        let accepts = self.doors.accepts_more() && self.accept_at.is_none();
+        let accepts = self.listeners.accepts_more() && self.accept_at.is_none();
         let wait = self.links.wait(timeout, accepts || events.len() > before);
         match self.poll.poll(&mut self.ready, wait) {
             Ok(()) => {}
@@ -219,14 +219,14 @@ impl Transport for TcpTransport {
 
     fn listening(&self) -> Option<Listening> {
         Some(Listening {
-            peers: self.doors.address(&[Door::Anybody, Door::Peers])?,
-            clients: self.doors.address(&[Door::Anybody, Door::Clients])?,
-            operators: self.doors.address(&[Door::Operators]),
+            peers: self.listeners.address(&[Audience::Anybody, Audience::Peers])?,
+            clients: self.listeners.address(&[Audience::Anybody, Audience::Clients])?,
+            operators: self.listeners.address(&[Audience::Operators]),
         })
     }
 
     fn stop_accepting(&mut self) {
-        self.doors.close(self.poll.registry());
+        self.listeners.close(self.poll.registry());
         self.links.hurry_clients(Instant::now());
     }
 

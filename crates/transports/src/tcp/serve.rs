@@ -51,7 +51,7 @@ impl TcpTransport {
         for event in &ready {
             match event.token() {
                 WAKER => {}
-                Token(token) if token < MAX_DOORS => self.doors.knocked(token),
+                Token(token) if token < MAX_LISTENERS => self.listeners.on_connection(token),
                 Token(token) => {
                     let closing = event.is_read_closed() || event.is_error();
                     if closing && let Some(link) = self.links.table.at_mut(token - FIRST_LINK) {
@@ -67,7 +67,7 @@ impl TcpTransport {
             }
         }
         self.ready = ready;
-        if self.doors.accepts_more() && self.accept_at.is_none() {
+        if self.listeners.accepts_more() && self.accept_at.is_none() {
             self.accept();
         }
     }
@@ -104,7 +104,7 @@ impl TcpTransport {
                 }
             }
             let Some(remote) = authenticated? else { return Ok(()) };
-            let remote = link.door.admits(remote)?;
+            let remote = link.audience.admits(remote)?;
             self.links.admit(link, remote, events)?;
         }
         if let Phase::Established(remote) = link.phase {
@@ -190,7 +190,7 @@ impl TcpTransport {
         let side = Side::Initiator { expects: replica };
         let opened = sockets::dial(address, &self.tcp)
             .map_err(LinkError::Dial)
-            .and_then(|socket| self.open(socket, address, side, Door::Anybody, now));
+            .and_then(|socket| self.open(socket, address, side, Audience::Anybody, now));
         if let Err(why) = opened {
             self.links.dial_failed(replica, why, now);
         }
@@ -202,7 +202,7 @@ impl TcpTransport {
         mut socket: mio::net::TcpStream,
         address: SocketAddr,
         side: Side,
-        door: Door,
+        audience: Audience,
         now: Instant,
     ) -> Result<(), LinkError> {
         let (dialled, interest) = match side {
@@ -220,7 +220,7 @@ impl TcpTransport {
             Side::Responder => self.links.config.handshake_timeout(),
         };
         let deadline = now + limit;
-        let state = LinkState::new(id, address, dialled, door, now, deadline);
+        let state = LinkState::new(id, address, dialled, audience, now, deadline);
         let mut link = Link::new(state, socket, channel, self.tcp.unacknowledged_ms);
         if dialled.is_none() {
             link.start();
@@ -237,11 +237,11 @@ impl TcpTransport {
     fn accept(&mut self) {
         let now = Instant::now();
         for _ in 0..MAX_ACCEPTED {
-            let Some((door, accepted)) = self.doors.accept() else { return };
+            let Some((audience, accepted)) = self.listeners.accept() else { return };
             let (socket, address) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    let address = self.doors.address(&[door]).unwrap_or(([0, 0, 0, 0], 0).into());
+                    let address = self.listeners.address(&[audience]).unwrap_or(([0, 0, 0, 0], 0).into());
                     self.links.refuse(address.into(), None, LinkError::Io(error));
                     // Free the descriptor of a remote that has sent nothing genuine, for the disk or for a genuine
                     // newcomer.
@@ -251,10 +251,10 @@ impl TcpTransport {
                     return;
                 }
             };
-            self.links.knocked(address, door);
+            self.links.on_unauthenticated(address, audience);
             let opened = sockets::set_stream(&socket, &self.tcp)
                 .map_err(LinkError::Io)
-                .and_then(|()| self.open(socket, address, Side::Responder, door, now));
+                .and_then(|()| self.open(socket, address, Side::Responder, audience, now));
             if let Err(why) = opened {
                 self.links.turned_away(address, why);
             }

@@ -66,7 +66,7 @@ impl Association for Repeating {
 /// A packet: a kind, a number, whether the frame continues in the next packet, a part of a frame.
 const DATA: u8 = 1;
 const ACKNOWLEDGE: u8 = 2;
-const FAREWELL: u8 = 3;
+const CLOSE: u8 = 3;
 
 /// One end of the toy transport.
 pub struct Repeater {
@@ -181,7 +181,7 @@ impl Machine for Repeater {
                     out.push(Output::Lost(why));
                 }
             }
-            FAREWELL => out.push(Output::Lost(Loss::Closed)),
+            CLOSE => out.push(Output::Lost(Loss::Closed)),
             _ => out.push(Output::Lost(Loss::Violation("a packet of no known kind"))),
         }
     }
@@ -212,9 +212,9 @@ impl Machine for Repeater {
     }
 
     fn close(&mut self, _: Time, out: &mut Vec<Output>) {
-        let mut farewell = vec![FAREWELL];
-        farewell.extend_from_slice(&self.first.to_le_bytes());
-        out.push(Output::Packet(farewell.into()));
+        let mut close = vec![CLOSE];
+        close.extend_from_slice(&self.first.to_le_bytes());
+        out.push(Output::Packet(close.into()));
     }
 
     fn remote(&self) -> Option<RemoteIdentity> {

@@ -12,7 +12,7 @@ const MAX_KEPT: usize = 4096;
 
 /// Bundles in the order in which clients sent them.
 #[derive(Default)]
-pub struct Hoard {
+pub struct Collected {
     bundles: VecDeque<Bundle>,
     /// Number of the newest bundles that were not yet relayed.
     fresh: usize,
@@ -20,7 +20,7 @@ pub struct Hoard {
     next: usize,
 }
 
-impl Hoard {
+impl Collected {
     pub fn hear<M>(&mut self, input: &Input<M>) {
         let Input::Submit { bundles, .. } = input else { return };
         for bundle in bundles {

@@ -15,16 +15,16 @@ fn address_of(listener: &TcpListener) -> Address {
     listener.local_addr().expect("a bound address").into()
 }
 
-/// Replica 1 of two, with three doors, and for each door the committee as seen by an end that dials it.
+/// Replica 1 of two, with three listeners, and for each listener the committee as seen by an end that dials it.
 fn house(config: LinkConfig) -> (End, [Committee; 3], Ground) {
     let ground = Ground::new(2);
-    let doors = [listener(), listener(), listener()];
-    let seen = [0, 1, 2].map(|door| {
+    let listeners = [listener(), listener(), listener()];
+    let seen = [0, 1, 2].map(|audience| {
         let mut committee = ground.committee.clone();
-        committee.members[1].address = address_of(&doors[door]);
+        committee.members[1].address = address_of(&listeners[audience]);
         committee
     });
-    let [peers, clients, operators] = doors.map(Some);
+    let [peers, clients, operators] = listeners.map(Some);
     let listeners = Endpoints {
         peers: peers.map(Into::into),
         clients: clients.map(Into::into),
@@ -42,14 +42,14 @@ fn client_of(committee: &Committee, id: u64) -> End {
 }
 
 #[test]
-fn each_door_admits_its_own_role_and_refuses_others() {
+fn each_listener_admits_its_own_audience_and_refuses_others() {
     let (mut house, [peers, clients, operators], mut ground) = house(quick());
     let mut lost = client_of(&peers, 7);
-    drive([&mut house, &mut lost], "a client at the peers' door", |[house, _]| {
+    drive([&mut house, &mut lost], "a client at the peers' listener", |[house, _]| {
         house.refused_with("a client dialled the listener for peers") && house.refused_with("`client_listen`")
     });
     let mut client_end = client_of(&clients, 8);
-    drive([&mut house, &mut client_end], "a client at its door", |[house, _]| house.link_to(client(8)).is_some());
+    drive([&mut house, &mut client_end], "a client at its listener", |[house, _]| house.link_to(client(8)).is_some());
     let mut operator = client_of(&operators, 9);
     drive([&mut house, &mut operator], "an operator", |[house, _]| {
         house.link_to(Remote::Operator(ClientId(9))).is_some()
@@ -64,14 +64,14 @@ fn each_door_admits_its_own_role_and_refuses_others() {
         let end = replica_end(committee.cluster, 0, 0);
         End::new(Box::new(TcpTransport::replica(committee, own(), end, quick()).expect("a transport")))
     };
-    for (seen, door) in [(&clients, "clients"), (&operators, "operators")] {
+    for (seen, audience) in [(&clients, "clients"), (&operators, "operators")] {
         let mut astray = of_zero(seen);
-        drive([&mut house, &mut astray], "a replica at another's door", |[house, _]| {
-            house.refused_with(&format!("a replica dialled the listener for {door}"))
+        drive([&mut house, &mut astray], "a replica at another's listener", |[house, _]| {
+            house.refused_with(&format!("a replica dialled the listener for {audience}"))
         });
     }
     let mut peer = of_zero(&peers);
-    drive([&mut house, &mut peer], "a peer at its door", |[house, _]| house.link_to(R0).is_some());
+    drive([&mut house, &mut peer], "a peer at its listener", |[house, _]| house.link_to(R0).is_some());
     house.transport.stop_accepting();
     drop(ground.replica::<TcpPlain>(0));
     let mut late = client_of(&clients, 10);
@@ -80,7 +80,7 @@ fn each_door_admits_its_own_role_and_refuses_others() {
 }
 
 #[test]
-fn a_crowd_at_the_clients_door_does_not_keep_peers_out() {
+fn a_crowd_at_the_clients_listener_does_not_keep_peers_out() {
     const PLACES: usize = 4;
     let config = LinkConfig {
         max_unauthenticated_links: PLACES,
@@ -95,9 +95,9 @@ fn a_crowd_at_the_clients_door_does_not_keep_peers_out() {
         stream.set_nonblocking(true).expect("a mode of the socket");
         stream
     };
-    let mut at_peers = knock(&peers);
+    let mut at_peers = dial_raw(&peers);
     house.poll();
-    let mut crowd: Vec<TcpStream> = (0..3 * PLACES).map(|_| knock(&clients)).collect();
+    let mut crowd: Vec<TcpStream> = (0..3 * PLACES).map(|_| dial_raw(&clients)).collect();
     let is_open = |stream: &mut TcpStream| match stream.read(&mut [0; 1024]) {
         Ok(bytes) => bytes > 0,
         Err(error) => error.kind() == ErrorKind::WouldBlock,
@@ -106,7 +106,7 @@ fn a_crowd_at_the_clients_door_does_not_keep_peers_out() {
         let open = crowd.iter_mut().filter_map(|stream| is_open(stream).then_some(())).count();
         open < PLACES
     });
-    assert!(is_open(&mut at_peers), "the oldest link, at another door, was cut");
+    assert!(is_open(&mut at_peers), "the oldest link, at another listener, was cut");
 }
 
 #[test]

@@ -4,14 +4,14 @@ use super::sockets;
 use crate::Endpoints;
 use crate::config::TcpConfig;
 use crate::error::SetupError;
-use crate::links::Door;
+use crate::links::Audience;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use std::io;
 use std::net::SocketAddr;
 
-struct OpenDoor {
-    door: Door,
+struct OpenListener {
+    audience: Audience,
     listener: TcpListener,
     /// More connections may be waiting, for which no further event comes.
     accepts_more: bool,
@@ -19,26 +19,29 @@ struct OpenDoor {
 
 /// Listeners of one transport. The token of each is its position.
 #[derive(Default)]
-pub struct Doors(Vec<OpenDoor>);
+pub struct Listeners(Vec<OpenListener>);
 
 /// Maximum number of listeners of one transport.
-pub const MAX_DOORS: usize = 3;
+pub const MAX_LISTENERS: usize = 3;
 
-impl Doors {
+impl Listeners {
     /// Takes over endpoints and registers them with the poll.
-    pub fn open(endpoints: Endpoints, config: &TcpConfig, registry: &Registry) -> Result<Doors, SetupError> {
-        let peers = if endpoints.clients.is_some() { Door::Peers } else { Door::Anybody };
+    pub fn open(endpoints: Endpoints, config: &TcpConfig, registry: &Registry) -> Result<Listeners, SetupError> {
+        let peers = if endpoints.clients.is_some() { Audience::Peers } else { Audience::Anybody };
         // Operators first, so that they get in no matter how many others dial.
-        let doors =
-            [(Door::Operators, endpoints.operators), (peers, endpoints.peers), (Door::Clients, endpoints.clients)];
-        let mut open = Vec::with_capacity(MAX_DOORS);
-        for (door, endpoint) in doors {
+        let listeners = [
+            (Audience::Operators, endpoints.operators),
+            (peers, endpoints.peers),
+            (Audience::Clients, endpoints.clients),
+        ];
+        let mut open = Vec::with_capacity(MAX_LISTENERS);
+        for (audience, endpoint) in listeners {
             let Some(endpoint) = endpoint else { continue };
             let mut listener = sockets::adopt(endpoint.into_listener()?, config)?;
             registry.register(&mut listener, Token(open.len()), Interest::READABLE)?;
-            open.push(OpenDoor { door, listener, accepts_more: false });
+            open.push(OpenListener { audience, listener, accepts_more: false });
         }
-        Ok(Doors(open))
+        Ok(Listeners(open))
     }
 
     /// Closes all listeners.
@@ -50,13 +53,13 @@ impl Doors {
     }
 
     /// Returns the address of a listener, or `None` if there is no such listener.
-    pub fn address(&self, wanted: &[Door]) -> Option<SocketAddr> {
-        let open = self.0.iter().find(|open| wanted.contains(&open.door))?;
+    pub fn address(&self, wanted: &[Audience]) -> Option<SocketAddr> {
+        let open = self.0.iter().find(|open| wanted.contains(&open.audience))?;
         open.listener.local_addr().ok()
     }
 
     /// Notes that a connection is waiting at the listener with this token.
-    pub fn knocked(&mut self, token: usize) {
+    pub fn on_connection(&mut self, token: usize) {
         // No listener is left once they are closed.
         if let Some(open) = self.0.get_mut(token) {
             open.accepts_more = true;
@@ -69,7 +72,7 @@ impl Doors {
     }
 
     /// Accepts the next waiting connection, or returns the operating system's error; `None` if none is waiting.
-    pub fn accept(&mut self) -> Option<(Door, io::Result<(TcpStream, SocketAddr)>)> {
+    pub fn accept(&mut self) -> Option<(Audience, io::Result<(TcpStream, SocketAddr)>)> {
         for open in self.0.iter_mut().filter(|open| open.accepts_more) {
             loop {
                 match open.listener.accept() {
@@ -79,7 +82,7 @@ impl Doors {
                     }
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    accepted => return Some((open.door, accepted)),
+                    accepted => return Some((open.audience, accepted)),
                 }
             }
         }

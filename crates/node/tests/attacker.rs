@@ -17,36 +17,36 @@ const HANG: Duration = Duration::from_secs(40);
 pub type Told = Arc<Mutex<Vec<(ReplicaId, NodeEvent)>>>;
 
 /// Replica 0 of a cluster of four.
-pub struct Villain {
+pub struct Attacker {
     transport: TcpTransport,
     crypto: Crypto,
     pub committee: Committee,
     events: Vec<Event>,
 }
 
-impl Villain {
+impl Attacker {
     pub const ID: ReplicaId = ReplicaId(0);
 
     /// Starts the honest three of four replicas, and takes the place of the first.
-    pub fn among(template: &NodeConfig) -> (Villain, EmbeddedCluster, Told) {
+    pub fn among(template: &NodeConfig) -> (Attacker, EmbeddedCluster, Told) {
         let listeners: Vec<TcpListener> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
         let mut nodes =
             testnet::generate(template, &addresses).unwrap().into_iter().zip(listeners.into_iter().map(Endpoint::from));
         let ((config, keys), endpoint) = nodes.next().unwrap();
-        let villain = Villain::new(config.committee().unwrap(), keys, endpoint);
+        let attacker = Attacker::new(config.committee().unwrap(), keys, endpoint);
         let told = Told::default();
         let observer = || -> Box<dyn Observer> {
             let told = told.clone();
             Box::new(move |replica: ReplicaId, event: NodeEvent| told.lock().unwrap().push((replica, event)))
         };
         let cluster = EmbeddedCluster::start_replicas(nodes, observer).unwrap();
-        (villain, cluster, told)
+        (attacker, cluster, told)
     }
 
-    fn new(committee: Committee, keys: ReplicaKeys, endpoint: Endpoint) -> Villain {
-        let identity = Identity::new(&committee, Villain::ID, keys.identity).unwrap();
-        let crypto = Crypto::new(SchemeKind::ED25519, &committee, Villain::ID, keys.voting, 16).unwrap();
+    fn new(committee: Committee, keys: ReplicaKeys, endpoint: Endpoint) -> Attacker {
+        let identity = Identity::new(&committee, Attacker::ID, keys.identity).unwrap();
+        let crypto = Crypto::new(SchemeKind::ED25519, &committee, Attacker::ID, keys.voting, 16).unwrap();
         let channels = ChannelConfig {
             kind: ChannelKind::PLAIN,
             cluster: committee.cluster,
@@ -54,7 +54,7 @@ impl Villain {
             verifier: Arc::new(Identities::new(&committee).unwrap()),
         };
         let transport = TcpTransport::replica(&committee, Some(endpoint), channels, LinkConfig::default()).unwrap();
-        Villain { transport, crypto, committee, events: Vec::new() }
+        Attacker { transport, crypto, committee, events: Vec::new() }
     }
 
     pub fn honest() -> impl Iterator<Item = ReplicaId> {
@@ -69,7 +69,7 @@ impl Villain {
     /// Sends a message to every honest replica.
     pub fn say<M: Message>(&mut self, message: &Envelope<M>) {
         let frame = encode_message(message);
-        Villain::honest().for_each(|to| self.transport.send_to(to, frame.clone()));
+        Attacker::honest().for_each(|to| self.transport.send_to(to, frame.clone()));
     }
 
     /// Answers requests for any of these bundles with all of them until `done`; returns the other messages received.
