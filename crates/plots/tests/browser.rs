@@ -52,7 +52,8 @@ fn probe(name: &str, width: u32, dark: bool) -> Value {
     fs::write(scratch.0.join("page.html"), html).expect("the page can be written");
     let outer = format!(
         "<!doctype html><meta charset=\"utf-8\"/><meta name=\"color-scheme\" content=\"light dark\"/>\
-         <script>addEventListener('message', (event) => {{ document.getElementById('found').textContent = event.data; }});\
+         <script>addEventListener('message', (event) => {{
+            document.getElementById('found').textContent = event.data; }});\
          </script><pre id=\"found\"></pre><iframe src=\"page.html\" width=\"{width}\" height=\"900\"></iframe>"
     );
     fs::write(scratch.0.join("outer.html"), outer).expect("the page can be written");

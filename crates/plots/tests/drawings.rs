@@ -86,7 +86,7 @@ fn lines<'a>(document: &'a Document) -> Vec<(f64, f64, f64, &'a str)> {
         };
         (left, left + width, number(node, "y"), text)
     };
-    upright.map(|node| line(node)).collect()
+    upright.map(line).collect()
 }
 
 fn no_text_overlaps(document: &Document, what: &str) {

@@ -138,7 +138,8 @@ proptest! {
         log_x in any::<bool>(), log_y in any::<bool>(), small in any::<bool>(), kind in 0..4,
     ) {
         let value = |bits: u64| if small { (bits % 4000) as f64 / 100.0 } else { f64::from_bits(bits) };
-        let points = bits.into_iter().map(|(x, y, low, high)| Point::new(value(x), value(y)).between(value(low), value(high)));
+        let point = |(x, y, low, high)| Point::new(value(x), value(y)).between(value(low), value(high));
+        let points = bits.into_iter().map(point);
         let mut figure = line(points.collect());
         (figure.x.log, figure.y.log) = (log_x, log_y);
         let Plot::Line(panels) = figure.plot else { unreachable!("made above") };

@@ -21,7 +21,7 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
 }
 
 fn tooltips(html: &str, id: &str) -> Value {
-    let data = between(html, &format!("<script type=\"application/json\" id=\"{id}-data\">"), "</script>");
+    let data = between(html, &format!("<script type=\"application/json\" id=\"{id}~data\">"), "</script>");
     assert_eq!(data.len(), 1, "{id} has its data once");
     serde_json::from_str(data[0]).expect("data is JSON")
 }
@@ -48,7 +48,7 @@ fn links_and_figures_resolve_and_names_are_unique() {
         assert!(ids.contains(&link), "#{link} leads nowhere");
     }
     for id in between(&html, "data-figure=\"", "\"") {
-        assert!(ids.contains(&format!("{id}-data").as_str()), "{id} has no data");
+        assert!(ids.contains(&format!("{id}~data").as_str()), "{id} has no data");
     }
     for id in &ids {
         assert_eq!(ids.iter().filter(|other| *other == id).count(), 1, "{id}");

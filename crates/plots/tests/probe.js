@@ -1,7 +1,7 @@
 "use strict";
 // Uses each figure of the page as a reader would, and reports what happened.
 (() => {
-  const tooltip = document.getElementById("tip");
+  const tooltip = document.getElementById("~tip");
   const seen = (plot) => plot.offsetParent !== null;
   const key = (plot, name) => plot.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
   const point = (plot, type, x, y, pointerType) =>
@@ -12,14 +12,15 @@
   };
 
   function use(plot) {
-    const data = JSON.parse(document.getElementById(`${plot.dataset.figure}-data`).textContent);
+    const data = JSON.parse(document.getElementById(`${plot.dataset.figure}~data`).textContent);
     const count = data.panels.reduce((sum, marks) => sum + marks.length, 0);
     plot.scrollIntoView();
     plot.focus();
     // Every value by the keyboard: each press but the last ones moves the ring or changes what the tooltip says.
     const said = () => {
       const ring = plot.querySelector(".focus");
-      return tooltip.hidden || !ring ? "" : `${tooltip.textContent} ${ring.getAttribute("x")} ${ring.getAttribute("y")}`;
+      if (tooltip.hidden || !ring) return "";
+      return `${tooltip.textContent} ${ring.getAttribute("x")} ${ring.getAttribute("y")}`;
     };
     let [before, reached] = ["", 0];
     for (let press = 0; press < count; press += 1) {
@@ -31,7 +32,8 @@
     key(plot, "ArrowRight");
     const last = said();
     if (last !== before) reached = -1;
-    const keyboard = !tooltip.hidden && last.length > 3 && within();
+    const keyboard = !tooltip.hidden && last.length > 3 && within() &&
+      document.getElementById("~spoken").textContent.length > 3;
     key(plot, "Escape");
     const hidden = tooltip.hidden;
     // The first value by the pointer.

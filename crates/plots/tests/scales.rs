@@ -48,7 +48,8 @@ proptest! {
         prop_assert!(scale.low < scale.high);
         // Clamping would hide a scale that does not reach its values.
         let slack = (scale.high - scale.low) * 1e-9;
-        prop_assert!(scale.low <= sorted[0] + slack && scale.high >= sorted[sorted.len() - 1] - slack, "{scale:?} {sorted:?}");
+        let (first, last) = (sorted[0], sorted[sorted.len() - 1]);
+        prop_assert!(scale.low <= first + slack && scale.high >= last - slack, "{scale:?} {sorted:?}");
     }
 
     #[test]

@@ -40,8 +40,8 @@ pub(crate) fn render(figure: &Figure) -> String {
     };
     let data = write_json(&tooltips(&marks, [&wide, &narrow]));
     format!(
-        "<figure id=\"{id}\" aria-labelledby=\"{id}-title\">\n<figcaption id=\"{id}-title\">{}</figcaption>\n{}{}\
-         {caption}{}<script type=\"application/json\" id=\"{id}-data\">{data}</script>\n</figure>\n",
+        "<figure id=\"{id}\" aria-labelledby=\"{id}~title\">\n<figcaption id=\"{id}~title\">{}</figcaption>\n{}{}\
+         {caption}{}<script type=\"application/json\" id=\"{id}~data\">{data}</script>\n</figure>\n",
         escape(&figure.title),
         plot(&wide, "wide", 0),
         plot(&narrow, "narrow", 1),

@@ -24,7 +24,9 @@ pub(crate) fn render(page: &Page) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\"/>\n\
          <title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n\
          {lead}{contents}</header>\n{sections}</main>\n<footer>{footer}</footer>\n\
-         <div id=\"tip\" role=\"status\" aria-live=\"polite\" hidden></div>\n<script>\n{script}</script>\n\
+         <div id=\"~tip\" class=\"tip\" hidden></div>\n\
+         <div id=\"~spoken\" class=\"spoken\" role=\"status\" aria-live=\"polite\"></div>\n\
+         <script>\n{script}</script>\n\
          </body>\n</html>\n",
         title = escape(&page.title),
         style = style(),

@@ -1,6 +1,7 @@
 "use strict";
 // Tooltips by pointer, touch and keyboard. A click, a tap or Enter holds one, so that its command can be copied.
-const tip = document.getElementById("tip");
+const tip = document.getElementById("~tip");
+const spoken = document.getElementById("~spoken");
 const REACH_PX = { mouse: 24, pen: 24, touch: 40 };
 const SVG = "http://www.w3.org/2000/svg";
 const figures = new Map();
@@ -9,7 +10,7 @@ let held = false;
 
 function dataOf(plot) {
   const id = plot.dataset.figure;
-  if (!figures.has(id)) figures.set(id, JSON.parse(document.getElementById(id + "-data").textContent));
+  if (!figures.has(id)) figures.set(id, JSON.parse(document.getElementById(id + "~data").textContent));
   return figures.get(id);
 }
 
@@ -53,7 +54,7 @@ function add(parent, name, text, kind) {
 }
 
 function fill(mark, strings) {
-  const [name, command, ...rows] = mark.slice(4);
+  const [name, , ...rows] = mark.slice(4);
   tip.replaceChildren();
   if (strings[name]) add(tip, "b", strings[name]);
   const list = add(tip, "dl");
@@ -61,8 +62,11 @@ function fill(mark, strings) {
     add(list, "dt", strings[rows[at]]);
     add(list, "dd", strings[rows[at + 1]]);
   }
-  if (command < 0) return;
-  const code = add(tip, "code", strings[command]);
+  return [strings[name], ...rows.map((row) => strings[row])].filter(Boolean).join(", ");
+}
+
+function addCommand(command) {
+  const code = add(tip, "code", command);
   if (held) {
     const button = add(tip, "button", "Copy", "copy");
     button.type = "button";
@@ -98,7 +102,10 @@ function show(next, hold) {
     return;
   }
   const data = dataOf(next.plot);
-  fill(data.panels[next.panel][next.at], data.strings);
+  const mark = data.panels[next.panel][next.at];
+  // A region that was hidden is not announced when it appears, so readers of screens have one of their own.
+  spoken.textContent = fill(mark, data.strings);
+  if (mark[5] >= 0) addCommand(data.strings[mark[5]]);
   const area = areaOf(next.plot, next.panel, next.at);
   ring(next.plot, area);
   const box = next.plot.querySelector("svg").getBoundingClientRect();
