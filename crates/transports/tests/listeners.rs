@@ -89,7 +89,7 @@ fn a_crowd_at_the_clients_listener_does_not_keep_peers_out() {
         ..quick()
     };
     let (mut house, [peers, clients, _], _ground) = house(config);
-    let knock = |committee: &Committee| {
+    let dial_raw = |committee: &Committee| {
         let address = committee.members[1].address.to_string();
         let stream = TcpStream::connect(address).expect("the replica listens");
         stream.set_nonblocking(true).expect("a mode of the socket");
