@@ -10,8 +10,8 @@ use quorate_types::{Wire, decode_message, encode_message};
 #[doc(hidden)]
 pub use libfuzzer_sys;
 
-/// Decodes any bytes as a message and asserts that a decoded value encodes to the same bytes. Prepends the version byte,
-/// so that the fuzzer need not guess it.
+/// Decodes any bytes as a message and asserts that a decoded value encodes to the same bytes. Prepends the version
+/// byte, so that the fuzzer need not guess it.
 pub fn check<T: Wire + PartialEq>(data: &[u8]) {
     let message = Bytes::from([&[WIRE_VERSION], data].concat());
     if let Ok(value) = decode_message::<T>(message.clone()) {

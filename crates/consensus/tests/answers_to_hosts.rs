@@ -1,4 +1,4 @@
-//! Everything that a host must act on is a separate action, in addition to any mark that reports it.
+//! A host never has to act on a mark: each required reaction has its own action.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::chained::engine::ChainedEngine;
@@ -10,12 +10,12 @@ use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest, Height, 
 
 type Jolteons = Replica<ChainedEngine<Jolteon>>;
 
-/// Far enough in the future for a bundle to be ordered before.
+/// Expiry far enough ahead that a bundle is ordered before it.
 const LATER: Height = Height(1 << 20);
 
 fn replica(me: u16, config: Config) -> Jolteons {
     let cluster = ClusterId::from_name("test");
-    let quorum = Quorum::of(4).expect("a sound size");
+    let quorum = Quorum::of(4).expect("the committee size is valid");
     Replica::new(ChainedEngine::new(&config, &cluster), config, quorum, cluster, ReplicaId(me), 7)
 }
 
@@ -39,7 +39,7 @@ fn refusals(replica: &mut Jolteons, bundles: &[&Bundle]) -> Vec<(Digest, Refusal
 }
 
 #[test]
-fn each_bundle_without_room_is_refused_and_one_that_waits_is_not() {
+fn a_bundle_without_room_is_refused_unless_it_is_pending() {
     let config = Config { protocol: ProtocolKind::Jolteon, pool_bundles: 2, ..Config::default() };
     // Replica 3 does not lead view 1, so its bundles stay pending.
     let mut replica = replica(3, config);
@@ -54,7 +54,7 @@ fn each_bundle_without_room_is_refused_and_one_that_waits_is_not() {
 }
 
 #[test]
-fn a_replica_whose_journal_makes_no_sense_asks_to_be_halted() {
+fn a_replica_with_an_invalid_journal_halts() {
     let mut replica = replica(0, Config::default());
     let record = Record::Commit { height: Height(3), digest: Digest([7; 32]) };
     let mut actions = Vec::new();

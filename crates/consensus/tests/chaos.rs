@@ -1,5 +1,5 @@
-//! Random faults, then recovery: no two replicas ever disagree, and once the network is healed everything that was sent
-//! is ordered within a bound of virtual time.
+//! Random faults, then recovery: replicas never disagree, and after the network recovers, all commands are ordered
+//! within bounded virtual time.
 //!
 //! A failure names its seed; `QUORATE_CHAOS_SEED=<seed>` runs that one alone, and `QUORATE_CHAOS_SEEDS=<count>` runs
 //! more of them.
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SEEDS: u64 = 60;
-/// Seeds that once failed: a replica missed the end while the others had nothing left to send.
+/// Seeds that once failed: a replica missed the last commit, and the others had nothing left to send.
 const ONCE_FAILED: [u64; 2] = [131, 437];
 const VIEW_TIMEOUT_MS: u64 = 50;
 /// Time after the recovery within which everything must be ordered. A view after many timeouts lasts up to 64 view
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
 
 crate::for_every_protocol! {
     /// Cuts, losses, delays and a faulty replica, then recovery.
-    trouble_and_peace,
+    replicas_recover_from_random_faults,
 }
 
 /// Rules that commit a block as soon as it is certified.
@@ -54,20 +54,21 @@ impl Rules for CommitsTooSoon {
 /// The oracles are only useful if they detect violations: under rules that commit too early they must report that
 /// agreement is broken.
 #[test]
-fn commits_too_soon_are_found_out() {
+fn the_oracles_detect_early_commits() {
     let disagreement = |seed: &u64| {
         let found = std::panic::catch_unwind(|| live::<Chained<CommitsTooSoon>>(*seed)).err();
         let said = found.and_then(|panic| panic.downcast::<String>().ok()).unwrap_or_default();
         ["disagrees", "does not extend", "finds a conflict"].iter().any(|words| said.contains(words))
     };
-    assert!((0..200).any(|seed| disagreement(&seed)), "rules that break agreement pass");
+    assert!((0..200).any(|seed| disagreement(&seed)), "the oracles do not detect rules that break agreement");
 }
 
 mod bodies {
     use super::*;
 
-    pub fn trouble_and_peace<R: Viewed>() {
-        let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
+    pub fn replicas_recover_from_random_faults<R: Viewed>() {
+        let number =
+            |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("the variable is a number"));
         let seeds: Vec<u64> = match number("QUORATE_CHAOS_SEED") {
             Some(seed) => vec![seed],
             None => (0..number("QUORATE_CHAOS_SEEDS").unwrap_or(SEEDS)).chain(ONCE_FAILED).collect(),
@@ -80,7 +81,7 @@ mod bodies {
     }
 }
 
-/// Drop guard that tells how to run a seed again if it fails.
+/// Drop guard that prints how to reproduce a failed seed.
 struct Replay {
     seed: u64,
     protocol: String,
@@ -90,10 +91,7 @@ impl Drop for Replay {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let Replay { seed, protocol } = self;
-            eprintln!(
-                "run it again: QUORATE_CHAOS_SEED={seed} cargo test -p quorate-consensus --test tests {}",
-                protocol
-            );
+            eprintln!("reproduce: QUORATE_CHAOS_SEED={seed} cargo test -p quorate-consensus --test tests {}", protocol);
         }
     }
 }
@@ -103,7 +101,7 @@ fn live<R: Viewed>(seed: u64) {
     let n = *random.pick(&[4, 4, 4, 5, 7]);
     let config = random_config::<R>(&mut random);
     let faulty = ReplicaId(random.below(n as u64) as u16);
-    let quorum = Quorum::of(n).expect("a sound size");
+    let quorum = Quorum::of(n).expect("the committee size is valid");
     let may_fail = config.stalls_with_silent(quorum, &[faulty]).is_none();
     let mut world = World::<R>::new(n, config, seed);
     world.network.jitter = random.time_below(Duration::from_millis(4));

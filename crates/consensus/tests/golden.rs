@@ -44,11 +44,11 @@ mod bodies {
             let start = world.now;
             let messages = world.messages;
             let command = world.submit(1);
-            assert!(world.run_until_done(LONG, &command), "{} makes no progress", R::FACTS.name);
+            assert!(world.run_until_done(LONG, &command), "{} does not order the command", R::FACTS.name);
             commands.push((command, start, messages));
             world.run_for(Duration::from_millis(10));
         }
-        assert_eq!(world.view_timeouts(), 0, "nothing times out in a happy life");
+        assert_eq!(world.view_timeouts(), 0, "no view times out without faults");
         let hops = 2 * certificates_to_commit::<R>();
         let (command, start, _) = &commands[0];
         let first = world.commit_time(0, command).map(|time| time.since(*start));
@@ -70,7 +70,7 @@ mod bodies {
         let second = world.submit(1);
         assert!(world.run_until_done(LONG, &second), "{} does not survive its leader", R::FACTS.name);
         world.run_for(Duration::from_millis(5));
-        assert_eq!(world.max_view_timeouts(), 1, "one view is given up");
+        assert_eq!(world.max_view_timeouts(), 1, "exactly one view times out");
         compare::<R>("silent-leader", &world, "");
     }
 
@@ -80,14 +80,14 @@ mod bodies {
         world.tell_of_network("cuts R3 off");
         let missed = [world.submit_to(&[0, 1, 2], 1), world.submit_to(&[0, 1, 2], 1)];
         let done = |world: &World<R>| (0..3).all(|at| missed.iter().all(|one| world.commit_time(at, one).is_some()));
-        assert!(world.run_until(LONG, done), "three of four go on");
+        assert!(world.run_until(LONG, done), "three of four replicas make progress");
         world.run_for(Duration::from_millis(4));
         world.network.heal();
         world.tell_of_network("joins R3 again");
         let last = world.submit(1);
         assert!(world.run_until_done(LONG, &last), "{}: R3 does not catch up", R::FACTS.name);
         world.run_for(Duration::from_millis(10));
-        assert_eq!(world.commits(3).len(), world.commits(0).len(), "R3 has committed what the others have");
+        assert_eq!(world.commits(3).len(), world.commits(0).len(), "R3 has committed all blocks of the others");
         compare::<R>("lagging-replica", &world, "");
     }
 
@@ -101,7 +101,7 @@ mod bodies {
         let second = world.submit(1);
         assert!(world.run_until_done(LONG, &second), "{} does not survive an equivocating leader", R::FACTS.name);
         world.run_for(Duration::from_millis(5));
-        assert!(world.oracle.accused().contains(&ReplicaId(0)), "R0 is found out");
+        assert!(world.oracle.accused().contains(&ReplicaId(0)), "R0 is accused");
         compare::<R>("equivocating-leader", &world, "");
     }
 }
@@ -119,7 +119,7 @@ fn state_transfer() {
     for _ in 0..4 {
         let command = world.submit_to(&[0, 1, 2], 1);
         let done = |world: &World<R>| (0..3).all(|replica| world.commit_time(replica, &command).is_some());
-        assert!(world.run_until(LONG, done), "three of four go on");
+        assert!(world.run_until(LONG, done), "three of four replicas make progress");
         world.run_for(Duration::from_millis(4));
     }
     world.network.heal();
@@ -127,9 +127,9 @@ fn state_transfer() {
     let last = world.submit(1);
     assert!(world.run_until_done(LONG, &last), "R3 does not catch up");
     let level = |world: &World<R>| world.commits(3).len() == world.commits(0).len();
-    assert!(world.run_until(LONG, level), "R3 is where the others are");
+    assert!(world.run_until(LONG, level), "R3 is at the height of the others");
     world.run_for(Duration::from_millis(5));
-    assert!(world.adopted(3).is_some(), "by the state of a checkpoint");
+    assert!(world.adopted(3).is_some(), "R3 catches up by the state of a checkpoint");
     compare::<R>("state-transfer", &world, "");
 }
 
@@ -145,10 +145,10 @@ fn view_change_with_a_lock() {
     let genesis = Certificate::genesis(&world.keys.cluster);
     world.corrupt(2, Box::new(move |_, action, out| rebase_and_fall_silent(&genesis, action, out)));
     let first = world.submit(1);
-    assert!(world.run_until_done(LONG, &first), "the locked replica holds the others up");
+    assert!(world.run_until_done(LONG, &first), "a locked replica does not block the others");
     world.run_for(Duration::from_millis(5));
     let locked = world.replica(1).parts().safety.lock();
-    assert_eq!(locked.view, View(3), "R1 has left its lock for a newer one");
+    assert_eq!(locked.view, View(3), "R1 has replaced its lock by a newer one");
     assert_eq!(world.max_view_timeouts(), 2, "v1, whose COMMIT was lost, and v2 of the Byzantine leader");
     let second = world.submit(1);
     assert!(world.run_until_done(LONG, &second));
@@ -236,7 +236,7 @@ fn cost<R: Viewed>(
     start: quorate_types::Time,
     before: usize,
 ) -> String {
-    let story = world.story.as_ref().expect("a story is told");
+    let story = world.story.as_ref().expect("the world records a story");
     let commits: Vec<_> = story.milestones.iter().filter(|milestone| milestone.payload.contains(command)).collect();
     let at = |position: usize| {
         let milestone = commits[position];
@@ -253,7 +253,7 @@ fn cost<R: Viewed>(
 }
 
 fn compare<R: Viewed>(name: &str, world: &World<R>, margin: &str) {
-    let story = world.story.as_ref().expect("a story is told");
+    let story = world.story.as_ref().expect("the world records a story");
     let mut text = crate::golden_prose::title::<R>(name);
     let _ = write!(text, "\n{}", story.text());
     if !margin.is_empty() {

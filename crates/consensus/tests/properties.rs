@@ -414,7 +414,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_actions_have_equal_fingerprints_and_others_have_not(one in action(), other in action()) {
+    fn fingerprints_are_equal_exactly_for_equal_actions(one in action(), other in action()) {
         let mut scratch = Encoder::default();
         let fingerprint = Fingerprint::of(&one, &mut scratch);
         prop_assert_eq!(fingerprint, Fingerprint::of(&one.clone(), &mut scratch));
@@ -424,7 +424,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_value_or_an_error(noise in collection::vec(any::<u8>(), 0..400), kind in 0..16u8, inner in 0..5u8) {
+    fn any_bytes_decode_to_a_value_or_an_error(noise in collection::vec(any::<u8>(), 0..400), kind in 0..16u8, inner in 0..5u8) {
         let version = [WIRE_VERSION];
         decodes_canonically::<Envelope<ChainedMessage>>([&version[..], &noise].concat())?;
         decodes_canonically::<Envelope<ChainedMessage>>([&version[..], &[kind, inner], &noise].concat())?;
@@ -434,7 +434,7 @@ proptest! {
     }
 
     #[test]
-    fn an_absent_or_present_certificate_is_written_as_anywhere(high in certificate(), evidence in option::of(certificate())) {
+    fn optional_certificates_have_the_common_encoding(high in certificate(), evidence in option::of(certificate())) {
         let mut expected = Encoder::with_capacity(64);
         expected.put_slice(&[WIRE_VERSION, 1, 4]);
         high.encode(&mut expected);
@@ -448,7 +448,7 @@ proptest! {
 fn hostile_counts_are_refused_by_name() {
     let refused = |kind: u8, count: u32| {
         let message = [&[WIRE_VERSION, kind][..], &count.to_le_bytes()].concat();
-        decode_message::<Envelope<ChainedMessage>>(message.into()).expect_err("too many")
+        decode_message::<Envelope<ChainedMessage>>(message.into()).expect_err("the count exceeds the limit")
     };
     let limits = [
         (3, "blocks", MAX_FETCHED_BLOCKS),
@@ -463,7 +463,7 @@ fn hostile_counts_are_refused_by_name() {
         }
         assert!(
             matches!(refused(kind, limit as u32).why, DecodeReason::Short { .. }),
-            "they cannot fit in what is left"
+            "more items than the remaining bytes can hold"
         );
     }
     for kind in [0, 14, 255] {
@@ -472,12 +472,12 @@ fn hostile_counts_are_refused_by_name() {
     for kind in [6, 7] {
         let error = refused(kind, 0);
         assert_eq!(error.what, "nonce");
-        assert!(matches!(error.why, DecodeReason::Short { .. }), "half of one is there");
+        assert!(matches!(error.why, DecodeReason::Short { .. }), "the input ends within an item");
     }
     let standing = |counts: &[u32]| {
         let counts = counts.iter().flat_map(|count| count.to_le_bytes());
         let message: Vec<u8> = [WIRE_VERSION, 7].into_iter().chain([0; 8]).chain(counts).collect();
-        decode_message::<Envelope<ChainedMessage>>(message.into()).expect_err("too many")
+        decode_message::<Envelope<ChainedMessage>>(message.into()).expect_err("the count exceeds the limit")
     };
     for count in [5, u32::MAX] {
         let over = |limit| DecodeReason::OverLimit { value: count as usize, limit };
@@ -511,10 +511,10 @@ fn survives<F: Family>(config: Config, script: &[(u16, Envelope<F::Message>)]) -
                     let forgers = votes.iter().map(|vote| vote.voter).collect();
                     answers.push(Input::Assembled { job, result: Err(forgers) });
                 }
-                Action::Commit { .. } => prop_assert!(false, "nothing was genuine"),
-                Action::Accuse(_) => prop_assert!(false, "nothing was proven"),
+                Action::Commit { .. } => prop_assert!(false, "a block was committed although no message was valid"),
+                Action::Accuse(_) => prop_assert!(false, "a replica was accused without proof"),
                 Action::ReceiveState { .. } | Action::KeepChunk { .. } | Action::AdoptState { .. } => {
-                    prop_assert!(false, "nobody offered a state that a quorum vouches for")
+                    prop_assert!(false, "a state was adopted without a certificate")
                 }
                 Action::ReadState { to, height, part } => {
                     answers.push(Input::StateRead { to, height, part, bytes: None })
@@ -526,7 +526,7 @@ fn survives<F: Family>(config: Config, script: &[(u16, Envelope<F::Message>)]) -
         answers.push(Input::Timeout(Timer::Batch));
         answers.into_iter().for_each(|answer| replica.step(now, answer, &mut actions));
     }
-    prop_assert_eq!(replica.view(), View(1), "no view begins without a genuine certificate");
+    prop_assert_eq!(replica.view(), View(1), "a view began without a valid certificate");
     Ok(())
 }
 
@@ -568,7 +568,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn nothing_that_is_said_makes_a_replica_fall(
+    fn no_message_makes_a_replica_panic(
         script in script(),
         phases in collection::vec(phase(), 30),
         leader in prop::sample::select(LeaderKind::ALL),
@@ -592,7 +592,7 @@ proptest! {
 
 /// Messages may carry certificates of the last possible view, although no view follows it.
 #[test]
-fn the_last_view_there_is_has_no_next() {
+fn certificates_of_the_last_possible_view_are_handled() {
     let last = Certificate { subject: Subject { view: View(u64::MAX), ..genesis().subject }, ..genesis() };
     let sender = ReplicaId(1);
     let block = Arc::new(Block::new(View(5), sender, genesis(), vec![]));

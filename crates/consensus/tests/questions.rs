@@ -21,11 +21,11 @@ const MAX_ANSWERS: u64 = 2 * 1000 / 25 + 5;
 
 crate::for_every_protocol! {
     /// The same block with its ancestors, repeatedly.
-    one_block_again_and_again,
+    repeated_requests_for_one_block_get_bounded_answers,
     /// The timeout of a view that ended long ago, repeatedly.
-    one_old_timeout,
+    a_repeated_old_timeout_gets_bounded_answers,
     /// Always different requests for bundles, within the budget of one peer for a second.
-    many_questions_for_bundles,
+    requests_for_bundles_stay_within_the_budget,
 }
 
 /// Makes R3 send something to R1 a few hundred times within a second. Returns the number of messages and bytes that R1
@@ -56,19 +56,19 @@ fn load<P: crate::common::play::Play>(world: &mut World<P>, commands: u64) {
 /// STATUS is unsigned and takes 18 bytes. A replica that has executed a hundred slots, none of them stable, answers the
 /// first STATUS with its messages for 64 slots.
 #[test]
-fn pbft_one_status() {
+fn a_repeated_status_gets_bounded_answers() {
     let config = Config { dissemination: Dissemination::Leader, ..config::<Pbft>() };
     let mut world = World::<Pbft>::started(4, config, 1);
     load(&mut world, 100);
     let status = PbftMessage::Status { view: View(1), committed: Height(0) };
     let (messages, bytes) = flood(&mut world, |_| Envelope::Protocol(status.clone()));
-    assert!(messages >= 129, "it is answered: {messages} messages");
-    assert!(messages <= MAX_ANSWERS * 129, "{FLOOD} questions are answered by {messages} messages of {bytes} bytes");
+    assert!(messages >= 129, "the first request is answered: {messages} messages");
+    assert!(messages <= MAX_ANSWERS * 129, "{FLOOD} requests are answered by {messages} messages of {bytes} bytes");
 }
 
 /// A replica that makes progress is answered every time.
 #[test]
-fn pbft_each_further_status() {
+fn a_status_with_progress_is_always_answered() {
     let mut world = World::<Pbft>::started(4, config::<Pbft>(), 1);
     load(&mut world, 100);
     let mut told = 0;
@@ -84,15 +84,15 @@ fn pbft_each_further_status() {
 mod bodies {
     use super::*;
 
-    pub fn one_block_again_and_again<R: Viewed>() {
+    pub fn repeated_requests_for_one_block_get_bounded_answers<R: Viewed>() {
         let mut world = World::<R>::started(4, config::<R>(), 1);
         load(&mut world, 80);
-        let digest = world.commits(1).last().expect("some are committed").block.digest();
+        let digest = world.commits(1).last().expect("the chain is not empty").block.digest();
         let (messages, bytes) = flood(&mut world, |_| Envelope::FetchBlocks { digest, above: Height(0), most: 64 });
         assert!((1..=2 * MAX_ANSWERS).contains(&messages), "{messages} answers of {bytes} bytes");
     }
 
-    pub fn one_old_timeout<R: Viewed>() {
+    pub fn a_repeated_old_timeout_gets_bounded_answers<R: Viewed>() {
         let mut world = World::<R>::started(4, config::<R>(), 1);
         load(&mut world, 10);
         let high = Certificate::genesis(&world.keys.cluster);
@@ -108,7 +108,7 @@ mod bodies {
         assert!((1..=MAX_ANSWERS).contains(&messages), "{messages} answers of {bytes} bytes");
     }
 
-    pub fn many_questions_for_bundles<R: Viewed>() {
+    pub fn requests_for_bundles_stay_within_the_budget<R: Viewed>() {
         const MAX_BYTES: u64 = 4 << 20;
         let config = Config { answer_bytes_per_second: MAX_BYTES as usize, ..config::<R>() };
         let mut world = World::<R>::started(4, config, 1);
@@ -123,7 +123,7 @@ mod bodies {
             digests.truncate(1 + number as usize / 8);
             Envelope::FetchBundles { digests, above: Height(0) }
         });
-        assert!(messages > 0, "some are answered");
+        assert!(messages > 0, "some requests are answered");
         assert!(bytes < 2 * MAX_BYTES + (2 << 20), "{messages} answers of {bytes} bytes in a second");
     }
 

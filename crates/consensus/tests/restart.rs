@@ -1,8 +1,7 @@
 //! Restarts: from a journal, between any two actions, of one, some or all replicas at once; and without a journal.
 //!
 //! The oracles check the same invariants as everywhere, across the lives of a replica: no two statements of one kind in
-//! one view; one chain, executed from the beginning in each life; and everything that was sent is ordered after the
-//! recovery.
+//! one view; one chain, executed from the beginning in each life; and all commands are ordered after the recovery.
 //!
 //! A failure names its seed; `QUORATE_RESTART_SEED=<seed>` runs that one alone, and `QUORATE_RESTART_SEEDS=<count>`
 //! runs more of them.
@@ -26,7 +25,7 @@ use std::time::Duration;
 const SEEDS: u64 = 25;
 const VIEW_TIMEOUT_MS: u64 = 50;
 const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
-/// More than the number of records in any journal that no message waits for.
+/// Upper bound on the number of records in a journal that no message waits for.
 const ALL: usize = usize::MAX;
 
 macro_rules! for_all_protocols {
@@ -40,13 +39,13 @@ macro_rules! for_all_protocols {
 
 for_all_protocols! {
     /// Crashes between any two actions and restarts at any time, then recovery.
-    crashes_and_peace,
+    replicas_recover_from_random_crashes,
     /// All replicas crash at once during the work, and anything committed anywhere is committed everywhere.
-    all_crash_at_once,
+    a_crash_of_all_replicas_loses_no_commit,
     /// A replica whose journal was summarized and cut restarts from the summary.
-    shortened_journal,
+    a_replica_restarts_from_a_truncated_journal,
     /// A replica whose journal is lost sends no statement in views where it may have voted, and takes part again later.
-    lost_journal,
+    a_replica_without_its_journal_abstains_and_votes_again,
 }
 
 fn config<P: Play>(random: &mut Random) -> Config {
@@ -77,7 +76,7 @@ fn spoken<P: Play>(world: &World<P>, replica: u16) -> View {
 /// continues with the certificate that the journal has separately, with its proof.
 #[test]
 fn a_block_without_a_proof_does_not_replace_a_certificate() {
-    let (quorum, cluster) = (Quorum::of(4).expect("a size"), ClusterId::from_name("test"));
+    let (quorum, cluster) = (Quorum::of(4).expect("the committee size is valid"), ClusterId::from_name("test"));
     let keys = Keys { cluster, quorum };
     let block = |view, justify| Arc::new(Block::new(View(view), ReplicaId(0), justify, Vec::new()));
     let first = block(1, Certificate::genesis(&cluster));
@@ -103,8 +102,9 @@ fn a_block_without_a_proof_does_not_replace_a_certificate() {
 mod bodies {
     use super::*;
 
-    pub fn crashes_and_peace<P: Play>() {
-        let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
+    pub fn replicas_recover_from_random_crashes<P: Play>() {
+        let number =
+            |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("the variable is a number"));
         let seeds = match number("QUORATE_RESTART_SEED") {
             Some(seed) => seed..seed + 1,
             None => 0..number("QUORATE_RESTART_SEEDS").unwrap_or(SEEDS),
@@ -112,7 +112,7 @@ mod bodies {
         for seed in seeds {
             let result = std::panic::catch_unwind(|| trouble::<P>(seed));
             if let Err(panic) = result {
-                eprintln!("{}: run it again with QUORATE_RESTART_SEED={seed}", P::NAME);
+                eprintln!("{}: reproduce with QUORATE_RESTART_SEED={seed}", P::NAME);
                 std::panic::resume_unwind(panic);
             }
         }
@@ -158,7 +158,7 @@ mod bodies {
         assert!(ordered, "seed {seed}: {missing} of {} commands are not ordered in time", commands.len());
     }
 
-    pub fn all_crash_at_once<P: Play>() {
+    pub fn a_crash_of_all_replicas_loses_no_commit<P: Play>() {
         for after in [3, 7, 11, 19, 31, 53] {
             let mut world = World::<P>::started(4, quiet::<P>(), after);
             let commands: Vec<Digest> = (0..6)
@@ -174,20 +174,20 @@ mod bodies {
                 .into_iter()
                 .filter(|command| (0..4).any(|at| world.commit_time(at, command).is_some()))
                 .collect();
-            assert!(!acknowledged.is_empty(), "the test is too short");
+            assert!(!acknowledged.is_empty(), "no command was acknowledged: the test is too short");
             world.drop_all_in_flight();
             (0..4).for_each(|replica| world.restart(replica, 0));
             let last = world.submit(1);
             let done = |world: &World<P>| acknowledged.iter().chain([&last]).all(|command| world.is_done(command));
-            assert!(world.run_until(PATIENCE, done), "{}: what was acknowledged is ordered", P::NAME);
+            assert!(world.run_until(PATIENCE, done), "{}: acknowledged commands are ordered", P::NAME);
         }
     }
 
-    pub fn shortened_journal<P: Play>() {
+    pub fn a_replica_restarts_from_a_truncated_journal<P: Play>() {
         let mut world = World::<P>::started(4, quiet::<P>(), 1);
         for round in 0..30 {
             let command = world.submit(1);
-            assert!(world.run_until_done(PATIENCE, &command), "round {round}");
+            assert!(world.run_until_done(PATIENCE, &command), "round {round}: the command is not ordered");
             let victim = (round % 4) as u16;
             if round % 3 == 2 {
                 world.shorten_journal(victim);
@@ -197,7 +197,7 @@ mod bodies {
         }
     }
 
-    pub fn lost_journal<P: Play>() {
+    pub fn a_replica_without_its_journal_abstains_and_votes_again<P: Play>() {
         let mut world = World::<P>::started(4, quiet::<P>(), 1);
         for _ in 0..5 {
             let command = world.submit(1);
@@ -208,11 +208,11 @@ mod bodies {
         world.restart_without_memory(3);
         assert_eq!(spoken(&world, 3), View(0));
         let asked = |world: &World<P>| world.marks(3).iter().any(|mark| matches!(mark, Mark::Abstains { .. }));
-        assert!(world.run_until(PATIENCE, asked), "the others answer");
+        assert!(world.run_until(PATIENCE, asked), "the other replicas answer");
         let bound = world.replica(3).parts().safety.abstains();
-        assert!(bound >= spoke, "it says nothing up to {bound:?} and spoke in {spoke:?}");
-        assert!(bound.0 <= spoke.0 + 3, "{bound:?} is not far above {spoke:?}");
-        // The others continue. Those that had it as their leader move on when it falls silent.
+        assert!(bound >= spoke, "it abstains up to {bound:?} but made a statement in {spoke:?}");
+        assert!(bound.0 <= spoke.0 + 3, "{bound:?} is too far above {spoke:?}");
+        // The others continue. If it was their leader, their view times out.
         let command = world.submit(1);
         assert!(world.run_until_done(PATIENCE, &command));
         world.network.isolate(ReplicaId(0), true);
@@ -228,7 +228,7 @@ mod bodies {
             world.network.heal();
             world.run_for(Duration::from_millis(VIEW_TIMEOUT_MS * 8));
         }
-        assert!(back(&world), "{}: it takes part again", P::NAME);
+        assert!(back(&world), "{}: the replica votes again", P::NAME);
         let command = world.submit(1);
         assert!(world.run_until_done(PATIENCE, &command));
     }

@@ -17,14 +17,14 @@ fn situation(pending: usize) -> Situation {
 }
 
 #[test]
-fn whoever_has_nothing_to_propose_or_commit_rests() {
+fn a_leader_without_work_rests() {
     for policy in BatchPolicy::ALL {
         assert_eq!(batching(*policy).decide(at(5000), situation(0)), Decision::Rest, "{policy}");
     }
 }
 
 #[test]
-fn blocks_that_wait_for_their_commit_are_driven_on_by_empty_ones() {
+fn uncommitted_blocks_are_followed_by_empty_ones() {
     let uncommitted = Situation { uncommitted: true, ..situation(0) };
     for policy in BatchPolicy::ALL {
         assert_eq!(batching(*policy).decide(at(1000), uncommitted), Decision::Propose, "{policy}");
@@ -32,7 +32,7 @@ fn blocks_that_wait_for_their_commit_are_driven_on_by_empty_ones() {
 }
 
 #[test]
-fn eager_proposes_what_there_is() {
+fn eager_proposes_any_commands_at_once() {
     assert_eq!(batching(BatchPolicy::Eager).decide(at(1000), situation(1)), Decision::Propose);
 }
 
@@ -40,13 +40,17 @@ fn eager_proposes_what_there_is() {
 fn full_waits_for_a_full_block_and_at_most_a_quarter_of_a_view_timeout() {
     let mut batching = batching(BatchPolicy::Full);
     batching.on_arrival(at(0), 9);
-    assert_eq!(batching.decide(at(1100), situation(9)), Decision::Wait(millis(150)), "since it could have proposed");
+    assert_eq!(
+        batching.decide(at(1100), situation(9)),
+        Decision::Wait(millis(150)),
+        "the wait starts when the leader could have proposed"
+    );
     assert_eq!(batching.decide(at(1100), situation(10)), Decision::Propose);
     assert_eq!(batching.decide(at(1250), situation(9)), Decision::Propose);
 }
 
 #[test]
-fn timed_waits_so_long_after_the_first_command() {
+fn timed_waits_a_fixed_time_after_the_first_command() {
     let mut batching = batching(BatchPolicy::Timed);
     batching.on_arrival(at(2000), 1);
     batching.on_arrival(at(2003), 1);
@@ -55,32 +59,48 @@ fn timed_waits_so_long_after_the_first_command() {
     assert_eq!(batching.decide(at(2004), situation(10)), Decision::Propose);
     batching.on_proposal(at(2005), 0);
     batching.on_arrival(at(2006), 1);
-    assert_eq!(batching.decide(at(2006), situation(1)), Decision::Wait(millis(5)), "the wait begins anew");
+    assert_eq!(
+        batching.decide(at(2006), situation(1)),
+        Decision::Wait(millis(5)),
+        "the wait starts again after a proposal"
+    );
     batching.on_proposal(at(2010), 1);
-    assert_eq!(batching.decide(at(2012), situation(1)), Decision::Wait(millis(3)), "for what was left over, too");
+    assert_eq!(batching.decide(at(2012), situation(1)), Decision::Wait(millis(3)), "commands left over wait too");
 }
 
 #[test]
-fn adaptive_waits_for_what_a_view_brings() {
+fn adaptive_waits_for_the_commands_of_one_view() {
     let mut batching = batching(BatchPolicy::Adaptive);
     let in_view = |pending| Situation { view: Some(millis(5)), ..situation(pending) };
     batching.on_arrival(at(1000), 1);
-    assert_eq!(batching.decide(at(1000), situation(1)), Decision::Propose, "no view was measured yet");
+    assert_eq!(
+        batching.decide(at(1000), situation(1)),
+        Decision::Propose,
+        "without a measured view the leader proposes at once"
+    );
     for now in 1001..2000 {
         batching.on_arrival(at(now), 1);
     }
     batching.on_proposal(at(2000), 0);
     batching.on_arrival(at(2000), 1);
-    assert_eq!(batching.decide(at(2001), in_view(4)), Decision::Wait(millis(4)), "a thousand a second, five a view");
+    assert_eq!(
+        batching.decide(at(2001), in_view(4)),
+        Decision::Wait(millis(4)),
+        "1000 commands per second are 5 per view"
+    );
     assert_eq!(batching.decide(at(2001), in_view(6)), Decision::Propose);
-    assert_eq!(batching.decide(at(2005), in_view(1)), Decision::Propose, "the view is over");
+    assert_eq!(batching.decide(at(2005), in_view(1)), Decision::Propose, "the wait ends with the view");
     let long = Situation { view: Some(millis(60_000)), ..situation(9) };
     assert_eq!(
         batching.decide(at(2001), long),
         Decision::Wait(millis(249)),
-        "never longer than a quarter of a view timeout"
+        "the wait is at most a quarter of a view timeout"
     );
-    assert_eq!(batching.decide(at(2001), Situation { pending: 10, ..long }), Decision::Propose, "a block is full");
+    assert_eq!(
+        batching.decide(at(2001), Situation { pending: 10, ..long }),
+        Decision::Propose,
+        "a full block is proposed at once"
+    );
 }
 
 #[derive(Clone, Debug)]
@@ -132,11 +152,11 @@ proptest! {
         let begin = now;
         let mut asked = 0;
         while let Decision::Wait(time) = batching.decide(now, situation) {
-            prop_assert!(time > Duration::ZERO && asked == 0, "one wait is enough");
+            prop_assert!(time > Duration::ZERO && asked == 0, "a leader waits at most once");
             asked += 1;
             now = now + time;
         }
         prop_assert_eq!(batching.decide(now, situation), Decision::Propose);
-        prop_assert!(now.since(begin) <= bound, "{:?} is over {:?}", now.since(begin), bound);
+        prop_assert!(now.since(begin) <= bound, "waited {:?}, at most {:?} is allowed", now.since(begin), bound);
     }
 }

@@ -36,13 +36,13 @@ fn executed_up_to(height: u64) -> Checkpoints {
 }
 
 #[test]
-fn votes_are_looked_at() {
+fn invalid_checkpoint_votes_are_refused() {
     let mut checkpoints = checkpoints();
     let from = ReplicaId(1);
     let refused = |checkpoints: &Checkpoints, subject| checkpoints.refuses(from, &vote(1, subject), Height(5));
     assert_eq!(refused(&checkpoints, at(8, 1)), None);
-    assert_eq!(refused(&checkpoints, at(4, 1)), None, "it is committed here, and nobody vouches for it yet");
-    assert_eq!(refused(&checkpoints, at(20, 1)), None, "as far ahead as the window is wide");
+    assert_eq!(refused(&checkpoints, at(4, 1)), None, "votes count for an executed checkpoint without a certificate");
+    assert_eq!(refused(&checkpoints, at(20, 1)), None, "votes count up to the end of the window");
     assert_eq!(refused(&checkpoints, at(24, 1)), Some(Drop::TooFarAhead));
     assert_eq!(refused(&checkpoints, at(u64::MAX - 3, 1)), Some(Drop::TooFarAhead));
     assert_eq!(checkpoints.refuses(ReplicaId(2), &vote(1, at(8, 1)), Height(5)), Some(Drop::NotTheSender));
@@ -56,7 +56,7 @@ fn votes_are_looked_at() {
     assert_eq!(checkpoints.raise(certificate(8, 1)), Meaning::Stable);
     assert_eq!(refused(&checkpoints, at(8, 1)), Some(Drop::Late));
     assert_eq!(refused(&checkpoints, at(4, 1)), Some(Drop::Late));
-    assert_eq!(refused(&checkpoints, at(24, 1)), None, "the window has moved");
+    assert_eq!(refused(&checkpoints, at(24, 1)), None, "the window moves with the committed height");
 }
 
 /// Digesting a kept state takes long; meanwhile a quorum finishes and certifies the next checkpoints.
@@ -68,7 +68,7 @@ fn a_certificate_waits_until_its_state_is_digested_here() {
     assert_eq!(checkpoints.raise(certificate(16, 1)), Meaning::Stable);
     checkpoints.invariants();
     assert_eq!(checkpoints.on_execution(Height(8), digest(8), true), Meaning::Kept);
-    assert_eq!(checkpoints.offered(), Some(&certificate(8, 8)), "though it is not the newest");
+    assert_eq!(checkpoints.offered(), Some(&certificate(8, 8)), "the state is offered although it is not the newest");
     assert_eq!(checkpoints.stable(), &certificate(16, 1));
     assert_eq!(checkpoints.on_execution(Height(12), digest(12), false), Meaning::Stable);
     assert_eq!(checkpoints.on_execution(Height(16), digest(16), true), Meaning::Diverged(Height(16)));
@@ -82,11 +82,15 @@ fn a_certificate_waits_until_its_state_is_digested_here() {
         assert_eq!(checkpoints.raise(certificate(INTERVAL * number, 1)), Meaning::Stable);
     }
     checkpoints.invariants();
-    assert_eq!(checkpoints.on_execution(Height(8), digest(8), true), Meaning::Old, "the oldest have gone");
+    assert_eq!(
+        checkpoints.on_execution(Height(8), digest(8), true),
+        Meaning::Old,
+        "the oldest certificate was evicted"
+    );
 }
 
 #[test]
-fn what_a_certificate_means() {
+fn a_certificate_is_compared_with_the_executed_state() {
     let mut checkpoints = executed_up_to(12);
     assert_eq!(checkpoints.raise(certificate(4, 4)), Meaning::Stable, "the state is not kept here");
     assert_eq!((checkpoints.offered(), checkpoints.needed_above()), (None, Height(0)));
@@ -94,8 +98,12 @@ fn what_a_certificate_means() {
     assert_eq!(checkpoints.offered(), Some(&certificate(8, 8)));
     assert_eq!(checkpoints.needed_above(), Height(8));
     assert_eq!(checkpoints.raise(certificate(8, 8)), Meaning::Old);
-    assert_eq!(checkpoints.raise(certificate(4, 4)), Meaning::Old, "the stable one never goes back");
-    assert_eq!(checkpoints.raise(Certificate { subject: at(13, 1), ..certificate(8, 8) }), Meaning::Old, "not one");
+    assert_eq!(checkpoints.raise(certificate(4, 4)), Meaning::Old, "the stable checkpoint never decreases");
+    assert_eq!(
+        checkpoints.raise(Certificate { subject: at(13, 1), ..certificate(8, 8) }),
+        Meaning::Old,
+        "a height between checkpoints is no checkpoint"
+    );
     assert_eq!(checkpoints.raise(certificate(12, 13)), Meaning::Diverged(Height(12)));
     assert_eq!(checkpoints.stable().subject.height, Height(12));
     checkpoints.invariants();
@@ -133,7 +141,7 @@ fn the_last_two_states_are_offered() {
 }
 
 #[test]
-fn nothing_piles_up_while_no_quorum_vouches() {
+fn executed_states_are_bounded_without_a_certificate() {
     let mut checkpoints = checkpoints();
     for height in (INTERVAL..4000).step_by(INTERVAL as usize) {
         for ahead in (0..=WINDOW).step_by(INTERVAL as usize) {
@@ -173,18 +181,18 @@ fn with_proofs(blocks: &[Arc<Block>], proof: &'static [u8]) -> Vec<Arc<Block>> {
 }
 
 #[test]
-fn replicas_that_hold_other_proofs_have_equal_frontiers() {
+fn frontiers_do_not_depend_on_proofs() {
     let blocks = chain(&[1, 2, 4, 5]);
     let (one, other) = (linked(with_proofs(&blocks, b"one")), linked(with_proofs(&blocks, b"another")));
     assert_eq!(one.digest(), other.digest());
-    let (one, other) = (decoded(&one).expect("it follows"), decoded(&other).expect("it follows"));
-    assert_eq!(one, other, "proofs do not go into a state");
+    let (one, other) = (decoded(&one).expect("the frontier is valid"), decoded(&other).expect("the frontier is valid"));
+    assert_eq!(one, other, "frontiers are equal regardless of proofs");
     assert_eq!((one.height(), one.head().digest()), (Height(4), blocks[3].digest()));
     assert_eq!(one.into_blocks().len(), 4);
 }
 
 #[test]
-fn a_frontier_names_all_that_it_is_of() {
+fn a_frontiers_digest_covers_all_of_it() {
     let blocks = chain(&[1, 2, 3]);
     let whole = linked(blocks.clone());
     let shorter = linked(blocks[1..].to_vec());
@@ -199,38 +207,39 @@ fn a_frontier_names_all_that_it_is_of() {
 }
 
 #[test]
-fn blocks_of_a_frontier_follow_one_another() {
+fn the_blocks_of_a_frontier_are_consecutive() {
     let blocks = chain(&[1, 2, 3]);
     assert!(decoded(&linked(vec![blocks[0].clone(), blocks[2].clone()])).is_err(), "a gap");
     assert!(decoded(&linked(vec![blocks[1].clone(), blocks[0].clone()])).is_err(), "backwards");
     let mut none = Encoder::with_capacity(4);
     none.put_count(0);
-    let error = Frontier::decode(&mut Decoder::new(none.finish())).expect_err("of no block");
+    let error = Frontier::decode(&mut Decoder::new(none.finish())).expect_err("a frontier without blocks is invalid");
     assert_eq!(error.what, "frontier");
     let mut proven = Encoder::with_capacity(512);
     proven.put_count(1);
     with_proofs(&blocks, b"proof")[1].encode(&mut proven);
     proven.put_count(0);
-    let error = Frontier::decode(&mut Decoder::new(proven.finish())).expect_err("a second encoding of one frontier");
+    let error =
+        Frontier::decode(&mut Decoder::new(proven.finish())).expect_err("a frontier with proofs is a second encoding");
     assert_eq!(error.what, "frontier");
     let slots: Vec<_> =
         (7..9).map(|slot| Arc::new(Block::of_slot(View(1), ReplicaId(0), Height(slot), vec![digest(slot)]))).collect();
-    assert!(decoded(&linked(slots)).is_ok(), "slots extend nothing, and stand one above the other");
+    assert!(decoded(&linked(slots)).is_ok(), "unlinked blocks of consecutive slots are a frontier");
     let last =
         block(9, 1, Certificate { subject: Subject { height: Height(u64::MAX - 1), ..at(4, 1) }, ..genesis() }, vec![]);
-    assert!(decoded(&linked(vec![last.clone(), last])).is_err(), "nothing stands above the last height");
+    assert!(decoded(&linked(vec![last.clone(), last])).is_err(), "no block follows the last height");
 }
 
 #[test]
 #[should_panic(expected = "a frontier has at least one block")]
-fn a_frontier_of_nothing_is_our_own_bug() {
+fn an_empty_frontier_panics() {
     Frontier::new(Vec::new());
 }
 
 proptest! {
     /// For any order of executions and certificates, the stable checkpoint only rises and memory is bounded.
     #[test]
-    fn checkpoints_in_any_order(steps in prop::collection::vec((any::<bool>(), 1..60u64, any::<bool>()), 1..60)) {
+    fn the_stable_checkpoint_rises(steps in prop::collection::vec((any::<bool>(), 1..60u64, any::<bool>()), 1..60)) {
         let mut checkpoints = checkpoints();
         let mut executed = 0;
         for (executes, number, kept) in steps {

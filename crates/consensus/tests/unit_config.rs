@@ -11,13 +11,13 @@ fn names_read_back<T: Copy + PartialEq + Debug + Display + FromStr<Err = Unknown
     for choice in all {
         assert_eq!(choice.to_string().parse::<T>(), Ok(*choice));
     }
-    let unknown = "pbft3".parse::<T>().expect_err("no such name").to_string();
+    let unknown = "pbft3".parse::<T>().expect_err("the name is unknown").to_string();
     assert!(unknown.contains("`pbft3`") && unknown.contains(what), "{unknown}");
-    assert!(all.iter().all(|choice| unknown.contains(&choice.to_string())), "it lists what there is: {unknown}");
+    assert!(all.iter().all(|choice| unknown.contains(&choice.to_string())), "the error lists all names: {unknown}");
 }
 
 #[test]
-fn every_name_reads_back_and_an_unknown_one_is_told_the_known() {
+fn every_name_parses_and_an_unknown_one_is_answered_with_the_known() {
     names_read_back(ProtocolKind::ALL, "protocol");
     names_read_back(LeaderKind::ALL, "leader election");
     names_read_back(ViewDuration::ALL, "view duration");
@@ -31,7 +31,7 @@ fn the_defaults_work() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_its_key_and_its_help() {
+fn invalid_settings_are_refused_with_key_and_help() {
     type Change = fn(&mut Config);
     let refused: &[(&str, &str, Change)] = &[
         ("batch", "at least 1", |config| config.batch = 0),
@@ -65,7 +65,7 @@ fn what_cannot_work_is_refused_with_its_key_and_its_help() {
 }
 
 #[test]
-fn what_does_not_matter_is_not_refused() {
+fn settings_without_effect_are_not_refused() {
     let accepted = [
         Config { batch_wait_ms: u64::MAX, ..config() },
         Config { batch_policy: BatchPolicy::Timed, batch_wait_ms: 250, ..config() },
@@ -79,8 +79,7 @@ fn what_does_not_matter_is_not_refused() {
     }
 }
 
-/// Model of a cluster with silent replicas, view by view: who proposes, who collects the votes, and which block extends
-/// which.
+/// Model of a cluster with silent replicas, view by view: leaders, collectors of votes, and parents of blocks.
 struct Cluster {
     silent: Vec<bool>,
     needed: usize,
@@ -151,13 +150,14 @@ fn the_warning_of_a_stall_is_right_for_every_set_of_silent_replicas() {
             }
         }
     }
-    assert!(stalls > 1000 && runs > 1000, "both were tried: {stalls} and {runs}");
+    assert!(stalls > 1000 && runs > 1000, "{stalls} configurations stall and {runs} do not: too few of one");
 }
 
 #[test]
-fn the_warning_names_the_protocol_the_silent_and_the_mend() {
+fn the_warning_names_the_protocol_the_silent_replicas_and_the_remedy() {
     let config = Config { protocol: ProtocolKind::ChainedHotStuff, leader: LeaderKind::RoundRobin, ..config() };
-    let warning = config.stalls_with_silent(quorum(4), &[ReplicaId(2)]).expect("three in a row are too few");
+    let warning =
+        config.stalls_with_silent(quorum(4), &[ReplicaId(2)]).expect("three live leaders in a row are too few");
     for part in ["chained-hotstuff", "round-robin", "R2", "votes to `all`", "`reputation`", "`jolteon`"] {
         assert!(warning.contains(part), "no {part} in: {warning}");
     }

@@ -33,7 +33,7 @@ impl Chain {
     fn leader(&self, skipped: u64) -> u16 {
         self.leaders
             .leader(View(self.head.view().0 + 1 + skipped), &self.head.subject, &self.tree)
-            .expect("the head is here")
+            .expect("the head is in the tree")
             .0
     }
 
@@ -48,7 +48,7 @@ impl Chain {
     fn candidates(&self) -> Vec<u16> {
         self.tree
             .candidates(&self.head.subject.digest)
-            .expect("the head is here")
+            .expect("the head is in the tree")
             .iter()
             .map(|replica| replica.0)
             .collect()
@@ -56,19 +56,19 @@ impl Chain {
 }
 
 #[test]
-fn a_fixed_leader_stays_and_each_skipped_view_hands_on() {
+fn a_fixed_leader_stays_until_a_view_is_skipped() {
     let mut chain = Chain::new(LeaderKind::Fixed, 4);
     assert_eq!([0, 1, 2, 3, 4].map(|skipped| chain.leader(skipped)), [0, 1, 2, 3, 0]);
     chain.extend(0, &[0, 1, 2]);
     chain.extend(0, &[0, 1, 2]);
     assert_eq!([0, 1, 2, 3, 4].map(|skipped| chain.leader(skipped)), [0, 1, 2, 3, 0]);
     chain.extend(2, &[0, 1, 2]);
-    assert_eq!(chain.leader(0), 2, "who took over stays");
+    assert_eq!(chain.leader(0), 2, "the new leader stays");
     assert_eq!([1, 2, 3].map(|skipped| chain.leader(skipped)), [3, 0, 1]);
 }
 
 #[test]
-fn a_leader_is_unknown_without_the_block_that_names_it() {
+fn a_leader_is_unknown_without_the_block_of_its_basis() {
     let missing = certify(&block(7, 2, genesis(), Vec::new())).subject;
     for (kind, known) in
         [(LeaderKind::Fixed, None), (LeaderKind::Reputation, None), (LeaderKind::RoundRobin, Some(ReplicaId(1)))]
@@ -107,12 +107,13 @@ impl Chain {
 
 /// One silent replica of four, as in the figures of the design.
 #[test]
-fn under_reputation_a_replica_that_falls_silent_is_soon_out() {
+fn reputation_soon_excludes_a_silent_replica() {
     let mut chain = Chain::new(LeaderKind::Reputation, 4);
     for _ in 0..40 {
         chain.extend(0, &[0, 1, 2, 3]);
     }
-    let skipped: Vec<u64> = (0..100).map(|_| chain.live(&[3], 10).expect("three of four are enough")).collect();
+    let skipped: Vec<u64> =
+        (0..100).map(|_| chain.live(&[3], 10).expect("three live replicas form certificates")).collect();
     assert!(skipped.iter().sum::<u64>() <= 4, "{skipped:?}");
     assert_eq!(skipped[20..].iter().sum::<u64>(), 0, "{skipped:?}");
     assert!(!chain.candidates().contains(&3));
@@ -121,7 +122,7 @@ fn under_reputation_a_replica_that_falls_silent_is_soon_out() {
 /// One of four signs everything but fails each view that it leads or collects votes for. The election must repeatedly
 /// find three of the others in a row, as a three-chain needs.
 #[test]
-fn under_reputation_a_replica_that_votes_and_fails_its_views_is_out_for_long() {
+fn reputation_excludes_a_replica_that_votes_but_fails_its_views() {
     for failing in 0..4 {
         let mut chain = Chain::new(LeaderKind::Reputation, 4);
         let signers: Vec<u16> = (0..4).filter(|replica| *replica != (failing + 1) % 4).collect();
@@ -139,10 +140,10 @@ fn under_reputation_a_replica_that_votes_and_fails_its_views_is_out_for_long() {
                 }
                 !fails
             });
-            skipped.push(skips.expect("three of four are enough"));
+            skipped.push(skips.expect("three live replicas form certificates"));
         }
         let failed = skipped.iter().filter(|skips| **skips > 0).count();
-        assert!(failed < 100, "replica {failing}: {failed} of 400 blocks follow a failed view");
+        assert!(failed < 100, "replica {failing} fails {failed} of 400 views");
         let calm = skipped.split(|skips| *skips > 0).map(<[u64]>::len).max();
         assert!(calm >= Some(8), "replica {failing}: {skipped:?}");
     }
@@ -175,21 +176,24 @@ proptest! {
     }
 
     #[test]
-    fn each_skipped_view_names_another_leader_and_in_the_end_everybody((replicas, history) in histories()) {
+    fn skipped_views_elect_every_replica_in_turn((replicas, history) in histories()) {
         for kind in LeaderKind::ALL {
             let mut chain = Chain::new(*kind, usize::from(replicas));
             for (skipped, signers) in &history {
                 let leaders: Vec<u16> = (0..3 * u64::from(replicas)).map(|skipped| chain.leader(skipped)).collect();
                 prop_assert!(leaders.iter().all(|leader| *leader < replicas));
                 prop_assert!(replicas == 1 || leaders.windows(2).all(|pair| pair[0] != pair[1]), "{kind}: {leaders:?}");
-                prop_assert_eq!(leaders.iter().collect::<BTreeSet<_>>().len(), usize::from(replicas), "{}: {:?}", kind, leaders);
+                prop_assert_eq!(
+                    leaders.iter().collect::<BTreeSet<_>>().len(), usize::from(replicas),
+                    "{}: {:?}", kind, leaders
+                );
                 chain.extend(*skipped, signers);
             }
         }
     }
 
     #[test]
-    fn who_signs_nothing_in_the_window_is_no_candidate((replicas, history) in histories(), silent in any::<prop::sample::Index>()) {
+    fn a_replica_that_signs_nothing_in_the_window_is_no_candidate((replicas, history) in histories(), silent in any::<prop::sample::Index>()) {
         let shape = quorum(usize::from(replicas));
         let silent = silent.index(usize::from(replicas)) as u16;
         let mut chain = Chain::new(LeaderKind::Reputation, usize::from(replicas));
@@ -210,7 +214,7 @@ proptest! {
             let candidates = chain.candidates();
             prop_assert!(!candidates.contains(&silent), "{candidates:?}");
             prop_assert!(candidates.len() >= (2 * shape.faults()).max(1), "{candidates:?}");
-            prop_assert!(candidates.is_sorted(), "in one order for all");
+            prop_assert!(candidates.is_sorted(), "the candidates have one order");
             for skipped in 0..candidates.len() as u64 {
                 prop_assert_ne!(chain.leader(skipped), silent);
             }
@@ -221,7 +225,7 @@ proptest! {
     /// After any history, when any f replicas fall silent, certificates continue to form, and eventually without
     /// timeouts.
     #[test]
-    fn under_reputation_the_live_go_on(
+    fn reputation_keeps_live_replicas_making_progress(
         (replicas, history) in histories(),
         order in Just((0..11u16).collect::<Vec<u16>>()).prop_shuffle(),
     ) {
@@ -234,13 +238,19 @@ proptest! {
         let most = 4 * u64::from(replicas);
         let blocks = 3 * chain.leaders.lookback();
         let skipped: Vec<Option<u64>> = (0..blocks).map(|_| chain.live(&silent, most)).collect();
-        prop_assert!(skipped.iter().all(Option::is_some), "{silent:?} of {replicas} stall it: {skipped:?}");
-        prop_assert!(skipped[2 * blocks / 3..].iter().all(|skipped| *skipped == Some(0)), "{silent:?} of {replicas}: {skipped:?}");
+        prop_assert!(
+            skipped.iter().all(Option::is_some),
+            "silent {silent:?} of {replicas} stop all certificates: {skipped:?}"
+        );
+        prop_assert!(
+            skipped[2 * blocks / 3..].iter().all(|skipped| *skipped == Some(0)),
+            "{silent:?} of {replicas}: {skipped:?}"
+        );
     }
 
     /// The time at which a block arrives determines how much history is kept by then; it must not affect the leader.
     #[test]
-    fn whoever_has_the_same_chain_names_the_same_leaders(
+    fn replicas_with_the_same_chain_elect_the_same_leaders(
         (replicas, history) in histories(),
         delays in collection::vec(0..6usize, 90),
         retained_blocks in 1..4usize,

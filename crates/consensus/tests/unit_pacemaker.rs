@@ -37,7 +37,7 @@ fn a_fixed_duration_never_changes() {
 }
 
 #[test]
-fn an_exponential_duration_doubles_when_the_faulty_alone_cannot_be_why_and_falls_back_with_a_commit() {
+fn an_exponential_duration_doubles_after_2f_timeouts_and_resets_with_a_commit() {
     for (replicas, expected) in
         [(3, [1, 2, 4, 8, 16, 32, 64, 64, 64]), (4, [1, 1, 1, 2, 4, 8, 16, 32, 64]), (7, [1, 1, 1, 1, 1, 2, 4, 8, 16])]
     {
@@ -47,30 +47,33 @@ fn an_exponential_duration_doubles_when_the_faulty_alone_cannot_be_why_and_falls
             durations.push(pacemaker.duration().as_secs());
             pacemaker.on_timeout();
         }
-        assert_eq!(durations, expected, "{replicas} replicas: two views for each that may be faulty");
+        assert_eq!(durations, expected, "{replicas} replicas: two timeouts per faulty replica do not double");
     }
     let mut pacemaker = pacemaker(ViewDuration::Exponential);
     (0..9).for_each(|_| pacemaker.on_timeout());
-    assert_eq!(pacemaker.retransmission(), millis(1000), "a timeout message is repeated as often as ever");
+    assert_eq!(pacemaker.retransmission(), millis(1000), "retransmission does not slow down");
     pacemaker.on_progress();
     assert_eq!(pacemaker.duration(), millis(1000));
-    assert_eq!(pacemaker.timeouts(), 9, "they stay counted");
+    assert_eq!(pacemaker.timeouts(), 9, "a commit does not reset the count of timeouts");
 }
 
 #[test]
 fn an_adaptive_duration_follows_the_views() {
     let mut pacemaker = pacemaker(ViewDuration::Adaptive);
-    assert_eq!(pacemaker.duration(), millis(1000), "nothing is measured yet");
+    assert_eq!(pacemaker.duration(), millis(1000), "without a measurement, the base timeout applies");
     after_views(&mut pacemaker, &[20; 100]);
     assert_eq!(pacemaker.smoothed(), Some(millis(20)));
-    assert!(pacemaker.duration() >= millis(160) && pacemaker.duration() < millis(170), "eight steady views");
+    assert!(
+        pacemaker.duration() >= millis(160) && pacemaker.duration() < millis(170),
+        "the timeout is eight views of steady length"
+    );
     (0..3).for_each(|_| pacemaker.on_timeout());
-    assert!(pacemaker.duration() >= millis(320), "doubled all the same");
+    assert!(pacemaker.duration() >= millis(320), "timeouts double adaptive durations too");
     pacemaker.on_progress();
     after_views(&mut pacemaker, &[1; 100]);
-    assert_eq!(pacemaker.duration(), millis(50), "not below the least");
+    assert_eq!(pacemaker.duration(), millis(50), "the timeout is at least min_view_timeout_ms");
     after_views(&mut pacemaker, &[900; 100]);
-    assert_eq!(pacemaker.duration(), millis(1000), "not above the base");
+    assert_eq!(pacemaker.duration(), millis(1000), "the timeout is at most view_timeout_ms");
     assert_eq!(pacemaker.retransmission(), millis(1000));
 }
 
@@ -79,25 +82,25 @@ fn only_working_views_that_end_in_a_certificate_are_measured() {
     let mut pacemaker = pacemaker(ViewDuration::Adaptive);
     pacemaker.enter(at(0), View(1), true);
     pacemaker.enter(at(500), View(2), true);
-    assert_eq!(pacemaker.smoothed(), None, "there was nothing to order");
+    assert_eq!(pacemaker.smoothed(), None, "an idle view is not measured");
     pacemaker.set_working(at(600), true);
     pacemaker.enter(at(700), View(3), true);
-    assert_eq!(pacemaker.smoothed(), None, "for a part of the view there was nothing to order");
+    assert_eq!(pacemaker.smoothed(), None, "a partly idle view is not measured");
     pacemaker.enter(at(800), View(4), false);
-    assert_eq!(pacemaker.smoothed(), None, "it ended in timeouts");
+    assert_eq!(pacemaker.smoothed(), None, "a view that ended in timeouts is not measured");
     pacemaker.enter(at(830), View(5), true);
     assert_eq!(pacemaker.smoothed(), Some(millis(30)));
 }
 
 #[test]
-fn an_idle_replica_never_gives_up() {
+fn an_idle_replica_never_times_out() {
     let mut pacemaker = pacemaker(ViewDuration::Fixed);
     pacemaker.enter(at(0), View(1), true);
     assert_eq!(pacemaker.ring(at(1_000_000)), Alarm::Idle);
-    assert!(pacemaker.set_working(at(1_000_000), true), "the alarm is to be set");
+    assert!(pacemaker.set_working(at(1_000_000), true), "the timer must be set");
     assert!(!pacemaker.set_working(at(1_000_001), true), "once");
     assert!(pacemaker.is_working());
-    assert_eq!(pacemaker.ring(at(1_000_499)), Alarm::Later(millis(1)), "the clock runs since there is work");
+    assert_eq!(pacemaker.ring(at(1_000_499)), Alarm::Later(millis(1)), "the view timer runs from the first work");
     assert!(!pacemaker.set_working(at(1_000_500), false));
     assert_eq!(pacemaker.ring(at(2_000_000)), Alarm::Idle);
 }
@@ -116,7 +119,7 @@ fn the_leader_is_reminded_at_half_time() {
 }
 
 #[test]
-fn a_view_given_up_that_was_certified_after_all_counts_as_a_success_and_its_successor_gets_half_the_time() {
+fn a_timed_out_view_with_a_certificate_is_a_success_and_halves_the_next_timeout() {
     let mut pacemaker = pacemaker(ViewDuration::Exponential);
     pacemaker.set_working(at(0), true);
     pacemaker.enter(at(0), View(1), false);
@@ -127,11 +130,15 @@ fn a_view_given_up_that_was_certified_after_all_counts_as_a_success_and_its_succ
     assert_eq!(pacemaker.ring(at(1999)), Alarm::Remind(millis(1)));
     assert_eq!(pacemaker.ring(at(2000)), Alarm::GiveUp);
     pacemaker.enter(at(1100), View(3), true);
-    assert_eq!(pacemaker.smoothed(), Some((millis(1000) * 7 + millis(100)) / 8), "what was measured is what went by");
-    assert_eq!(pacemaker.ring(at(2099)), Alarm::Later(millis(1)), "the next one has its whole time");
+    assert_eq!(
+        pacemaker.smoothed(),
+        Some((millis(1000) * 7 + millis(100)) / 8),
+        "the measured duration is the elapsed time"
+    );
+    assert_eq!(pacemaker.ring(at(2099)), Alarm::Later(millis(1)), "the next view has the full timeout");
     pacemaker.on_timeout();
     pacemaker.enter(at(3000), View(4), false);
-    assert_eq!(pacemaker.duration(), millis(4000), "a view that ended in timeouts is none");
+    assert_eq!(pacemaker.duration(), millis(4000), "a view that ended in timeouts is no success");
 }
 
 #[test]
@@ -143,7 +150,7 @@ fn a_suspected_leader_gets_half_the_time() {
     assert_eq!(pacemaker.ring(at(1499)), Alarm::Remind(millis(1)));
     assert_eq!(pacemaker.ring(at(1500)), Alarm::GiveUp);
     pacemaker.enter(at(1500), View(3), false);
-    assert_eq!(pacemaker.ring(at(1999)), Alarm::Later(millis(1)), "the next one is no suspect");
+    assert_eq!(pacemaker.ring(at(1999)), Alarm::Later(millis(1)), "suspicion of a leader ends with its view");
 }
 
 #[test]
@@ -155,7 +162,7 @@ fn a_view_is_entered_once() {
 }
 
 #[test]
-fn the_longest_timeout_that_can_be_written_overflows_nothing() {
+fn the_longest_timeout_does_not_overflow() {
     for view_duration in ViewDuration::ALL {
         let config = Config { view_duration: *view_duration, view_timeout_ms: u64::MAX, ..config() };
         assert_eq!(config.validate(), Ok(()));
@@ -190,7 +197,7 @@ proptest! {
     /// A replica that sets the timer again as told times out when the view has lasted its time, not earlier and not
     /// much later.
     #[test]
-    fn the_alarms_lead_to_giving_up_in_time(entered in 0..5000u64, work in 0..5000u64, first in 0..3000u64, timeouts in 0..4) {
+    fn a_replica_times_out_on_time(entered in 0..5000u64, work in 0..5000u64, first in 0..3000u64, timeouts in 0..4) {
         let mut pacemaker = pacemaker(ViewDuration::Exponential);
         (0..timeouts).for_each(|_| pacemaker.on_timeout());
         let begin = at(entered.max(work));
@@ -204,9 +211,9 @@ proptest! {
         let (mut now, mut reminders, mut rings) = (begin + millis(first), 0, 0);
         loop {
             rings += 1;
-            prop_assert!(rings <= 3, "few alarms");
+            prop_assert!(rings <= 3, "a view has at most three timer events");
             match pacemaker.ring(now) {
-                Alarm::Idle => prop_assert!(false, "there is work"),
+                Alarm::Idle => prop_assert!(false, "a pacemaker with work is not idle"),
                 Alarm::Later(time) => {
                     prop_assert!(time > Duration::ZERO);
                     now = now + time;
@@ -229,27 +236,27 @@ proptest! {
 fn views_that_follow_each_other_without_a_commit_are_fruitless_after_a_while() {
     let mut pacemaker = pacemaker(ViewDuration::Fixed);
     after_views(&mut pacemaker, &[500; 16]);
-    assert!(!pacemaker.is_fruitless(at(9000)), "eight timeouts are not over yet");
+    assert!(!pacemaker.is_fruitless(at(9000)), "views are not fruitless before eight timeouts");
     assert!(pacemaker.is_fruitless(at(9001)));
     pacemaker.on_progress();
     pacemaker.enter(at(9400), View(18), true);
-    assert!(!pacemaker.is_fruitless(at(9401)), "a commit begins it anew");
+    assert!(!pacemaker.is_fruitless(at(9401)), "a commit restarts the count");
     pacemaker.enter(at(16_000), View(19), false);
-    assert!(!pacemaker.is_fruitless(at(18_000)), "and so does a timeout");
+    assert!(!pacemaker.is_fruitless(at(18_000)), "a timeout restarts the count");
     pacemaker.set_working(at(18_000), false);
-    assert!(!pacemaker.is_fruitless(at(99_000)), "nothing to order is no fault");
+    assert!(!pacemaker.is_fruitless(at(99_000)), "an idle leader is not faulty");
     pacemaker.set_working(at(99_000), true);
     assert!(!pacemaker.is_fruitless(at(100_000)));
 }
 
 #[test]
-fn views_that_a_stopped_process_has_not_seen_are_not_fruitless() {
+fn views_missed_by_a_suspended_process_are_not_fruitless() {
     let mut pacemaker = pacemaker(ViewDuration::Fixed);
     after_views(&mut pacemaker, &[500; 4]);
-    assert!(pacemaker.is_fruitless(at(30_000)), "nobody else would notice a leader that commits nothing");
+    assert!(pacemaker.is_fruitless(at(30_000)), "a leader that commits nothing is fruitless");
     pacemaker.on_timeout();
     for view in 6..20 {
         pacemaker.enter(at(30_000), View(view), true);
-        assert!(!pacemaker.is_fruitless(at(30_000)), "it hears now of what others did meanwhile");
+        assert!(!pacemaker.is_fruitless(at(30_000)), "a suspended replica is about to learn of commits");
     }
 }

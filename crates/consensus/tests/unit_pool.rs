@@ -21,7 +21,7 @@ fn digests(bundles: &[Bundle]) -> Vec<Digest> {
 }
 
 #[test]
-fn bundles_are_proposed_in_the_order_of_their_coming() {
+fn bundles_are_proposed_in_order_of_arrival() {
     let mut pool = pool(100, 1 << 20);
     let bundles: Vec<Bundle> = (0..10).map(|number| bundle(number, 2, 0)).collect();
     bundles.iter().for_each(|bundle| assert_eq!(pool.offer(bundle.clone(), OFFERED), Offered::New));
@@ -32,7 +32,7 @@ fn bundles_are_proposed_in_the_order_of_their_coming() {
     assert_eq!(
         pool.select(5, 1 << 20),
         digests(&[bundles[0].clone(), bundles[2].clone()]),
-        "a third would be six commands"
+        "a third bundle would make six commands"
     );
 }
 
@@ -43,7 +43,7 @@ fn one_bundle_is_selected_however_large() {
     pool.offer(large.clone(), OFFERED);
     pool.offer(small.clone(), OFFERED);
     assert_eq!(pool.select(10, 100), [large.digest()]);
-    assert_eq!(pool.select(10, 100), [large.digest()], "it waits until a block refers to it");
+    assert_eq!(pool.select(10, 100), [large.digest()], "a selected bundle stays pending until a block refers to it");
     pool.on_proposal(&large.digest());
     assert_eq!(pool.select(10, 100), [small.digest()]);
     pool.on_proposal(&small.digest());
@@ -51,7 +51,7 @@ fn one_bundle_is_selected_however_large() {
 }
 
 #[test]
-fn what_an_abandoned_block_proposed_waits_again_ahead_of_the_rest() {
+fn bundles_of_an_abandoned_block_are_pending_again_ahead_of_the_rest() {
     let mut pool = pool(100, 1 << 20);
     let (first, second) = (bundle(1, 1, 0), bundle(2, 1, 0));
     pool.offer(first.clone(), OFFERED);
@@ -63,21 +63,25 @@ fn what_an_abandoned_block_proposed_waits_again_ahead_of_the_rest() {
 }
 
 #[test]
-fn the_room_is_for_what_waits_and_not_for_what_is_kept() {
+fn executed_bundles_take_no_room_from_pending_ones() {
     let large = bundle(1, 1, 1000);
     let mut pool = pool(100, large.body().len() + 10);
     assert_eq!(pool.offer(large.clone(), OFFERED), Offered::New);
     assert_eq!(pool.offer(bundle(2, 1, 0), OFFERED), Offered::Full);
-    assert_eq!(pool.offer(bundle(2, 1, 0), Need::Certified), Offered::New, "a block needs it");
+    assert_eq!(
+        pool.offer(bundle(2, 1, 0), Need::Certified),
+        Offered::New,
+        "a bundle of a certified block is never refused"
+    );
     pool.on_proposal(&large.digest());
     pool.on_execution(&large.digest());
     assert_eq!(pool.offer(bundle(3, 1, 0), OFFERED), Offered::New);
-    assert_eq!(pool.get(&large.digest()), Some(&large), "it is kept for those who lag behind");
+    assert_eq!(pool.get(&large.digest()), Some(&large), "an executed bundle is kept for lagging replicas");
 }
 
 /// An invariant of the pool bounds the queue of a backup, which never selects; many bundles pass through it here.
 #[test]
-fn a_backup_forgets_what_others_proposed() {
+fn a_backup_forgets_bundles_that_others_proposed() {
     let mut pool = pool(100, 1 << 20);
     let stuck = bundle(0, 1, 0);
     pool.offer(stuck.clone(), OFFERED);
@@ -94,7 +98,7 @@ fn a_backup_forgets_what_others_proposed() {
 }
 
 #[test]
-fn a_bundle_that_comes_again_after_it_was_forgotten_is_proposed_once() {
+fn a_forgotten_bundle_that_arrives_again_is_proposed_once() {
     let mut pool = pool(100, 1 << 20);
     let again = bundle(1, 1, 0);
     for _ in 0..3 {
@@ -158,7 +162,7 @@ impl Naive {
     fn pending(&self) -> BTreeSet<usize> {
         let waits = |held: &Held| held.blocks == 0 && !held.executed;
         let pending = self.held.iter().filter(|(_, held)| waits(held)).map(|(number, _)| *number).collect();
-        assert_eq!(self.line.iter().copied().collect::<BTreeSet<_>>(), pending, "the list and the states agree");
+        assert_eq!(self.line.iter().copied().collect::<BTreeSet<_>>(), pending, "the model's list and states agree");
         pending
     }
 
@@ -171,13 +175,13 @@ impl Naive {
     }
 
     fn number(&self, digest: &Digest) -> usize {
-        self.bundles.iter().position(|bundle| bundle.digest() == *digest).expect("one of the bundles")
+        self.bundles.iter().position(|bundle| bundle.digest() == *digest).expect("the digest is of a known bundle")
     }
 
     fn propose(&mut self, pool: &mut Pool, numbers: &[usize]) -> Proposed {
         for number in numbers {
             pool.on_proposal(&self.bundles[*number].digest());
-            self.held.get_mut(number).expect("it is held").blocks += 1;
+            self.held.get_mut(number).expect("the model holds the bundle").blocks += 1;
             self.line.retain(|other| other != number);
         }
         Proposed { numbers: numbers.to_vec(), executed: false, aside: false }
@@ -186,7 +190,7 @@ impl Naive {
     fn set_aside(&mut self, pool: &mut Pool, numbers: &[usize]) {
         for number in numbers {
             pool.set_aside(&self.bundles[*number].digest());
-            let held = self.held.get_mut(number).expect("it is held");
+            let held = self.held.get_mut(number).expect("the model holds the bundle");
             (held.blocks, held.aside) = (held.blocks - 1, held.aside + 1);
             if held.blocks == 0 && !held.executed {
                 self.line.insert(0, *number);
@@ -197,7 +201,7 @@ impl Naive {
     fn take_up(&mut self, pool: &mut Pool, numbers: &[usize]) {
         for number in numbers {
             pool.taken_up(&self.bundles[*number].digest());
-            let held = self.held.get_mut(number).expect("it is held");
+            let held = self.held.get_mut(number).expect("the model holds the bundle");
             (held.blocks, held.aside) = (held.blocks + 1, held.aside - 1);
             self.line.retain(|other| other != number);
         }
@@ -206,13 +210,13 @@ impl Naive {
     fn execute(&mut self, pool: &mut Pool, numbers: &[usize]) {
         for number in numbers {
             assert_eq!(pool.on_execution(&self.bundles[*number].digest()), self.bundles[*number]);
-            self.held.get_mut(number).expect("it is held").executed = true;
+            self.held.get_mut(number).expect("the model holds the bundle").executed = true;
         }
     }
 
     fn release(&mut self, pool: &mut Pool, block: Proposed) {
         for number in block.numbers {
-            let held = self.held.get_mut(&number).expect("it is held");
+            let held = self.held.get_mut(&number).expect("the model holds the bundle");
             if block.aside {
                 pool.on_drop(&self.bundles[number].digest());
                 held.aside -= 1;
@@ -232,17 +236,23 @@ impl Naive {
     fn check_selection(&self, selected: &[Digest], commands: usize, bytes: usize) -> Vec<usize> {
         let pending = self.pending();
         let numbers: Vec<usize> = selected.iter().map(|digest| self.number(digest)).collect();
-        assert_eq!(numbers, self.line[..numbers.len()], "the first in the line");
+        assert_eq!(numbers, self.line[..numbers.len()], "the first pending bundles are selected");
         let taken: BTreeSet<usize> = numbers.iter().copied().collect();
-        assert!(taken.is_subset(&pending), "only what waits");
-        assert_eq!(taken.is_empty(), pending.is_empty(), "at least one if there is any");
+        assert!(taken.is_subset(&pending), "only pending bundles are selected");
+        assert_eq!(taken.is_empty(), pending.is_empty(), "at least one pending bundle is selected");
         let (taken_commands, taken_bytes) = (self.commands(&taken), self.bytes(&taken));
-        assert!(taken.len() <= 1 || (taken_commands <= commands && taken_bytes <= bytes), "within the limits");
+        assert!(
+            taken.len() <= 1 || (taken_commands <= commands && taken_bytes <= bytes),
+            "several selected bundles are within the limits"
+        );
         let fits = |number: &usize| {
             taken_commands + self.bundles[*number].len() <= commands
                 && taken_bytes + self.bundles[*number].body().len() <= bytes
         };
-        assert!(!self.line.get(numbers.len()).is_some_and(fits), "no sooner than the next is too much");
+        assert!(
+            !self.line.get(numbers.len()).is_some_and(fits),
+            "selection stops only if the next bundle exceeds a limit"
+        );
         numbers
     }
 
@@ -261,7 +271,7 @@ impl Naive {
 
 proptest! {
     #[test]
-    fn its_books_never_drift(
+    fn the_pool_agrees_with_a_naive_model(
         steps in collection::vec(step(), 1..150),
         max_bundles in 1..10usize,
         max_bytes in 30..900usize,
@@ -331,24 +341,24 @@ proptest! {
 
 /// The relays of one peer take a share of the pool, which is freed when a bundle is executed or a client sends it too.
 #[test]
-fn a_peers_relays_take_a_share() {
+fn a_peers_relays_are_limited_to_a_share() {
     let mut pool = pool(80, 1 << 20);
     let relayed: Vec<Bundle> = (0..30).map(|number| bundle(number, 1, 10)).collect();
     let by = |pool: &mut Pool, peer: u16| {
         let taken = |bundle: &&Bundle| pool.offer((*bundle).clone(), Need::Relayed(ReplicaId(peer))) == Offered::New;
         relayed.iter().filter(taken).count()
     };
-    assert_eq!(by(&mut pool, 1), 10, "an eighth of the pool, with four replicas");
+    assert_eq!(by(&mut pool, 1), 10, "with four replicas, a peer's share is an eighth of the pool");
     assert_eq!(by(&mut pool, 1), 0);
     assert_eq!(by(&mut pool, 2), 10, "another peer has its own share");
     assert_eq!(pool.offer(relayed[0].clone(), OFFERED), Offered::Known);
-    assert_eq!(by(&mut pool, 1), 1, "a client has sent one of them here too");
+    assert_eq!(by(&mut pool, 1), 1, "a bundle that a client sends too leaves the share");
     pool.on_proposal(&relayed[1].digest());
     pool.on_execution(&relayed[1].digest());
-    assert_eq!(by(&mut pool, 1), 1, "and one is executed");
+    assert_eq!(by(&mut pool, 1), 1, "an executed bundle leaves the share");
     let clients: Vec<Bundle> = (100..200).map(|number| bundle(number, 1, 10)).collect();
     let room = clients.iter().filter(|bundle| pool.offer((*bundle).clone(), OFFERED) == Offered::New).count();
-    assert!(room >= 50, "{room} of a client's are taken");
+    assert!(room >= 50, "only {room} bundles of a client fit besides the relays");
     pool.invariants();
 }
 
@@ -358,11 +368,14 @@ fn from(crowd: u64, link: u64) -> Need {
 
 /// Returns the position of a bundle in the order of proposals.
 fn position(pool: &Pool, bundle: &Bundle) -> usize {
-    pool.oldest_pending(usize::MAX).iter().position(|other| other.digest() == bundle.digest()).expect("it waits")
+    pool.oldest_pending(usize::MAX)
+        .iter()
+        .position(|other| other.digest() == bundle.digest())
+        .expect("the bundle is pending")
 }
 
 #[test]
-fn a_flood_over_other_links_is_before_a_bundle_with_one_round_only() {
+fn a_flood_over_other_links_delays_a_bundle_by_one_round() {
     let honest = bundle(0, 1, 0);
     for (source, behind) in [(from(1, 99), 20), (OFFERED, 1000)] {
         let mut pool = pool(10_000, 1 << 26);
@@ -379,7 +392,7 @@ fn a_flood_over_other_links_is_before_a_bundle_with_one_round_only() {
 
 /// A key costs nothing, and neither does opening a link for each key, one after the other.
 #[test]
-fn links_that_are_gone_wait_together() {
+fn closed_links_share_a_lane() {
     let mut pool = pool(10_000, 1 << 26);
     for number in 0..1000 {
         assert_eq!(pool.offer(bundle(1 + number, 100, 0), from(1, number)), Offered::New);
@@ -388,12 +401,12 @@ fn links_that_are_gone_wait_together() {
     }
     let honest = bundle(0, 1, 0);
     pool.offer(honest.clone(), from(1, 5000));
-    assert_eq!(position(&pool, &honest), 1, "after the one that is next");
-    assert_eq!(pool.select(usize::MAX, usize::MAX).len(), 1001, "and nothing is lost");
+    assert_eq!(position(&pool, &honest), 1, "at most one bundle goes ahead");
+    assert_eq!(pool.select(usize::MAX, usize::MAX).len(), 1001, "no bundle is lost");
 }
 
 #[test]
-fn an_address_with_many_links_has_the_share_of_one_with_a_single_link() {
+fn an_address_with_many_links_gets_the_share_of_a_single_link() {
     let mut pool = pool(100_000, 1 << 26);
     for number in 0..5000 {
         pool.offer(bundle(10_000 + number, 1, 10), from(1, number % 100));
@@ -402,11 +415,11 @@ fn an_address_with_many_links_has_the_share_of_one_with_a_single_link() {
     single.iter().for_each(|bundle| assert_eq!(pool.offer(bundle.clone(), from(2, 500)), Offered::New));
     // The first round of the hundred links arrived before there was anything to share.
     let last = position(&pool, &single[99]);
-    assert!((190..=320).contains(&last), "{last} before it, and 99 of them its own link's");
+    assert!((190..=320).contains(&last), "{last} bundles go ahead, 99 of them from the same link");
 }
 
 #[test]
-fn whoever_fills_the_pool_leaves_room_for_others() {
+fn a_client_that_fills_the_pool_leaves_room_for_others() {
     let mut pool = pool(1000, 1 << 26);
     let mut number = 0;
     let mut take = |pool: &mut Pool, need: Need| {
@@ -414,33 +427,33 @@ fn whoever_fills_the_pool_leaves_room_for_others() {
         pool.offer(bundle(number, 1, 0), need) == Offered::New
     };
     let full = (0..2000).filter(|at| take(&mut pool, from(1, at % 50))).count();
-    assert!((700..900).contains(&full), "{full} of an address with fifty links");
+    assert!((700..900).contains(&full), "an address with fifty links gets {full} bundles");
     let before = pool.pending_commands();
-    assert!((0..10).filter(|_| take(&mut pool, from(2, 100))).count() == 10, "another address finds room");
+    assert!((0..10).filter(|_| take(&mut pool, from(2, 100))).count() == 10, "there is room for another address");
     assert!(
         (0..5).filter(|_| take(&mut pool, from(1, 101))).count() == 5,
-        "and another link of the same address, at its crowd's cost"
+        "there is room for a new link, taken from its own address"
     );
-    assert_eq!(pool.pending_commands(), before + 10, "what another link waited with gave way");
+    assert_eq!(pool.pending_commands(), before + 10, "bundles of another link make room");
     pool.invariants();
 }
 
 #[test]
-fn a_bundle_waits_where_it_is_proposed_earliest() {
+fn a_bundle_is_in_the_lane_that_proposes_it_first() {
     let mut pool = pool(10_000, 1 << 26);
     let honest = bundle(0, 1, 0);
     for number in 1..100 {
         pool.offer(bundle(number, 100, 0), from(1, 1));
     }
-    assert_eq!(pool.offer(honest.clone(), from(1, 1)), Offered::New, "somebody has repeated it first");
+    assert_eq!(pool.offer(honest.clone(), from(1, 1)), Offered::New, "a replayed copy may arrive first");
     assert_eq!(position(&pool, &honest), 99);
     assert_eq!(pool.offer(honest.clone(), from(1, 2)), Offered::Known);
-    assert_eq!(position(&pool, &honest), 1, "its client has sent it");
+    assert_eq!(position(&pool, &honest), 1, "the bundle moves to the lane of its client");
     for number in 200..300 {
         pool.offer(bundle(number, 100, 0), from(1, 3));
     }
     assert_eq!(pool.offer(honest.clone(), from(1, 3)), Offered::Known);
-    assert_eq!(position(&pool, &honest), 1, "and nobody can put it off");
+    assert_eq!(position(&pool, &honest), 1, "a copy cannot delay the bundle");
     pool.invariants();
 }
 
@@ -448,7 +461,7 @@ proptest! {
     /// For any sequence of arrivals, closed links and proposals, each pending bundle is in the order exactly once, and
     /// the bundles of one link keep their order.
     #[test]
-    fn lanes_lose_nothing(steps in collection::vec((0..6u8, 0..4u64, 0..3u64), 1..300)) {
+    fn lanes_lose_no_bundle(steps in collection::vec((0..6u8, 0..4u64, 0..3u64), 1..300)) {
         let mut pool = pool(1 << 20, 1 << 30);
         let mut waiting: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
         for (number, (step, link, crowd)) in (0..).zip(steps) {
@@ -464,7 +477,7 @@ proptest! {
                 }
                 4 => {
                     for digest in pool.select(1 + link as usize, 1 << 20) {
-                        let number = *waiting.keys().find(|number| named(**number, &waiting) == digest).expect("it waits");
+                        let number = *waiting.keys().find(|number| named(**number, &waiting) == digest).expect("the bundle is pending");
                         pool.on_proposal(&digest);
                         waiting.remove(&number);
                     }
@@ -472,7 +485,7 @@ proptest! {
                 _ => {
                     if let Some(number) = waiting.keys().nth(key as usize).copied() {
                         pool.promote(&named(number, &waiting));
-                        waiting.get_mut(&number).expect("it waits").1 = false;
+                        waiting.get_mut(&number).expect("the bundle is pending").1 = false;
                     }
                 }
             }
@@ -488,7 +501,7 @@ proptest! {
     }
 }
 
-/// Returns the digest of a bundle of [`lanes_lose_nothing`].
+/// Returns the digest of a bundle of [`lanes_lose_no_bundle`].
 fn named(number: u64, waiting: &BTreeMap<u64, (u64, bool)>) -> Digest {
     let link = waiting[&number].0 % 10;
     bundle(number, 1 + number % 7, link as usize).digest()

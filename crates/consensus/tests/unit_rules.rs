@@ -26,11 +26,11 @@ fn may_vote<R: Rules>(block: &Block, evidence: Option<&Certificate>, lock: Subje
 /// Returns the view of the block that is committed when the last block of a chain with these views is certified.
 fn commits<R: Rules>(views: &[u64]) -> Option<u64> {
     let blocks = chain(views);
-    R::commits(blocks.last().expect("a chain"), &tree(&blocks)).map(|block| block.view.0)
+    R::commits(blocks.last().expect("the chain is not empty"), &tree(&blocks)).map(|block| block.view.0)
 }
 
 #[test]
-fn chained_hotstuff_algorithm_1_line_26_votes_for_what_extends_the_lock() {
+fn chained_hotstuff_algorithm_1_line_26_votes_for_a_block_that_extends_the_lock() {
     let blocks = chain(&[1, 2, 3]);
     let tree = tree(&blocks);
     // The certificate of the lock itself is no newer than the lock, so the liveness rule does not apply.
@@ -59,7 +59,11 @@ fn chained_hotstuff_algorithm_1_lines_26_and_27_refuse_a_fork_below_the_lock() {
 #[test]
 fn chained_hotstuff_algorithm_3_line_18_locks_the_head_of_a_two_chain() {
     let blocks = chain(&[1, 3]);
-    assert_eq!(ChainedHotStuff::lock_after(&blocks[1], &tree(&blocks)), Some(voted(&blocks[0])), "consecutive or not");
+    assert_eq!(
+        ChainedHotStuff::lock_after(&blocks[1], &tree(&blocks)),
+        Some(voted(&blocks[0])),
+        "the lock does not need consecutive views"
+    );
     assert_eq!(ChainedHotStuff::lock_after(&blocks[0], &tree(&blocks)), Some(genesis().subject));
 }
 
@@ -69,11 +73,11 @@ fn chained_hotstuff_algorithm_3_line_20_decides_the_head_of_a_consecutive_three_
     assert_eq!(commits::<ChainedHotStuff>(&[1, 4, 5, 6]), Some(4));
     assert_eq!(commits::<ChainedHotStuff>(&[1, 3, 4]), None, "a dummy node between b and b'");
     assert_eq!(commits::<ChainedHotStuff>(&[1, 2, 4]), None, "a dummy node between b' and b''");
-    assert_eq!(commits::<ChainedHotStuff>(&[1, 2]), None, "genesis is no block");
+    assert_eq!(commits::<ChainedHotStuff>(&[1, 2]), None, "genesis is not committed");
 }
 
 #[test]
-fn basic_hotstuff_algorithm_1_safe_node_and_what_certificates_lock_and_ask_for() {
+fn basic_hotstuff_algorithm_1_safe_node_and_the_effects_of_certificates() {
     use quorate_consensus::protocols::basic::rules::{answer, basis_after_timeout, locks, safe_node};
     let blocks = chain(&[1, 2]);
     let fork = block(3, 0, certify(&blocks[0]), vec![]);
@@ -94,7 +98,7 @@ fn basic_hotstuff_algorithm_1_safe_node_and_what_certificates_lock_and_ask_for()
         assert_eq!(
             basis_after_timeout(View(view), &of(Domain::Prepare)).view,
             View(basis),
-            "v2 itself failed, or v3 did"
+            "the evidence shows that v2 or v3 failed"
         );
     }
     assert_eq!(basis_after_timeout(View(2), &genesis()), genesis().subject);
@@ -110,21 +114,25 @@ fn hotstuff_2_votes_if_the_justification_ranks_no_lower_than_the_lock() {
     }
     let same_view = block(3, 3, certify(&blocks[0]), vec![]);
     let on_fork = block(9, 0, certify(&same_view), vec![]);
-    assert!(may_vote::<HotStuff2>(&on_fork, None, voted(&blocks[1]), &tree), "ranks only, no ancestry");
+    assert!(may_vote::<HotStuff2>(&on_fork, None, voted(&blocks[1]), &tree), "the rule compares ranks, not ancestry");
 }
 
 #[test]
-fn hotstuff_2_locks_the_certified_block_and_commits_its_parent_of_the_view_before() {
+fn hotstuff_2_locks_the_certified_block_and_commits_its_parent_of_the_previous_view() {
     let blocks = chain(&[1, 4]);
-    assert_eq!(HotStuff2::lock_after(&blocks[1], &tree(&blocks)), Some(voted(&blocks[1])), "consecutive or not");
+    assert_eq!(
+        HotStuff2::lock_after(&blocks[1], &tree(&blocks)),
+        Some(voted(&blocks[1])),
+        "the lock does not need consecutive views"
+    );
     assert_eq!(commits::<HotStuff2>(&[1, 2]), Some(1));
     assert_eq!(commits::<HotStuff2>(&[1, 3, 4]), Some(3));
-    assert_eq!(commits::<HotStuff2>(&[1, 3]), None, "a view failed in between");
-    assert_eq!(commits::<HotStuff2>(&[1]), None, "genesis is no block");
+    assert_eq!(commits::<HotStuff2>(&[1, 3]), None, "views that are not consecutive commit nothing");
+    assert_eq!(commits::<HotStuff2>(&[1]), None, "genesis is not committed");
 }
 
 #[test]
-fn hotstuff_2_leaders_wait_unless_they_have_the_certificate_of_the_view_before() {
+fn hotstuff_2_leaders_wait_unless_they_have_the_certificate_of_the_previous_view() {
     let blocks = chain(&[1, 3]);
     for (view, waits) in [(4, false), (5, true), (9, true)] {
         assert_eq!(HotStuff2::awaits_higher(View(view), &certify(&blocks[1])), waits, "view {view}");
@@ -142,7 +150,10 @@ fn simple_hotstuff_rule_2_votes_if_the_parent_is_not_older_than_the_lock() {
     }
     let same_view = block(3, 3, certify(&blocks[0]), vec![]);
     let on_fork = block(9, 0, certify(&same_view), vec![]);
-    assert!(may_vote::<SimpleHotStuff>(&on_fork, None, voted(&blocks[1]), &tree), "views only, no ancestry");
+    assert!(
+        may_vote::<SimpleHotStuff>(&on_fork, None, voted(&blocks[1]), &tree),
+        "the rule compares views, not ancestry"
+    );
 }
 
 #[test]
@@ -160,7 +171,7 @@ fn saying(high: &Certificate) -> Attachment {
 }
 
 #[test]
-fn fast_hotstuff_algorithm_2_safe_block_needs_the_view_before_or_an_aggregate() {
+fn fast_hotstuff_algorithm_2_safe_block_needs_the_previous_view_or_an_aggregate() {
     let blocks = chain(&[1, 2]);
     let (tree, lock) = (tree(&blocks), genesis().subject);
     let [low, high] = [0, 1].map(|at: usize| certify(&blocks[at]));
@@ -168,16 +179,31 @@ fn fast_hotstuff_algorithm_2_safe_block_needs_the_view_before_or_an_aggregate() 
     let late = |justify: &Certificate| block(6, 0, justify.clone(), vec![]);
     assert!(!may_vote::<FastHotStuff>(&late(&high), None, lock, &tree), "neither");
     let aggregate = |view| timeouts(view, vec![saying(&low), saying(&high), saying(&low)]);
-    assert!(may_vote::<FastHotStuff>(&late(&high), Some(&aggregate(5)), lock, &tree), "extends its highest");
-    assert!(!may_vote::<FastHotStuff>(&late(&low), Some(&aggregate(5)), lock, &tree), "not a lower one");
+    assert!(
+        may_vote::<FastHotStuff>(&late(&high), Some(&aggregate(5)), lock, &tree),
+        "extends the highest certificate of the aggregate"
+    );
+    assert!(
+        !may_vote::<FastHotStuff>(&late(&low), Some(&aggregate(5)), lock, &tree),
+        "does not extend the highest certificate"
+    );
     assert!(!may_vote::<FastHotStuff>(&late(&high), Some(&aggregate(4)), lock, &tree), "b.view = aggQC.view + 1");
     let views_only = timeouts(5, vec![Attachment::HighView(View(2)); 3]);
-    assert!(!may_vote::<FastHotStuff>(&late(&high), Some(&views_only), lock, &tree), "no certificate in it");
+    assert!(
+        !may_vote::<FastHotStuff>(&late(&high), Some(&views_only), lock, &tree),
+        "the aggregate carries no certificate"
+    );
     let votes = certify(&block(5, 0, genesis(), vec![]));
-    assert!(!may_vote::<FastHotStuff>(&late(&high), Some(&votes), lock, &tree), "votes are no aggregate");
+    assert!(
+        !may_vote::<FastHotStuff>(&late(&high), Some(&votes), lock, &tree),
+        "a certificate of votes is no aggregate"
+    );
     let other = certify(&block(2, 3, certify(&blocks[0]), vec![]));
     let elsewhere = timeouts(5, vec![saying(&other); 3]);
-    assert!(!may_vote::<FastHotStuff>(&late(&high), Some(&elsewhere), lock, &tree), "the same view, another block");
+    assert!(
+        !may_vote::<FastHotStuff>(&late(&high), Some(&elsewhere), lock, &tree),
+        "extends another block of the same view"
+    );
 }
 
 #[test]
@@ -185,7 +211,7 @@ fn fast_hotstuff_algorithm_4_builds_on_the_highest_and_commits_a_consecutive_two
     let blocks = chain(&[1, 2]);
     let [low, high] = [0, 1].map(|at: usize| certify(&blocks[at]));
     let aggregate = timeouts(5, vec![saying(&low), saying(&low), saying(&low)]);
-    assert_eq!(FastHotStuff::extends(&high, Some(&aggregate)), &low, "its own does not count");
+    assert_eq!(FastHotStuff::extends(&high, Some(&aggregate)), &low, "the leader's own certificate does not count");
     assert_eq!(FastHotStuff::extends(&high, None), &high);
     assert_eq!(FastHotStuff::lock_after(&blocks[1], &tree(&blocks)), None);
     assert_eq!(commits::<FastHotStuff>(&[1, 2]), Some(1));
@@ -194,7 +220,7 @@ fn fast_hotstuff_algorithm_4_builds_on_the_highest_and_commits_a_consecutive_two
 }
 
 #[test]
-fn jolteon_figure_2_vote_condition_3_needs_the_round_before_or_timeouts_that_know_no_higher() {
+fn jolteon_figure_2_vote_condition_3_needs_the_previous_round_or_timeouts_that_report_no_higher() {
     let blocks = chain(&[1, 2]);
     let (tree, lock) = (tree(&blocks), genesis().subject);
     let [low, high] = [0, 1].map(|at: usize| certify(&blocks[at]));
@@ -207,9 +233,12 @@ fn jolteon_figure_2_vote_condition_3_needs_the_round_before_or_timeouts_that_kno
     assert!(!may_vote::<Jolteon>(&late(&low), Some(&knowing(5, [0, 2, 1])), lock, &tree), "3(b): qc.r below it");
     assert!(!may_vote::<Jolteon>(&late(&high), Some(&knowing(4, [0, 1, 1])), lock, &tree), "3(b): r = tc.r + 1");
     let silent = timeouts(5, vec![]);
-    assert!(!may_vote::<Jolteon>(&late(&high), Some(&silent), lock, &tree), "it names no qc_high");
+    assert!(!may_vote::<Jolteon>(&late(&high), Some(&silent), lock, &tree), "the timeout certificate names no qc_high");
     let votes = certify(&block(5, 0, genesis(), vec![]));
-    assert!(!may_vote::<Jolteon>(&late(&high), Some(&votes), lock, &tree), "votes are no timeouts");
+    assert!(
+        !may_vote::<Jolteon>(&late(&high), Some(&votes), lock, &tree),
+        "a certificate of votes is no timeout certificate"
+    );
 }
 
 #[test]
@@ -222,7 +251,7 @@ fn jolteon_figure_2_locks_a_one_chain_and_commits_a_consecutive_two_chain() {
 }
 
 #[test]
-fn all_but_fast_hotstuff_build_on_the_highest_they_know() {
+fn all_but_fast_hotstuff_build_on_their_highest_certificate() {
     let blocks = chain(&[1, 2]);
     let [low, high] = [0, 1].map(|at: usize| certify(&blocks[at]));
     let aggregate = timeouts(5, vec![saying(&low); 3]);
@@ -232,11 +261,11 @@ fn all_but_fast_hotstuff_build_on_the_highest_they_know() {
 }
 
 #[test]
-fn every_protocol_is_known_by_its_own_facts() {
+fn protocols_have_distinct_facts() {
     use quorate_consensus::config::ProtocolKind;
     assert_eq!(*ProtocolKind::Jolteon.facts(), Jolteon::FACTS);
     let names: std::collections::BTreeSet<&str> = ProtocolKind::ALL.iter().map(|kind| kind.name()).collect();
-    assert_eq!(names.len(), ProtocolKind::ALL.len(), "no two have one name");
+    assert_eq!(names.len(), ProtocolKind::ALL.len(), "the names of protocols are distinct");
     let carries: Vec<ProtocolKind> =
         ProtocolKind::ALL.iter().copied().filter(|kind| kind.facts().timeouts_carry_certificates).collect();
     assert_eq!(carries, [ProtocolKind::FastHotStuff]);
@@ -255,7 +284,7 @@ fn views() -> impl Strategy<Value = Vec<u64>> {
 
 proptest! {
     #[test]
-    fn the_two_three_chain_rules_commit_the_same(views in views()) {
+    fn both_three_chain_rules_commit_the_same_blocks(views in views()) {
         let blocks = chain(&views);
         let tree = tree(&blocks);
         for certified in &blocks {
@@ -265,7 +294,7 @@ proptest! {
     }
 
     #[test]
-    fn what_three_chains_commit_two_chains_committed_before(views in views()) {
+    fn two_chains_commit_no_later_than_three_chains(views in views()) {
         let blocks = chain(&views);
         let tree = tree(&blocks);
         let highest = |commits: fn(&Block, &BlockTree) -> Option<Arc<Block>>| {
@@ -280,7 +309,7 @@ proptest! {
     fn no_rule_refuses_the_next_block_of_its_own_chain(views in views()) {
         let blocks = chain(&views);
         let tree = tree(&blocks);
-        let (last, lock) = (blocks.last().expect("a chain"), genesis().subject);
+        let (last, lock) = (blocks.last().expect("the chain is not empty"), genesis().subject);
         let next = block(last.view.0 + 1, 0, certify(last), vec![]);
         prop_assert!(may_vote::<ChainedHotStuff>(&next, None, ChainedHotStuff::lock_after(last, &tree).unwrap_or(lock), &tree));
         prop_assert!(may_vote::<SimpleHotStuff>(&next, None, SimpleHotStuff::lock_after(last, &tree).unwrap_or(lock), &tree));

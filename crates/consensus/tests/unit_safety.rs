@@ -12,10 +12,10 @@ fn safety() -> Safety {
 }
 
 #[test]
-fn one_vote_in_a_view_and_only_upwards() {
+fn a_replica_votes_once_per_view_in_ascending_views() {
     let mut safety = safety();
     let [one, other] = [1, 2].map(|author| block(5, author, genesis(), vec![]));
-    let ballot = safety.vote(&one).expect("the first");
+    let ballot = safety.vote(&one).expect("the first statement is allowed");
     assert_eq!(ballot.to_vote(ReplicaId(3)), vote(3, one.subject(Domain::Vote)));
     assert_eq!(safety.vote(&one), None);
     assert_eq!(safety.vote(&other), None);
@@ -25,12 +25,12 @@ fn one_vote_in_a_view_and_only_upwards() {
 }
 
 #[test]
-fn one_vote_in_each_phase_of_a_view_and_none_in_a_view_given_up() {
+fn a_replica_votes_once_per_phase_and_never_after_a_timeout() {
     let mut safety = safety();
     let phases = [Domain::Prepare, Domain::PreCommit, Domain::Commit];
     let [one, other] = [1, 2].map(|author| block(5, author, genesis(), vec![]));
     for phase in phases {
-        let ballot = safety.vote_in(phase, &one).expect("the first");
+        let ballot = safety.vote_in(phase, &one).expect("the first statement is allowed");
         assert_eq!(ballot.to_vote(ReplicaId(3)), vote(3, one.subject(phase)));
     }
     for phase in phases {
@@ -43,17 +43,17 @@ fn one_vote_in_each_phase_of_a_view_and_none_in_a_view_given_up() {
 }
 
 #[test]
-fn one_proposal_in_a_view_and_only_upwards() {
+fn a_replica_proposes_once_per_view_in_ascending_views() {
     let mut safety = safety();
     let [one, other] = [1, 2].map(|author| block(5, author, genesis(), vec![]));
-    let ballot = safety.propose(&one).expect("the first");
+    let ballot = safety.propose(&one).expect("the first statement is allowed");
     assert_eq!(ballot.to_vote(ReplicaId(1)).subject, one.subject(Domain::Proposal));
     assert_eq!(safety.propose(&other), None);
-    assert!(safety.vote(&other).is_some(), "a proposal is no vote");
+    assert!(safety.vote(&other).is_some(), "a proposal does not preclude a vote");
 }
 
 #[test]
-fn nothing_is_signed_in_a_view_given_up() {
+fn nothing_is_signed_in_a_view_after_its_timeout() {
     let mut safety = safety();
     assert!(safety.give_up(View(5), &genesis(), false).is_some());
     assert_eq!(safety.give_up(View(5), &genesis(), false), None);
@@ -66,7 +66,7 @@ fn nothing_is_signed_in_a_view_given_up() {
 }
 
 #[test]
-fn a_view_voted_in_may_be_given_up() {
+fn a_replica_may_time_out_of_a_view_in_which_it_voted() {
     let mut safety = safety();
     let high = certify(&block(4, 0, genesis(), vec![]));
     safety.vote(&block(5, 0, genesis(), vec![]));
@@ -77,11 +77,11 @@ fn a_view_voted_in_may_be_given_up() {
 }
 
 #[test]
-fn the_record_of_a_ballot_says_what_was_signed_under_which_lock() {
+fn the_record_of_a_ballot_has_its_statement_and_lock() {
     let mut safety = safety();
     let (locked, voted) = (block(3, 0, genesis(), vec![]), block(4, 0, genesis(), vec![]));
     safety.lock_on(locked.subject(Domain::Vote));
-    let ballot = safety.vote(&voted).expect("the first");
+    let ballot = safety.vote(&voted).expect("the first statement is allowed");
     let expected = Promise {
         subject: voted.subject(Domain::Vote),
         attachment: Attachment::None,
@@ -92,7 +92,7 @@ fn the_record_of_a_ballot_says_what_was_signed_under_which_lock() {
 
 /// A proposal leaves before its own record is durable if the replica voted or proposed in the previous view.
 #[test]
-fn whoever_is_restarted_leaves_the_view_that_its_last_statement_reserved() {
+fn a_restarted_replica_does_not_propose_in_the_reserved_view() {
     let (voted, given_up) = (block(5, 0, genesis(), vec![]), View(9));
     let propose = |safety: &mut Safety, view| safety.propose(&block(view, 0, genesis(), vec![])).is_some();
     for domain in [Domain::Proposal, Domain::Vote, Domain::Prepare, Domain::PreCommit, Domain::Commit] {
@@ -100,7 +100,7 @@ fn whoever_is_restarted_leaves_the_view_that_its_last_statement_reserved() {
         assert_eq!(promise.reserves(), Some(View(6)));
         let mut restarted = safety();
         restarted.recall(&promise, false);
-        assert_eq!(restarted.proposed(), View(6), "it may have");
+        assert_eq!(restarted.proposed(), View(6), "the replica may have proposed in the reserved view");
         assert!(!propose(&mut restarted, 6) && propose(&mut restarted, 7));
         assert_eq!(restarted.spoke_in(), View(7));
     }
@@ -151,24 +151,27 @@ proptest! {
                 Call::Lock(view, author) => {
                     safety.lock_on(block(view, author, genesis(), vec![]).subject(Domain::Vote));
                     prop_assert!(safety.lock().view >= View(view));
-                    prop_assert!(safety.lock() == lock || safety.lock().view > lock.view, "it moves up or not at all");
+                    prop_assert!(safety.lock() == lock || safety.lock().view > lock.view, "the lock never falls");
                     (None, false)
                 }
             };
-            prop_assert_eq!(ballot.is_some(), may, "no more and no less than is safe");
+            prop_assert_eq!(ballot.is_some(), may, "a ballot is issued exactly when it is safe");
             let now = (safety.voted(), safety.timed_out(), safety.proposed());
             prop_assert!(now.0 >= before.0 && now.1 >= before.1 && now.2 >= before.2);
             if let Some(ballot) = ballot {
                 let subject = ballot.to_vote(ReplicaId(0)).subject;
                 let record = safety.promise(&ballot);
                 prop_assert_eq!((record.subject, record.lock), (subject, safety.lock()));
-                prop_assert!(signed.insert((subject.domain, subject.view), subject).is_none(), "one for each kind and view");
+                prop_assert!(
+                    signed.insert((subject.domain, subject.view), subject).is_none(),
+                    "one statement per kind and view"
+                );
                 match subject.domain {
                     Domain::Timeout => prop_assert!(given_up.insert(subject.view)),
-                    _ => prop_assert!(given_up.iter().all(|view| *view < subject.view), "not in a view given up, nor below"),
+                    _ => prop_assert!(given_up.iter().all(|view| *view < subject.view), "no vote after a timeout"),
                 }
                 if subject.domain == Domain::Vote {
-                    prop_assert!(subject.view > last_vote, "votes only upwards");
+                    prop_assert!(subject.view > last_vote, "votes are in ascending views");
                     last_vote = subject.view;
                 }
             }

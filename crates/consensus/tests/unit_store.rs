@@ -68,7 +68,7 @@ fn with_retention(retained_blocks: usize) -> Host {
 }
 
 #[test]
-fn what_is_missing_is_asked_of_the_sender_and_then_of_the_others_in_turn() {
+fn missing_items_are_requested_from_the_sender_and_then_from_the_others() {
     let mut host = Host::new(config());
     let (parent, missing) = (chain(&[1]).remove(0), bundle(1, 1, 0));
     let child = block(2, 1, certify(&parent), vec![]);
@@ -76,25 +76,27 @@ fn what_is_missing_is_asked_of_the_sender_and_then_of_the_others_in_turn() {
     assert_eq!(host.offer(&child), (Taken::Waiting, vec![]));
     assert_eq!(host.offer(&other), (Taken::Waiting, vec![]));
     assert!(host.store.wants_block(&parent.digest()) && host.store.wants_bundle(&missing.digest()));
-    assert_eq!(host.store.next_request(), Some(host.now + millis(10)), "it may still arrive by itself");
+    assert_eq!(host.store.next_request(), Some(host.now + millis(10)), "a missing block is first given time to arrive");
     assert_eq!(host.asked(), []);
     let mut asked = Vec::new();
     for _ in 0..7 {
-        host.now = host.store.next_request().expect("it stays wanted");
+        host.now = host.store.next_request().expect("a missing block is requested until it arrives");
         let requests = host.requests();
-        let [(of_block, blocks), (of_bundle, bundles)] = &requests[..] else { panic!("two things are missing") };
+        let [(of_block, blocks), (of_bundle, bundles)] = &requests[..] else {
+            panic!("expected a request for the block and one for the bundle")
+        };
         assert_eq!(*blocks, Envelope::FetchBlocks { digest: parent.digest(), above: Height(0), most: 64 });
         assert_eq!(*bundles, Envelope::FetchBundles { digests: vec![missing.digest()], above: Height(0) });
         assert_eq!(of_block, of_bundle);
         assert_eq!(host.store.next_request(), Some(host.now + millis(100)));
         asked.push(of_block.0);
     }
-    assert_eq!(asked, [1, 3, 0, 1, 3, 0, 1], "never oneself");
+    assert_eq!(asked, [1, 3, 0, 1, 3, 0, 1], "a replica does not ask itself");
 }
 
 /// A replica that is far behind may never need the bundles of blocks that are not connected to its tree.
 #[test]
-fn the_bundles_of_a_block_are_asked_for_when_the_blocks_below_it_are_here() {
+fn bundles_are_requested_once_the_ancestors_of_their_block_are_here() {
     let mut host = Host::new(config());
     let bundles: Vec<Bundle> = (0..3).map(|number| bundle(number, 1, 0)).collect();
     let first = block(1, 0, genesis(), vec![bundles[0].digest()]);
@@ -107,7 +109,7 @@ fn the_bundles_of_a_block_are_asked_for_when_the_blocks_below_it_are_here() {
     host.offer(&second);
     assert_eq!(wanted(&host), [false; 3]);
     assert_eq!(host.offer(&first), (Taken::Waiting, vec![]));
-    assert_eq!(wanted(&host), [true; 3], "all stand on the tree, though none is in it");
+    assert_eq!(wanted(&host), [true; 3], "bundles of rooted blocks are requested");
     assert_eq!(host.supply(&bundles[2]), (Offered::New, vec![]));
     assert_eq!(host.supply(&bundles[0]), (Offered::New, vec![first.digest()]));
     assert_eq!(wanted(&host), [false, true, false]);
@@ -116,18 +118,18 @@ fn the_bundles_of_a_block_are_asked_for_when_the_blocks_below_it_are_here() {
 }
 
 #[test]
-fn a_block_in_the_air_comes_down_on_a_parent_that_is_whole_at_once() {
+fn a_whole_parent_roots_a_waiting_block() {
     let mut host = Host::new(config());
     let (parent, missing) = (chain(&[1]).remove(0), bundle(1, 1, 0));
     let child = block(2, 0, certify(&parent), vec![missing.digest()]);
     host.offer(&child);
     assert!(!host.store.wants_bundle(&missing.digest()));
     assert_eq!(host.offer(&parent), (Taken::Whole, vec![parent.digest()]));
-    assert_eq!(host.asked(), [1], "it has had time enough to come by itself");
+    assert_eq!(host.asked(), [1], "a bundle of an old proposal is requested at once");
 }
 
 #[test]
-fn what_came_is_asked_for_no_more() {
+fn arrived_items_are_not_requested() {
     let mut host = Host::new(config());
     let (parent, missing) = (chain(&[1]).remove(0), bundle(1, 1, 0));
     let child = block(2, 1, certify(&parent), vec![missing.digest()]);
@@ -135,7 +137,7 @@ fn what_came_is_asked_for_no_more() {
     assert_eq!(host.offer(&parent), (Taken::Whole, vec![parent.digest()]));
     assert_eq!(host.supply(&missing), (Offered::New, vec![child.digest()]));
     assert_eq!(host.store.next_request(), None);
-    assert_eq!(host.offer(&child), (Taken::Whole, vec![]), "it is known");
+    assert_eq!(host.offer(&child), (Taken::Whole, vec![]), "a known block is whole");
 }
 
 #[test]
@@ -147,13 +149,13 @@ fn a_bounded_answer_is_followed_by_the_next_request_at_once() {
     assert_eq!(host.asked(), [1]);
     host.supply(&missing[0]);
     host.store.on_answer(host.now, ReplicaId(0));
-    assert_eq!(host.asked(), [], "another replica has answered");
+    assert_eq!(host.asked(), [], "an answer of another replica triggers no request");
     host.store.on_answer(host.now, SOURCE);
-    assert_eq!(host.asked(), [1], "the same has the rest, most likely");
+    assert_eq!(host.asked(), [1], "the same peer is asked for the rest");
 }
 
 #[test]
-fn who_answers_with_little_each_time_is_asked_for_a_while_and_then_another() {
+fn a_peer_with_short_answers_is_replaced_after_a_while() {
     let mut host = Host::new(config());
     let missing: Vec<Bundle> = (0..20).map(|number| bundle(number, 1, 0)).collect();
     host.offer(&block(1, 0, genesis(), missing.iter().map(Bundle::digest).collect()));
@@ -166,11 +168,11 @@ fn who_answers_with_little_each_time_is_asked_for_a_while_and_then_another() {
         host.store.on_answer(host.now, SOURCE);
         asked.extend(host.asked());
     }
-    assert_eq!(asked, [vec![1; 12], vec![3]].concat(), "a second is over");
+    assert_eq!(asked, [vec![1; 12], vec![3]].concat(), "after ten retry periods another peer is asked");
 }
 
 #[test]
-fn a_peer_is_asked_for_the_lowest_first_and_once_at_a_time() {
+fn a_peer_gets_one_request_at_a_time_for_the_lowest_bundles() {
     let mut host = Host::new(config());
     let bundles: Vec<Bundle> = (0..3).map(|number| bundle(number, 1, 0)).collect();
     let first = block(1, 0, genesis(), vec![bundles[0].digest()]);
@@ -186,8 +188,8 @@ fn a_peer_is_asked_for_the_lowest_first_and_once_at_a_time() {
     assert_eq!(host.requests(), request(&[&bundles[0], &bundles[1]]));
     host.offer(&third);
     host.now = host.now + millis(10);
-    assert_eq!(host.requests(), [], "it has not answered yet");
-    assert_eq!(host.store.next_request(), Some(host.now + millis(90)), "and is given time to");
+    assert_eq!(host.requests(), [], "a busy peer is not asked again");
+    assert_eq!(host.store.next_request(), Some(host.now + millis(90)), "a busy peer has time to answer");
     host.supply(&bundles[0]);
     host.store.on_answer(host.now, SOURCE);
     assert_eq!(host.requests(), request(&[&bundles[1], &bundles[2]]));
@@ -211,7 +213,7 @@ fn a_request_names_no_more_bundles_than_are_allowed() {
 }
 
 #[test]
-fn an_answer_of_blocks_is_bounded_in_count_and_bytes_and_stops_at_what_is_known() {
+fn an_answer_of_blocks_is_bounded_in_count_and_bytes_and_stops_at_known_blocks() {
     let mut host = Host::new(Config { batch: limits::MAX_BLOCK_BUNDLES, ..config() });
     let blocks = chain(&[1, 2, 3, 4, 5, 6]);
     blocks.iter().for_each(|block| drop(host.offer(block)));
@@ -221,7 +223,7 @@ fn an_answer_of_blocks_is_bounded_in_count_and_bytes_and_stops_at_what_is_known(
     assert_eq!(heights(&host, &blocks[4], 0, 3), [5, 4, 3]);
     assert_eq!(heights(&host, &blocks[4], 3, 64), [5, 4]);
     assert_eq!(heights(&host, &blocks[4], 0, 0), []);
-    assert_eq!(host.store.blocks(digest(9), Height(0), 64), [], "an unknown block");
+    assert_eq!(host.store.blocks(digest(9), Height(0), 64), [], "the block is unknown");
     let mut parent = blocks[5].clone();
     for view in 7..12 {
         let few = bundle(view, 1, 0);
@@ -229,7 +231,7 @@ fn an_answer_of_blocks_is_bounded_in_count_and_bytes_and_stops_at_what_is_known(
         parent = block(view, 0, certify(&parent), vec![few.digest(); limits::MAX_BLOCK_BUNDLES]);
         assert_eq!(host.offer(&parent).0, Taken::Whole);
     }
-    assert_eq!(heights(&host, &parent, 0, 64), [11, 10, 9, 8], "two mebibytes of payload each, eight at most");
+    assert_eq!(heights(&host, &parent, 0, 64), [11, 10, 9, 8], "blocks of 2 MiB each, at most 8 MiB");
 }
 
 #[test]
@@ -239,14 +241,14 @@ fn an_answer_of_bundles_is_bounded_in_bytes() {
     large.iter().for_each(|bundle| drop(host.supply(bundle)));
     let digests: Vec<Digest> = large.iter().map(Bundle::digest).collect();
     assert_eq!(host.store.bundles(&digests), large[..2]);
-    assert_eq!(host.store.bundles(&[digest(1), digests[3]]), large[3..], "what is unknown is passed over");
+    assert_eq!(host.store.bundles(&[digest(1), digests[3]]), large[3..], "unknown bundles are skipped");
     let huge = bundle(9, 4, 3 << 20);
     host.supply(&huge);
-    assert_eq!(host.store.bundles(&[huge.digest(), digests[0]]), [huge], "one goes however large");
+    assert_eq!(host.store.bundles(&[huge.digest(), digests[0]]), [huge], "a single bundle is sent, however large");
 }
 
 #[test]
-fn what_a_commit_overtakes_is_forgotten() {
+fn a_commit_drops_waiting_blocks_that_it_overtakes() {
     let mut host = Host::new(config());
     let blocks = chain(&[1, 2, 3]);
     let missing = bundle(1, 1, 0);
@@ -257,7 +259,7 @@ fn what_a_commit_overtakes_is_forgotten() {
     blocks.iter().for_each(|block| drop(host.offer(block)));
     assert_eq!(host.commit(&blocks[0]), [1]);
     assert!(!host.store.wants_bundle(&missing.digest()));
-    assert!(host.store.wants_block(&high_fork.parent()), "it stands above the commit");
+    assert!(host.store.wants_block(&high_fork.parent()), "the parent is above the committed height");
     assert_eq!(host.commit(&blocks[2]), [2, 3]);
     assert_eq!(host.store.next_request(), None);
     assert_eq!(host.offer(&fork), (Taken::Late, vec![]));
@@ -267,7 +269,7 @@ fn what_a_commit_overtakes_is_forgotten() {
 
 /// The parent of a waiting block may be abandoned while the block waits for a bundle.
 #[test]
-fn a_block_on_a_fork_that_was_left_behind_never_enters() {
+fn a_block_on_an_abandoned_fork_never_becomes_whole() {
     let mut host = Host::new(config());
     let blocks = chain(&[1, 2]);
     let missing = bundle(1, 1, 0);
@@ -287,7 +289,7 @@ fn a_block_on_a_fork_that_was_left_behind_never_enters() {
 /// A bundle of a waiting block may be executed with another block and dropped with it before the waiting block's parent
 /// arrives.
 #[test]
-fn a_bundle_that_went_before_its_block_was_whole_is_asked_for_again() {
+fn a_bundle_dropped_before_its_block_is_whole_is_requested_again() {
     let mut host = with_retention(1);
     let again = bundle(1, 1, 0);
     host.supply(&again);
@@ -308,7 +310,7 @@ fn a_bundle_that_went_before_its_block_was_whole_is_asked_for_again() {
 }
 
 #[test]
-fn a_payload_that_names_a_bundle_twice_is_whole_when_it_comes() {
+fn a_payload_that_names_a_bundle_twice_is_whole_when_it_arrives() {
     let mut host = Host::new(config());
     let twice = bundle(1, 1, 0);
     let block = block(1, 0, genesis(), vec![twice.digest(), twice.digest()]);
@@ -340,11 +342,12 @@ fn a_commit_that_contradicts_the_last_is_refused() {
     let fork = block(5, 3, certify(&blocks[0]), vec![]);
     blocks.iter().chain([&fork]).for_each(|block| drop(host.offer(block)));
     assert_eq!(host.commit(&blocks[1]), [1, 2]);
-    let refused = |host: &mut Host, digest| !host.store.commit(&digest, |_, _, _| panic!("nothing is committed"));
+    let refused =
+        |host: &mut Host, digest| !host.store.commit(&digest, |_, _, _| panic!("a refused commit commits no block"));
     assert!(refused(&mut host, fork.digest()));
-    assert!(refused(&mut host, blocks[0].digest()), "behind the commit");
-    assert!(refused(&mut host, digest(1)), "an unknown block");
-    assert_eq!(host.commit(&blocks[1]), [], "the last again");
+    assert!(refused(&mut host, blocks[0].digest()), "the block is below the committed one");
+    assert!(refused(&mut host, digest(1)), "the block is unknown");
+    assert_eq!(host.commit(&blocks[1]), [], "committing the last block again changes nothing");
     assert_eq!(host.commit(&blocks[2]), [3]);
 }
 
@@ -358,28 +361,28 @@ fn a_flood_of_blocks_that_can_never_be_whole_is_bounded() {
         .collect();
     let turned_away = flood.iter().filter(|block| host.offer(block).0 == Taken::Overload).count();
     assert_eq!(turned_away, 17_000 - 16_384);
-    assert_eq!(host.offer(&blocks[0]).0, Taken::Whole, "what is whole needs no room");
+    assert_eq!(host.offer(&blocks[0]).0, Taken::Whole, "a whole block does not wait");
     host.store.want_block(host.now, blocks[2].digest(), blocks[2].height, SOURCE);
     assert_eq!(host.offer(&blocks[2]).0, Taken::Overload);
-    assert!(host.store.wants_block(&blocks[2].digest()), "what a certificate names stays wanted");
+    assert!(host.store.wants_block(&blocks[2].digest()), "a block that a certificate names is still requested");
     host.offer(&blocks[1]);
     assert_eq!(host.offer(&blocks[2]).0, Taken::Whole);
     assert_eq!(host.commit(&blocks[1]), [1, 2]);
-    assert_eq!(host.store.next_request(), None, "the flood stood at height two");
+    assert_eq!(host.store.next_request(), None, "a commit drops the flood, which was at height two");
     assert_eq!(host.offer(&block(9, 0, certify(&block(8, 0, certify(&blocks[2]), vec![])), vec![])).0, Taken::Waiting);
 }
 
 #[test]
-fn who_is_far_behind_keeps_the_blocks_next_to_its_own() {
+fn a_lagging_replica_keeps_the_lowest_waiting_blocks() {
     let mut host = Host::new(config());
     let views: Vec<u64> = (1..=16_400).collect();
     let blocks = chain(&views);
-    let (first, rest) = blocks.split_first().expect("there are some");
-    assert!(rest.iter().rev().all(|block| host.offer(block).0 == Taken::Waiting), "the lower one is worth more");
+    let (first, rest) = blocks.split_first().expect("the chain is not empty");
+    assert!(rest.iter().rev().all(|block| host.offer(block).0 == Taken::Waiting), "lower blocks replace higher ones");
     let (taken, whole) = host.offer(first);
-    assert_eq!((taken, whole.len()), (Taken::Whole, 16_385), "all but the highest were kept");
-    let last = blocks.last().expect("there are some");
-    assert_eq!(host.offer(last).0, Taken::Waiting, "the rest is asked for again");
+    assert_eq!((taken, whole.len()), (Taken::Whole, 16_385), "all blocks except the highest are kept");
+    let last = blocks.last().expect("the chain is not empty");
+    assert_eq!(host.offer(last).0, Taken::Waiting, "evicted blocks are requested again");
     assert!(host.store.wants_block(&last.parent()));
 }
 
@@ -408,12 +411,12 @@ fn the_ledger_keeps_bundles_within_bytes_and_bare_blocks_for_elections() {
         retired.extend(std::iter::from_fn(|| ledger.retire()).map(|block| block.height.0));
         ledger.invariants();
     }
-    assert_eq!(stripped, (1..=17).collect::<Vec<u64>>(), "three of thirty bytes fit into a hundred");
-    assert_eq!(retired, (1..=14).collect::<Vec<u64>>(), "six are needed");
+    assert_eq!(stripped, (1..=17).collect::<Vec<u64>>(), "three blocks of 30 bytes fit into 100");
+    assert_eq!(retired, (1..=14).collect::<Vec<u64>>(), "the election needs six blocks");
     let mut ledger = Ledger::new(10, 100, 1);
     ledger.keep_above(Height(u64::MAX));
     ledger.append(blocks[0].clone(), 1000);
-    assert_eq!(ledger.strip(), None, "the last committed one keeps its bundles");
+    assert_eq!(ledger.strip(), None, "the last committed block keeps its bundles");
     assert_eq!(ledger.retire(), None);
     ledger.append(blocks[1].clone(), 0);
     assert_eq!(ledger.strip().map(|block| block.height), Some(Height(1)));
@@ -421,7 +424,7 @@ fn the_ledger_keeps_bundles_within_bytes_and_bare_blocks_for_elections() {
 }
 
 #[test]
-fn whoever_fetches_a_state_finds_the_blocks_above_it() {
+fn blocks_above_an_offered_state_are_retained() {
     let blocks = chain(&(1..=60).collect::<Vec<u64>>());
     let mut ledger = Ledger::new(3, 1000, 1);
     let mut most = 0;
@@ -434,7 +437,7 @@ fn whoever_fetches_a_state_finds_the_blocks_above_it() {
         assert!(ledger.whole_above() <= Height(state.max(block.height.0.saturating_sub(3))));
         most = most.max(block.height.0 - ledger.whole_above().0);
     }
-    assert_eq!(most, 19, "those below the state go when there are more than three");
+    assert_eq!(most, 19, "at most three blocks below the state are kept");
     ledger.keep_above(Height(0));
     for height in 61..=200 {
         ledger.append(
@@ -443,11 +446,11 @@ fn whoever_fetches_a_state_finds_the_blocks_above_it() {
         );
         while ledger.strip().is_some() {}
     }
-    assert_eq!(ledger.whole_above(), Height(170), "ten times three, and no more");
+    assert_eq!(ledger.whole_above(), Height(170), "at most ten times three blocks are kept");
 }
 
 #[test]
-fn a_state_takes_the_place_of_the_blocks_before_it() {
+fn a_state_replaces_the_blocks_before_it() {
     let mut host = Host::new(config());
     let blocks = chain(&(1..=6).collect::<Vec<u64>>());
     let (here, missing, idle) = (bundle(1, 1, 0), bundle(2, 1, 0), bundle(3, 1, 0));
@@ -468,13 +471,13 @@ fn a_state_takes_the_place_of_the_blocks_before_it() {
     host.store.adopt(host.now, Frontier::new(kept), &host.leaders, &mut whole);
     host.store.invariants();
     assert_eq!((host.store.committed(), host.store.whole_above()), (Height(6), Height(6)));
-    assert_eq!(whole, [seventh.digest()], "what waited for it is whole");
+    assert_eq!(whole, [seventh.digest()], "the block that waited for the state is whole");
     assert!(host.store.tree.get(&fork.digest()).is_none() && host.store.tree.get(&blocks[1].digest()).is_none());
-    assert!(host.store.tree.get(&blocks[4].digest()).is_some(), "the election of leaders looks at it");
+    assert!(host.store.tree.get(&blocks[4].digest()).is_some(), "leader election needs the block");
     assert!(!host.store.wants_block(&blocks[5].digest()) && host.store.wants_bundle(&missing.digest()));
     let pool = &host.store.pool;
-    assert!(pool.contains(&here.digest()) && !pool.is_pending(&here.digest()), "a block refers to it");
-    assert!(!pool.contains(&idle.digest()), "perhaps it was executed: its client sends it again if not");
+    assert!(pool.contains(&here.digest()) && !pool.is_pending(&here.digest()), "a block refers to the bundle");
+    assert!(!pool.contains(&idle.digest()), "a bundle that may have been executed is forgotten");
     assert_eq!(pool.pending_commands(), 0);
     assert_eq!(host.supply(&missing).1, [eighth.digest()]);
     assert_eq!(host.commit(&eighth), [7, 8]);
@@ -496,10 +499,10 @@ fn a_proposal_over_the_limits_never_becomes_whole() {
             let taken = host.offer(&large).0;
             assert_eq!(taken, if here == 2 { Taken::TooLarge } else { Taken::Waiting });
             let whole: Vec<Digest> = bundles[here..].iter().flat_map(|bundle| host.supply(bundle).1).collect();
-            assert_eq!(whole, [], "{here} of its bundles were here when it came");
+            assert_eq!(whole, [], "a block with {here} of its bundles present became whole");
             assert!(!host.store.tree.contains(&large.digest()) && host.store.next_request().is_none());
             host.store.want_block(host.now, large.digest(), large.height, SOURCE);
-            assert_eq!(host.offer(&large).0, Taken::Whole, "a quorum has voted for it");
+            assert_eq!(host.offer(&large).0, Taken::Whole, "the limits do not apply to a certified block");
         }
         let mut host = Host::new(limits);
         host.supply(&bundles[0]);
@@ -509,14 +512,14 @@ fn a_proposal_over_the_limits_never_becomes_whole() {
 
 /// A bundle that exceeds the block limits is not accepted for a proposal either.
 #[test]
-fn a_bundle_over_the_limits_of_a_block() {
+fn a_bundle_over_the_block_limits_is_refused() {
     let mut host = Host::new(Config { batch_bytes: 1000, ..config() });
     let large = bundle(2, 1, 1000);
     assert_eq!(host.supply(&large), (Offered::Full, vec![]));
     let proposal = block(1, 0, genesis(), vec![large.digest()]);
     assert_eq!(host.offer(&proposal).0, Taken::Waiting);
     assert_eq!(host.supply(&large), (Offered::Full, vec![]));
-    assert!(host.store.next_request().is_none(), "nobody is asked for it again");
+    assert!(host.store.next_request().is_none(), "a bundle over the limits is not requested");
 }
 
 /// Bundles of proposals may take twice the memory of bundles from clients, counting everything unexecuted. Bundles of
@@ -530,7 +533,7 @@ fn the_bundles_of_proposals_are_bounded() {
     let offered: Vec<Offered> = bundles.iter().map(|bundle| host.supply(bundle).0).collect();
     assert_eq!(offered, [Offered::New, Offered::New, Offered::New, Offered::Full, Offered::Full]);
     host.store.want_block(host.now, slots[3].digest(), slots[3].height, SOURCE);
-    assert_eq!(host.offer(&slots[3]).0, Taken::Waiting, "it was given up, and is asked for now");
+    assert_eq!(host.offer(&slots[3]).0, Taken::Waiting, "a discarded proposal is accepted again once requested");
     assert_eq!(host.supply(&bundles[3]), (Offered::New, vec![slots[3].digest()]));
 }
 

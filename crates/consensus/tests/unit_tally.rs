@@ -18,7 +18,7 @@ fn quorum_of(counted: Counted) -> Vec<u16> {
             assert!(votes.iter().all(|vote| vote.subject == subject));
             votes.iter().map(|vote| vote.voter.0).collect()
         }
-        other => panic!("no quorum but {other:?}"),
+        other => panic!("expected a quorum, got {other:?}"),
     }
 }
 
@@ -28,7 +28,7 @@ fn a_quorum_is_handed_out_once() {
     assert_eq!(tally.add(vote(0, subject)), Counted::Added);
     assert_eq!(tally.add(vote(2, subject)), Counted::Added);
     assert_eq!(quorum_of(tally.add(vote(3, subject))), [0, 2, 3]);
-    assert_eq!(tally.add(vote(1, subject)), Counted::Added, "the quorum is being checked");
+    assert_eq!(tally.add(vote(1, subject)), Counted::Added, "a vote counts while a quorum is being verified");
     tally.settle(&subject);
     assert_eq!(tally.add(vote(1, subject)), Counted::Repeated);
     assert_eq!(tally.voters(Domain::Vote, View(1)), 4);
@@ -40,7 +40,7 @@ fn a_vote_after_the_certificate_is_late() {
     (0..3).for_each(|voter| drop(tally.add(vote(voter, subject))));
     tally.settle(&subject);
     assert_eq!(tally.add(vote(3, subject)), Counted::Repeated);
-    assert_eq!(tally.voters(Domain::Vote, View(1)), 3, "and is not kept");
+    assert_eq!(tally.voters(Domain::Vote, View(1)), 3, "a late vote is not kept");
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn a_contradiction_names_the_earlier_vote() {
     tally.add(vote(0, one));
     assert_eq!(tally.add(vote(0, other)), Counted::Contradiction(Box::new(vote(0, one))));
     assert_eq!(tally.voters(Domain::Vote, View(1)), 1);
-    assert_eq!(tally.add(vote(0, subject(Domain::Timeout, 1, 2))), Counted::Added, "another kind is another round");
-    assert_eq!(tally.add(vote(0, subject(Domain::Vote, 2, 2))), Counted::Added, "another view is another round");
+    assert_eq!(tally.add(vote(0, subject(Domain::Timeout, 1, 2))), Counted::Added, "each domain has its own round");
+    assert_eq!(tally.add(vote(0, subject(Domain::Vote, 2, 2))), Counted::Added, "each view has its own round");
 }
 
 #[test]
-fn another_attachment_is_a_contradiction_and_another_proof_is_none() {
+fn a_different_attachment_is_a_contradiction_but_a_different_proof_is_not() {
     let mut tally = tally();
     let timeout = |attachment| Vote { attachment, ..vote(0, subject(Domain::Timeout, 3, 1)) };
     let attached = |proof: &'static [u8]| {
@@ -87,14 +87,14 @@ fn another_attachment_is_a_contradiction_and_another_proof_is_none() {
     };
     tally.add(attached(b"one"));
     assert_eq!(tally.add(attached(b"one")), Counted::Repeated);
-    assert_eq!(tally.add(attached(b"other")), Counted::Repeated, "the proof is not under the signature");
+    assert_eq!(tally.add(attached(b"other")), Counted::Repeated, "the proof is not part of the statement");
     let contradiction = Counted::Contradiction(Box::new(attached(b"one")));
     assert_eq!(tally.add(timeout(Attachment::HighView(View(0)))), contradiction);
     assert_eq!(tally.add(timeout(Attachment::None)), contradiction);
 }
 
 #[test]
-fn rounds_below_are_forgotten_and_no_others() {
+fn only_rounds_below_are_forgotten() {
     let mut tally = tally();
     for view in 1..=5 {
         tally.add(vote(0, subject(Domain::Vote, view, 1)));
@@ -104,12 +104,12 @@ fn rounds_below_are_forgotten_and_no_others() {
     let voters = |view| (tally.voters(Domain::Vote, View(view)), tally.voters(Domain::Timeout, View(view)));
     assert_eq!([1, 2, 3, 4, 5].map(voters), [(0, 0), (0, 0), (0, 0), (1, 1), (1, 1)]);
     tally.settle(&subject(Domain::Vote, 1, 1));
-    assert_eq!(tally.strike(&subject(Domain::Vote, 1, 1), &[ReplicaId(0)]), Counted::Repeated, "its round is over");
+    assert_eq!(tally.strike(&subject(Domain::Vote, 1, 1), &[ReplicaId(0)]), Counted::Repeated, "the round is closed");
     assert_eq!(tally.voters(Domain::Vote, View(1)), 0);
 }
 
 #[test]
-fn the_voter_who_is_about_to_vote_counts_once() {
+fn a_voter_about_to_vote_counts_once() {
     let mut tally = tally();
     assert_eq!(tally.voters_with(Domain::Timeout, View(1), ReplicaId(0)), 1);
     tally.add(vote(0, subject(Domain::Timeout, 1, 1)));
@@ -117,7 +117,6 @@ fn the_voter_who_is_about_to_vote_counts_once() {
     assert_eq!(tally.voters_with(Domain::Timeout, View(1), ReplicaId(1)), 2);
 }
 
-/// Event of a tally.
 #[derive(Clone, Debug)]
 enum Step {
     Vote { voter: u16, view: u64, number: u64, timeout: bool },
@@ -156,7 +155,7 @@ impl Naive {
 
 proptest! {
     #[test]
-    fn it_counts_as_a_list_would(
+    fn the_tally_agrees_with_a_list(
         (replicas, steps) in (1..8u16).prop_flat_map(|n| (Just(n), collection::vec(step(n), 1..120)))
     ) {
         let enough = quorum(usize::from(replicas)).quorum();
@@ -204,7 +203,7 @@ proptest! {
                         prop_assert_eq!(counted, Counted::Repeated);
                         continue;
                     };
-                    let number = round.out.take().expect("it was handed out");
+                    let number = round.out.take().expect("a quorum was handed out");
                     round.counted.retain(|(who, _)| !forged.contains(who));
                     (counted, round.completes(number, enough).then_some(subject))
                 }
@@ -219,7 +218,10 @@ proptest! {
                 Counted::Quorum(subject, votes) => {
                     prop_assert_eq!(Some(subject), expected);
                     let voters: BTreeSet<u16> = votes.iter().map(|vote| vote.voter.0).collect();
-                    prop_assert_eq!((voters.len(), votes.len()), (enough, enough), "distinct voters, and no more than needed");
+                    prop_assert_eq!(
+                        (voters.len(), votes.len()), (enough, enough),
+                        "a quorum has exactly the necessary distinct voters"
+                    );
                     let said = &rounds[&(subject.view.0, subject.domain)].counted;
                     prop_assert!(votes.iter().all(|vote| vote.subject == subject));
                     prop_assert!(voters.iter().all(|voter| said.iter().any(|(who, _)| who == voter)));
@@ -236,7 +238,7 @@ proptest! {
 
     /// For any order of arrival, and any number of repeated forgeries, the honest votes become a certificate.
     #[test]
-    fn nobody_can_spoil_a_certificate(
+    fn faulty_voters_cannot_prevent_a_certificate(
         replicas in 4..20u16,
         order in collection::vec(any::<prop::sample::Index>(), 20),
         again in 0..4usize,
@@ -248,7 +250,7 @@ proptest! {
         let mut waiting: Vec<u16> = (0..replicas).chain((0..again).flat_map(|_| 0..faulty)).collect();
         let (mut order, mut strikes) = (order.into_iter().cycle(), 0);
         while !waiting.is_empty() {
-            let voter = waiting.swap_remove(order.next().expect("it is endless").index(waiting.len()));
+            let voter = waiting.swap_remove(order.next().expect("the sequence does not end").index(waiting.len()));
             let mut counted = tally.add(vote(voter, subject));
             while let Counted::Quorum(_, votes) = &counted {
                 let forged: Vec<ReplicaId> = votes.iter().map(|vote| vote.voter).filter(|voter| voter.0 < faulty).collect();
@@ -257,9 +259,12 @@ proptest! {
                 }
                 counted = tally.strike(&subject, &forged);
                 strikes += 1;
-                prop_assert!(strikes <= usize::from(faulty) * (1 + again), "each forged vote costs one check at most");
+                prop_assert!(
+                    strikes <= usize::from(faulty) * (1 + again),
+                    "each forged vote costs at most one verification"
+                );
             }
         }
-        prop_assert!(false, "all have voted and there is no certificate");
+        prop_assert!(false, "all replicas voted without a certificate");
     }
 }

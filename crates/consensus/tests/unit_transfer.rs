@@ -19,7 +19,7 @@ fn state(chunks: usize) -> Bytes {
 
 fn part_of(state: &Bytes, part: Part) -> Bytes {
     match part.checked_sub(1) {
-        Some(chunk) => chunk_of(state, chunk).expect("it is a chunk of the state"),
+        Some(chunk) => chunk_of(state, chunk).expect("the chunk belongs to the state"),
         None => {
             let mut out = Encoder::with_capacity(64);
             Manifest::of(state).encode(&mut out);
@@ -39,10 +39,13 @@ fn transfer(state: &Bytes) -> Transfer {
 fn with_manifest(state: &Bytes, held: &[u32]) -> Transfer {
     let mut transfer = transfer(state);
     let asked = transfer.requests(at(0), PATIENCE);
-    let [(peer, MANIFEST)] = asked[..] else { panic!("the manifest comes first, from one: {asked:?}") };
+    let [(peer, MANIFEST)] = asked[..] else { panic!("expected one request for the manifest: {asked:?}") };
     let answer = transfer.on_answer(at(0), peer, MANIFEST, &part_of(state, MANIFEST));
     assert_eq!(answer, Answer::Manifest(Manifest::of(state)));
-    assert!(transfer.has_manifest() && !transfer.is_complete(), "the host has not said what it has");
+    assert!(
+        transfer.has_manifest() && !transfer.is_complete(),
+        "a transfer is not complete before the host reports its chunks"
+    );
     assert_eq!(transfer.next_request(), None);
     transfer.on_ready(at(0), held);
     transfer
@@ -58,19 +61,23 @@ fn all_others_are_asked_for_a_few_chunks_each() {
     let mut transfer = with_manifest(&state, &[]);
     let asked = transfer.requests(at(0), PATIENCE);
     transfer.invariants();
-    assert_eq!(asked.len(), 6, "two of each");
-    assert_eq!(peers(&asked), BTreeSet::from([0, 1, 2]), "and nothing of oneself");
-    assert!(transfer.requests(at(1), PATIENCE).is_empty(), "all have enough to do");
+    assert_eq!(asked.len(), 6, "each peer is asked for two chunks");
+    assert_eq!(peers(&asked), BTreeSet::from([0, 1, 2]), "the replica does not ask itself");
+    assert!(transfer.requests(at(1), PATIENCE).is_empty(), "no peer has more than two requests");
     assert_eq!(transfer.next_request(), Some(at(100)));
     let (peer, part) = asked[0];
     assert_eq!(transfer.on_answer(at(5), peer, part, &part_of(&state, part)), Answer::Chunk(part - 1));
-    assert_eq!(transfer.on_answer(at(5), peer, part, &part_of(&state, part)), Answer::Unasked, "it has come");
+    assert_eq!(
+        transfer.on_answer(at(5), peer, part, &part_of(&state, part)),
+        Answer::Unasked,
+        "a second copy was not requested"
+    );
     let more = transfer.requests(at(5), PATIENCE);
-    assert_eq!(peers(&more), BTreeSet::from([peer.0]), "who has answered is asked on");
+    assert_eq!(peers(&more), BTreeSet::from([peer.0]), "a peer that answered gets the next requests");
 }
 
 #[test]
-fn who_lies_is_not_asked_again() {
+fn a_peer_that_lies_is_not_asked_again() {
     let state = state(20);
     let mut transfer = with_manifest(&state, &[]);
     let asked = transfer.requests(at(0), PATIENCE);
@@ -87,7 +94,7 @@ fn who_lies_is_not_asked_again() {
 }
 
 #[test]
-fn a_manifest_that_is_not_vouched_for_is_a_lie() {
+fn an_uncertified_manifest_is_forged() {
     let state = state(2);
     let mut transfer = transfer(&state);
     let other = self::state(3);
@@ -95,16 +102,16 @@ fn a_manifest_that_is_not_vouched_for_is_a_lie() {
         [part_of(&other, MANIFEST), part_of(&state, 1), Bytes::from([&part_of(&state, MANIFEST)[..], b"x"].concat())]
     {
         let asked = transfer.requests(at(1000), PATIENCE);
-        let [(peer, MANIFEST)] = asked[..] else { panic!("one is asked: {asked:?}") };
+        let [(peer, MANIFEST)] = asked[..] else { panic!("expected one request for the manifest: {asked:?}") };
         assert_eq!(transfer.on_answer(at(1000), peer, MANIFEST, &wrong), Answer::Forged);
         transfer.invariants();
     }
     assert!(!transfer.has_manifest());
-    assert!(transfer.requests(at(1000), PATIENCE).is_empty(), "all have lied");
+    assert!(transfer.requests(at(1000), PATIENCE).is_empty(), "peers that sent wrong data are not asked again");
 }
 
 #[test]
-fn who_is_slow_is_asked_for_less_and_later() {
+fn a_slow_peer_is_asked_for_less_and_later() {
     let state = state(64);
     let mut transfer = with_manifest(&state, &[]);
     let mut asked = transfer.requests(at(0), PATIENCE);
@@ -121,8 +128,8 @@ fn who_is_slow_is_asked_for_less_and_later() {
         asked = transfer.requests(at(now + 10), PATIENCE);
         transfer.invariants();
     }
-    assert!(transfer.is_complete(), "the others have sent all");
-    assert!(of_staller <= 8, "one that never answers was asked {of_staller} times");
+    assert!(transfer.is_complete(), "the other peers complete the transfer");
+    assert!(of_staller <= 8, "a peer that never answers was asked {of_staller} times");
 }
 
 #[test]
@@ -131,43 +138,43 @@ fn late_answers_count() {
     let mut transfer = with_manifest(&state, &[]);
     let (first, part) = transfer.requests(at(0), PATIENCE)[0];
     let (second, again) = transfer.requests(at(100), PATIENCE)[0];
-    assert!(first != second && part == again, "another is asked when the first is late");
+    assert!(first != second && part == again, "another peer is asked after a timeout");
     assert_eq!(transfer.on_answer(at(101), first, part, &part_of(&state, part)), Answer::Chunk(0));
     transfer.invariants();
     assert!(transfer.is_complete());
-    assert!(!transfer.is_complete(), "it is told once");
+    assert!(!transfer.is_complete(), "completion is reported once");
     assert_eq!(transfer.on_answer(at(102), second, part, &part_of(&state, part)), Answer::Unasked);
     transfer.invariants();
 }
 
 #[test]
-fn what_is_here_is_not_asked_for() {
+fn held_chunks_are_not_requested() {
     let state = state(5);
     let mut transfer = with_manifest(&state, &[0, 2, 3, 99]);
     let asked = transfer.requests(at(0), PATIENCE);
     assert_eq!(asked.iter().map(|(_, part)| *part).collect::<BTreeSet<_>>(), BTreeSet::from([2, 5]));
     let mut complete = with_manifest(&state, &[0, 1, 2, 3, 4]);
-    assert!(complete.is_complete(), "it was fetched in an earlier life");
+    assert!(complete.is_complete(), "chunks from before the restart complete the transfer");
     assert_eq!(complete.next_request(), None);
 }
 
 #[test]
-fn f_plus_one_without_it_are_enough_to_look_for_another() {
+fn f_plus_one_peers_without_the_state_end_the_transfer() {
     let state = state(9);
     let mut transfer = with_manifest(&state, &[]);
     let asked = transfer.requests(at(0), PATIENCE);
-    let of = |peer: u16| asked.iter().find(|(one, _)| one.0 == peer).expect("all are asked").1;
+    let of = |peer: u16| asked.iter().find(|(one, _)| one.0 == peer).expect("every peer is asked").1;
     assert_eq!(transfer.on_answer(at(1), ReplicaId(0), of(0), &Bytes::new()), Answer::Lacks);
-    assert!(!transfer.is_in_vain(at(1), PATIENCE, quorum(4)), "one may lie");
+    assert!(!transfer.is_in_vain(at(1), PATIENCE, quorum(4)), "a single peer without the state may be lying");
     let more = transfer.requests(at(2), PATIENCE);
-    assert!(!peers(&more).contains(&0), "who has not got it is left out");
+    assert!(!peers(&more).contains(&0), "a peer without the state is not asked");
     assert_eq!(transfer.on_answer(at(3), ReplicaId(1), of(1), &Bytes::new()), Answer::Lacks);
     assert!(transfer.is_in_vain(at(3), PATIENCE, quorum(4)));
     transfer.invariants();
 }
 
 #[test]
-fn a_manifest_that_never_comes_is_not_waited_for_for_ever() {
+fn an_overdue_manifest_ends_the_transfer() {
     let state = state(1);
     let mut transfer = transfer(&state);
     for now in (0..1600).step_by(50) {
@@ -178,12 +185,12 @@ fn a_manifest_that_never_comes_is_not_waited_for_for_ever() {
     let mut real = with_manifest(&state, &[]);
     for now in (0..100_000).step_by(500) {
         real.requests(at(now), PATIENCE);
-        assert!(!real.is_in_vain(at(now), PATIENCE, quorum(4)), "somebody has kept it: at {now}");
+        assert!(!real.is_in_vain(at(now), PATIENCE, quorum(4)), "a manifest proves that the state exists: at {now}");
     }
 }
 
 #[test]
-fn those_who_had_it_not_yet_are_asked_again_when_nobody_is_left() {
+fn peers_without_the_state_are_asked_again_when_no_other_is_left() {
     let state = state(1);
     let mut transfer = with_manifest(&state, &[]);
     for now in 0..3 {
@@ -191,8 +198,8 @@ fn those_who_had_it_not_yet_are_asked_again_when_nobody_is_left() {
         transfer.on_answer(at(now), peer, part, &Bytes::new());
     }
     assert!(transfer.requests(at(3), PATIENCE).is_empty());
-    let due = transfer.next_request().expect("it goes on");
-    assert!(due > at(3), "after a while");
+    let due = transfer.next_request().expect("the transfer continues");
+    assert!(due > at(3), "the retry is delayed");
     assert_eq!(transfer.requests(due, PATIENCE).len(), 1);
 }
 
@@ -215,7 +222,7 @@ proptest! {
     /// With one honest peer and arbitrary others, and answers in any order and duplicated, the state becomes complete,
     /// and few requests are outstanding at any time.
     #[test]
-    fn in_any_order(kinds in [kind(), kind()], honest in 0..3usize, order in prop::collection::vec(any::<prop::sample::Index>(), 400), held in prop::collection::btree_set(0..12u32, 0..12)) {
+    fn the_state_is_fetched_for_any_order_of_answers(kinds in [kind(), kind()], honest in 0..3usize, order in prop::collection::vec(any::<prop::sample::Index>(), 400), held in prop::collection::btree_set(0..12u32, 0..12)) {
         let state = state(12);
         let mut kinds = kinds.to_vec();
         kinds.insert(honest, Kind::Honest);
@@ -247,12 +254,12 @@ proptest! {
                     match transfer.on_answer(at(now), peer, part, &bytes) {
                         Answer::Chunk(chunk) => {
                             prop_assert_eq!(chunk + 1, part);
-                            prop_assert!(got.insert(chunk, bytes.clone()).is_none(), "a chunk is taken once");
+                            prop_assert!(got.insert(chunk, bytes.clone()).is_none(), "a chunk is accepted once");
                         }
                         Answer::Forged => prop_assert_eq!(kinds[peer.index()], Kind::Liar),
                         Answer::Lacks => prop_assert_eq!(kinds[peer.index()], Kind::Lacking),
                         Answer::Unasked => {}
-                        Answer::Manifest(_) => prop_assert!(false, "it is here"),
+                        Answer::Manifest(_) => prop_assert!(false, "the manifest is not requested again"),
                     }
                     transfer.invariants();
                 }

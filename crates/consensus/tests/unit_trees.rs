@@ -96,7 +96,7 @@ impl Naive<'_> {
 
     /// Moves the tip to the newest block, in the order in which blocks become whole.
     fn follow(&mut self, told: &[Digest]) {
-        for number in told.iter().map(|digest| self.forest.number(digest).expect("one of the blocks")) {
+        for number in told.iter().map(|digest| self.forest.number(digest).expect("the digest is of a known block")) {
             self.tip = self.tip.max(Some(number));
         }
     }
@@ -108,7 +108,7 @@ impl Naive<'_> {
                 .for_each(|bundle| self.held.get_mut(bundle).expect("held").executed = true);
             self.committed.push(*number);
         }
-        let head = *path.last().expect("a path has an end");
+        let head = *path.last().expect("the path is not empty");
         if !self.tip.is_some_and(|tip| self.ancestors(tip).contains(&head)) {
             self.tip = Some(head);
         }
@@ -140,7 +140,7 @@ impl Naive<'_> {
         }
         let pending = self.pending();
         let commands: usize = pending.iter().map(|number| self.forest.bundles[*number].len()).sum();
-        assert_eq!(store.pool.pending_commands(), commands, "pending are {pending:?}");
+        assert_eq!(store.pool.pending_commands(), commands, "the pending bundles are {pending:?}");
         let listed: BTreeSet<Digest> = store.pool.oldest_pending(99).iter().map(Bundle::digest).collect();
         assert_eq!(listed, pending.iter().map(|number| self.forest.bundles[*number].digest()).collect());
         let open = self.tree.iter().filter(|number| {
@@ -170,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn the_store_agrees_with_the_definition(
+    fn the_store_agrees_with_a_naive_model(
         shape in shape(24),
         steps in collection::vec(step(), 1..150),
         retained in 1..5usize,
@@ -230,11 +230,11 @@ proptest! {
                     let mut handed = Vec::new();
                     let done = store.commit(&forest.blocks[target].digest(), |block, bundles, _| {
                         let named: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
-                        assert_eq!(named, block.payload, "a block is handed over with its bundles");
-                        handed.push(forest.number(&block.digest()).expect("one of the blocks"));
+                        assert_eq!(named, block.payload, "a block is committed with its bundles");
+                        handed.push(forest.number(&block.digest()).expect("the digest is of a known block"));
                     });
                     prop_assert!(done);
-                    prop_assert_eq!(&handed, &path, "oldest first, without gaps");
+                    prop_assert_eq!(&handed, &path, "blocks are committed oldest first, without gaps");
                     naive.commit(&path);
                 }
             }
@@ -261,7 +261,7 @@ proptest! {
     }
 
     #[test]
-    fn ancestry_is_what_following_the_parents_finds(shape in shape(20), one in any::<Index>(), other in any::<Index>()) {
+    fn extends_agrees_with_following_the_parents(shape in shape(20), one in any::<Index>(), other in any::<Index>()) {
         let forest = Forest::grow(shape);
         let leaders = LeaderElection::new(LeaderKind::Fixed, quorum(4));
         let mut store = Store::new(&config(), quorum(4), ReplicaId(0), genesis().subject.digest, Salt(3));
@@ -274,18 +274,22 @@ proptest! {
         }
         let (block, ancestor) = (one.get(&forest.blocks), other.get(&forest.blocks));
         let mut above = vec![block.digest()];
-        while let Some(number) = forest.number(above.last().expect("not empty")) {
+        while let Some(number) = forest.number(above.last().expect("the path is not empty")) {
             above.push(forest.blocks[number].parent());
         }
         prop_assert_eq!(store.tree.extends(block, ancestor.digest(), ancestor.height), above.contains(&ancestor.digest()));
         prop_assert!(store.tree.extends(block, genesis().subject.digest, Height(0)));
-        prop_assert!(!store.tree.extends(block, ancestor.digest(), ancestor.height.next()), "at another height");
+        prop_assert!(
+            !store.tree.extends(block, ancestor.digest(), ancestor.height.next()),
+            "no ancestor is at another height"
+        );
     }
 }
 
 /// Checks that the reported blocks are the expected ones, with parents before children and each reported once.
 fn check_order(forest: &Forest, told: &[Digest], expected: &BTreeSet<usize>) {
-    let numbers: Vec<usize> = told.iter().map(|digest| forest.number(digest).expect("one of the blocks")).collect();
+    let numbers: Vec<usize> =
+        told.iter().map(|digest| forest.number(digest).expect("the digest is of a known block")).collect();
     assert_eq!(numbers.len(), expected.len());
     assert_eq!(numbers.iter().copied().collect::<BTreeSet<_>>(), *expected);
     for (at, digest) in told.iter().enumerate() {

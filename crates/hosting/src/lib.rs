@@ -1,8 +1,9 @@
 //! quorate: rules without I/O that all hosts of a replica share.
 //!
 //! The node, the simulator, Twins and the tests of the core perform the same actions on different devices. This crate
-//! has the rules that do not depend on the devices: which states are kept for peers ([`StateKeeper`]) and which
-//! messages wait for the journal ([`DurabilityGate`]). Each host has its own clock, disk, network and keys (ADR 034).
+//! has the rules that do not depend on the devices: the states that are kept for peers ([`StateKeeper`]) and the
+//! messages that wait for the journal ([`DurabilityGate`]). Each host has its own clock, disk, network and keys (ADR
+//! 034).
 
 mod gate;
 mod replies;

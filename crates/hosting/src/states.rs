@@ -180,7 +180,6 @@ impl<S: Chunks> StateKeeper<S> {
         self.receiving.as_ref().map(|receiving| (receiving.height, &receiving.manifest))
     }
 
-    /// Returns the state at a height.
     pub fn get_mut(&mut self, height: Height) -> Option<&mut Kept<S>> {
         self.kept.iter_mut().find(|kept| kept.height == height)
     }

@@ -26,7 +26,7 @@ fn a_message_is_released_when_its_record_is_durable_and_not_before() {
     assert_eq!(gate.awaited(), Some(RecordId(5)));
     assert_eq!(released(&mut gate, Some(9)), [message(3)]);
     assert_eq!(gate.awaited(), None);
-    assert_eq!(released(&mut gate, None), [], "nothing waits, though nothing is durable");
+    assert_eq!(released(&mut gate, None), [], "a message without a record is not held");
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn a_bundle_that_expires_too_early_or_too_late_is_refused() {
     assert!(bad_expiry(&bundle(early), now).is_some_and(|why| why.contains("may come too late")));
     assert_eq!(bad_expiry(&bundle(early.next()), now), None);
     let late = now.latest_expiry().latest_expiry();
-    assert_eq!(bad_expiry(&bundle(late), now), None, "this replica may lag by as much");
+    assert_eq!(bad_expiry(&bundle(late), now), None, "a lagging replica accepts up to twice the lifetime");
     assert!(bad_expiry(&bundle(late.next()), now).is_some_and(|why| why.contains("would have no effect")));
 }
 

@@ -79,14 +79,14 @@ fn chunks_already_here_are_not_fetched() {
     let mut keeper = StateKeeper::default();
     assert_eq!(transfer(&mut keeper, 1), [0u32; 0]);
     keep(&mut keeper, 1);
-    assert_eq!(transfer(&mut keeper, 2), [0, 2], "the newest state has them");
+    assert_eq!(transfer(&mut keeper, 2), [0, 2], "the chunks come from the newest kept state");
     keeper.keep_chunk(Height(2), 1, chunk_of(&state(2), 1).expect("a state has three chunks"));
     keeper.retain(|_| false);
-    assert_eq!(transfer(&mut keeper, 3), [0, 2], "the interrupted transfer had them");
+    assert_eq!(transfer(&mut keeper, 3), [0, 2], "the chunks come from the interrupted transfer");
     keeper.forget_received();
     let (sought, found) = (Manifest::of(&state(3)).digests()[1], chunk_of(&state(3), 1));
     let held = keeper.receive(Height(3), Manifest::of(&state(3)), |digest| found.clone().filter(|_| *digest == sought));
-    assert_eq!(held, [1], "the host knew where it was");
+    assert_eq!(held, [1], "the chunk comes from the host");
     assert_eq!(keeper.received_chunks().count(), 1);
 }
 

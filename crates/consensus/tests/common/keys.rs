@@ -73,7 +73,7 @@ impl Keys {
     pub fn certificate(&self, subject: Subject, signers: impl IntoIterator<Item = u16>) -> Certificate {
         let votes: Vec<Vote> =
             signers.into_iter().map(|signer| self.vote(ReplicaId(signer), subject, Attachment::None)).collect();
-        self.assemble(subject, &votes).expect("all of it was just signed")
+        self.assemble(subject, &votes).expect("the votes are genuine")
     }
 }
 

@@ -20,7 +20,7 @@ use quorate_consensus::Config;
 
 /// Returns the default settings of a protocol.
 pub fn config<P: Play>() -> Config {
-    Config { protocol: P::NAME.parse().expect("every play is a protocol"), ..Config::default() }
+    Config { protocol: P::NAME.parse().expect("the name is a protocol's"), ..Config::default() }
 }
 
 /// Expands a generic function into one test for each protocol with views.

@@ -49,7 +49,7 @@ impl<P: Play> Oracle<P> {
     /// Stops checking this replica.
     pub fn distrust(&mut self, replica: ReplicaId) {
         self.byzantine.insert(replica);
-        assert!(self.byzantine.len() <= self.quorum.faults(), "with more than f faulty replicas nothing is promised");
+        assert!(self.byzantine.len() <= self.quorum.faults(), "at most f replicas are faulty");
     }
 
     pub fn is_byzantine(&self, replica: ReplicaId) -> bool {
@@ -100,7 +100,7 @@ impl<P: Play> Oracle<P> {
         }
         let slot = slot::<P>(replica, &subject);
         let statement = (subject, attachment.clone());
-        assert_eq!(self.persisted.get(&slot), Some(&statement), "{replica:?} signs what it has not made durable");
+        assert_eq!(self.persisted.get(&slot), Some(&statement), "{replica:?} signs a statement that is not durable");
         if let Some(earlier) = self.signed.insert(slot, statement.clone()) {
             assert_eq!(earlier, statement, "{replica:?} signs two statements of one kind in {:?}", subject.view);
         }
@@ -135,7 +135,7 @@ impl<P: Play> Oracle<P> {
         if self.is_byzantine(replica) {
             return;
         }
-        assert_eq!(chain.len(), height.0 as usize, "a state tells of all blocks up to its height");
+        assert_eq!(chain.len(), height.0 as usize, "a state lists all blocks up to its height");
         let at = self.chain.height(replica.index());
         if let Err(discord) = self.chain.adopts(replica.index(), chain) {
             panic!("{replica:?} {discord}");
@@ -152,12 +152,12 @@ impl<P: Play> Oracle<P> {
         assert_eq!(
             slot::<P>(first.voter, &first.subject),
             slot::<P>(second.voter, &second.subject),
-            "evidence is about one kind of statement in one view"
+            "evidence is two statements of one kind in one view"
         );
         assert_ne!(
             (&first.subject, &first.attachment),
             (&second.subject, &second.attachment),
-            "evidence is two different statements"
+            "the statements of evidence differ"
         );
         assert!(self.is_byzantine(first.voter), "{:?} is honest and was accused", first.voter);
         self.accused.insert(first.voter);

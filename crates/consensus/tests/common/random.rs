@@ -7,7 +7,6 @@ use std::time::Duration;
 pub struct Random(u64);
 
 impl Random {
-    /// Creates the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
@@ -23,7 +22,7 @@ impl Random {
 
     /// Returns a number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
-        assert!(limit > 0, "there is no number below zero");
+        assert!(limit > 0, "the limit is positive");
         self.next() % limit
     }
 
@@ -40,7 +39,6 @@ impl Random {
         }
     }
 
-    /// Picks one of the choices.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len() as u64) as usize]
     }

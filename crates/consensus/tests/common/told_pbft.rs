@@ -74,7 +74,8 @@ impl Told for PbftMessage {
             }
             PbftMessage::NewView(new_view) => {
                 let from: Vec<String> = new_view.voters().map(|voter| format!("{voter:?}")).collect();
-                let selection = Selection::of(&new_view.changes).expect("an honest primary's view changes fit");
+                let selection =
+                    Selection::of(&new_view.changes).expect("an honest primary's view changes are consistent");
                 let slots: Vec<String> = selection
                     .iter()
                     .map(|(slot, chosen)| match chosen {

@@ -101,7 +101,7 @@ pub struct World<P: Play> {
 impl<P: Play> World<P> {
     /// Creates a cluster of `n` replicas that have not started.
     pub fn new(n: usize, config: Config, seed: u64) -> Self {
-        World::with_quorum(Quorum::of(n).expect("the tests use sound sizes"), config, seed)
+        World::with_quorum(Quorum::of(n).expect("the committee size is valid"), config, seed)
     }
 
     /// Creates a cluster like [`World::new`], with n and f given separately.
@@ -248,7 +248,7 @@ impl<P: Play> World<P> {
 
     /// Submits a bundle to every replica again.
     pub fn submit_again(&mut self, bundle: &Digest) {
-        let bundle = self.sent.get(bundle).expect("it was sent before").clone();
+        let bundle = self.sent.get(bundle).expect("the bundle was sent before").clone();
         for replica in self.replicas() {
             self.push(self.now, Happening::Submit { replica, bundle: bundle.clone() });
         }
@@ -280,7 +280,6 @@ impl<P: Play> World<P> {
         self.queue.is_empty()
     }
 
-    /// Runs for a duration.
     pub fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
         self.run_until(time, |_| false);
@@ -299,7 +298,7 @@ impl<P: Play> World<P> {
                 _ => return false,
             }
         }
-        panic!("{MAX_EVENTS} events in less than {time:?} of virtual time: somebody spins");
+        panic!("{MAX_EVENTS} events in less than {time:?} of virtual time: a replica is in a busy loop");
     }
 
     /// Runs until all honest replicas have committed a bundle. Returns whether they did within `time`.
@@ -308,7 +307,7 @@ impl<P: Play> World<P> {
     }
 
     fn happen(&mut self) {
-        let ((time, _), happening) = self.queue.pop_first().expect("the caller saw it");
+        let ((time, _), happening) = self.queue.pop_first().expect("the queue is not empty");
         assert!(time >= self.now, "time does not run backwards");
         self.now = time;
         match happening {
@@ -374,7 +373,7 @@ impl<P: Play> World<P> {
                     self.oracle.persisted(me, promise.subject, &promise.attachment);
                 }
                 let earlier = self.nodes[me.index()].durable.insert(id, record);
-                assert!(earlier.is_none(), "{me:?} gives the name {id:?} to two records");
+                assert!(earlier.is_none(), "{me:?} uses the id {id:?} for two records");
             }
             Action::Verify { job, certificates, votes } => {
                 let genuine = certificates.iter().all(|certificate| self.keys.is_certificate_genuine(certificate))
@@ -382,8 +381,11 @@ impl<P: Play> World<P> {
                 self.answer(me, Input::Verdict { job, genuine });
             }
             Action::Assemble { job, subject, votes } => {
-                assert!(votes.len() >= self.keys.quorum.quorum(), "{me:?} wants a certificate of too few votes");
-                assert!(votes.iter().all(|vote| vote.subject == subject), "{me:?} mixes votes on different things");
+                assert!(votes.len() >= self.keys.quorum.quorum(), "{me:?} requests a certificate with too few votes");
+                assert!(
+                    votes.iter().all(|vote| vote.subject == subject),
+                    "{me:?} requests a certificate with votes on different subjects"
+                );
                 let result = self.keys.assemble(subject, &votes);
                 if let Ok(certificate) = &result {
                     assert_eq!(certificate.signers.len(), votes.len(), "{me:?} counts a voter twice");
@@ -412,7 +414,7 @@ impl<P: Play> World<P> {
             Action::AdoptState { checkpoint } => self.adopt_state(me, *checkpoint),
             Action::Accuse(evidence) => {
                 let genuine = [&evidence.first, &evidence.second].iter().all(|vote| self.keys.is_vote_genuine(vote));
-                assert!(genuine, "{me:?} accuses with votes that are not genuine");
+                assert!(genuine, "{me:?} accuses with invalid votes");
                 self.oracle.accuses(&evidence);
                 if let Some(story) = &mut self.story {
                     story.accused(self.now, me, &evidence);
@@ -424,7 +426,7 @@ impl<P: Play> World<P> {
                 let record = self.nodes[me.index()].durable.get(&after);
                 assert!(
                     matches!(record, Some(Record::Abstain(_))),
-                    "{me:?} takes its journal for whole with {record:?}, which bounds nothing"
+                    "{me:?} accepts a repair with {record:?}, which bounds no views"
                 );
             }
             Action::Halt(why) => panic!("{me:?} cannot go on: {why:?}"),
@@ -450,7 +452,7 @@ impl<P: Play> World<P> {
         let again = node.commits.get(block.height.0 as usize - 1);
         if let Some(earlier) = again {
             let before = earlier.block.digest();
-            assert_eq!(block.digest(), before, "{me:?} executes another block than in an earlier life");
+            assert_eq!(block.digest(), before, "{me:?} executes a different block than before its restart");
         } else {
             self.oracle.committed(me, &block, bundles);
         }
@@ -485,7 +487,7 @@ impl<P: Play> World<P> {
         node.awaited = node.awaited.max(after);
         let own = |vote: &&mut Vote| sign || vote.voter == me && vote.signature.is_empty();
         if let Some(vote) = letter.vote_to_sign().filter(own) {
-            assert_eq!(vote.voter, me, "nobody signs in another's name");
+            assert_eq!(vote.voter, me, "a replica signs only its own votes");
             if !self.oracle.is_byzantine(me) {
                 node.waits_for_its_record(me, vote, after);
             }
@@ -522,8 +524,8 @@ impl<P: Play> World<P> {
             return;
         }
         let mut input = Decoder::new(out.finish());
-        let letter = Letter::decode(&mut input).expect("a replica can read what another wrote");
-        assert_eq!(input.left(), 0, "a message is read to its end");
+        let letter = Letter::decode(&mut input).expect("a message decodes");
+        assert_eq!(input.left(), 0, "a message decodes completely");
         for arrival in arrivals {
             self.push(arrival, Happening::Deliver { from, to, letter: letter.clone() });
         }

@@ -11,7 +11,7 @@ pub fn compare(protocol: &str, name: &str, text: &str) {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(protocol).join(format!("{name}.txt"));
     if std::env::var("QUORATE_GOLDEN").is_ok_and(|value| value == "write") {
-        std::fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("the folder can be made");
+        std::fs::create_dir_all(path.parent().expect("the path has a parent")).expect("the folder can be made");
         return std::fs::write(&path, text).expect("the transcript can be written");
     }
     let golden = std::fs::read_to_string(&path).unwrap_or_default();

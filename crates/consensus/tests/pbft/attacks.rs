@@ -56,7 +56,7 @@ fn new_view(keys: &Keys, primary: u16, changes: &[ViewChange], prepared: Vec<Cer
 /// A primary that leaves gaps exhausts no replica: proposals above the watermark are ignored, and the gaps get it
 /// replaced.
 #[test]
-fn a_primary_that_skips_slots() {
+fn a_primary_that_skips_slots_is_replaced() {
     let mut world = World::<Pbft>::started(4, small(), 1);
     world.corrupt(
         0,
@@ -79,15 +79,15 @@ fn a_primary_that_skips_slots() {
     let command = world.submit(1);
     assert!(world.run_until_done(SECOND, &command), "a primary that leaves gaps is replaced");
     for replica in 1..4 {
-        assert!(dropped(&world, replica, Drop::TooFarAhead) >= 3, "beyond the high watermark nothing is accepted");
+        assert!(dropped(&world, replica, Drop::TooFarAhead) >= 3, "no proposal above the high watermark is accepted");
         assert!(world.replica(replica).protocol().log().slots.len() <= 20);
         let heights: Vec<u64> = world.commits(replica).iter().map(|commit| commit.block.height.0).collect();
-        assert!(heights.iter().copied().eq(1..=heights.len() as u64), "nothing is executed across a gap");
+        assert!(heights.iter().copied().eq(1..=heights.len() as u64), "blocks are executed without gaps");
     }
 }
 
 #[test]
-fn impostors_and_borrowed_names() {
+fn statements_in_another_replicas_name_are_dropped() {
     let mut world = World::<Pbft>::started(4, small(), 1);
     let command = world.bundle(1).digest();
     world.inject(2, 1, pre_prepare(&world.keys, 2, 1, 1, vec![command]));
@@ -99,13 +99,13 @@ fn impostors_and_borrowed_names() {
     world.run_for(Duration::from_millis(10));
     assert_eq!(dropped(&world, 1, Drop::NotTheLeader), 1);
     assert_eq!(dropped(&world, 1, Drop::NotTheSender), 3);
-    assert_eq!(dropped(&world, 1, Drop::Malformed), 1, "a primary proposes no empty block");
+    assert_eq!(dropped(&world, 1, Drop::Malformed), 1, "an empty PRE-PREPARE is dropped");
     assert!(world.replica(1).protocol().log().slots.is_empty());
 }
 
 /// A single replica moves no other: neither with a view change far ahead nor with invalid proofs.
 #[test]
-fn one_view_change_moves_nobody() {
+fn a_single_view_change_moves_no_replica() {
     let mut world = World::<Pbft>::started(4, small(), 1);
     let forged = forged_certificate(prepared(1, 1, 9), 0..3);
     let few = world.keys.certificate(prepared(1, 1, 9), 0..2);
@@ -126,7 +126,8 @@ fn one_view_change_moves_nobody() {
     assert_eq!(dropped(&world, 1, Drop::NotGenuine), 3);
     let command = world.submit(1);
     assert!(world.run_until_done(Duration::from_millis(20), &command));
-    // A second replica does, honest or not, because one of f+1 is honest. The others do not follow the furthest view.
+    // A second replica moves the others, honest or not, because one of f+1 is honest. They do not follow the highest
+    // view.
     world.inject(2, 1, PbftMessage::ViewChange(Box::new(view_change(&world.keys, 2, 5, Vec::new()))));
     world.run_for(Duration::from_millis(2));
     assert_eq!(world.replica(1).view(), View(5));
@@ -135,7 +136,7 @@ fn one_view_change_moves_nobody() {
 /// A new view must follow from its view changes. It is refused if it omits a prepared slot, if a proof is missing, void
 /// or for another block, or if there are too few or repeated view changes.
 #[test]
-fn a_new_view_that_does_not_follow() {
+fn an_inconsistent_new_view_is_refused() {
     let mut world = World::<Pbft>::started(4, small(), 1);
     let keys = world.keys;
     let proof = keys.certificate(prepared(1, 2, 9), 0..3);
@@ -176,7 +177,7 @@ fn a_new_view_that_does_not_follow() {
 
 /// f replicas that report false decisions are not believed.
 #[test]
-fn invented_decisions() {
+fn f_false_decisions_are_not_believed() {
     let mut world = World::<Pbft>::started(4, small(), 1);
     for _ in 0..3 {
         let digests = vec![Digest([9; 32]); 200];
@@ -194,7 +195,7 @@ fn invented_decisions() {
 
 /// A replica that signs its votes incorrectly, and whose votes arrive first, delays no other.
 #[test]
-fn forged_votes() {
+fn forged_votes_delay_no_replica() {
     let mut world = World::<Pbft>::started(4, small(), 1);
     for to in 0..3 {
         world.network.set_delay(ReplicaId(3), ReplicaId(to), Duration::from_micros(100));
@@ -214,8 +215,8 @@ fn forged_votes() {
     world.corrupt(3, Box::new(spoil));
     for _ in 0..25 {
         let command = world.submit(1);
-        assert!(world.run_until_done(Duration::from_millis(20), &command), "a spoilt vote holds the others up");
+        assert!(world.run_until_done(Duration::from_millis(20), &command), "an invalid vote delays the others");
     }
-    assert!(dropped(&world, 0, Drop::NotGenuine) > 0, "R0 finds out whose vote it was");
+    assert!(dropped(&world, 0, Drop::NotGenuine) > 0, "R0 finds the invalid votes");
     assert_eq!(world.view_timeouts(), 0);
 }

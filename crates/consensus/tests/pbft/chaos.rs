@@ -1,6 +1,6 @@
-//! Random faults, then recovery: no two replicas ever disagree, and once the network is healed everything that was sent
-//! is ordered within a bound of virtual time. `QUORATE_CHAOS_SEED=<seed>` runs one seed alone,
-//! `QUORATE_CHAOS_SEEDS=<count>` more of them.
+//! Random faults, then recovery: replicas never disagree, and after the network recovers, all commands are ordered
+//! within bounded virtual time. `QUORATE_CHAOS_SEED=<seed>` runs one seed alone, `QUORATE_CHAOS_SEEDS=<count>` more of
+//! them.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -20,8 +20,9 @@ const VIEW_TIMEOUT_MS: u64 = 50;
 const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
 
 #[test]
-fn trouble_and_peace() {
-    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
+fn replicas_recover_from_random_faults() {
+    let number =
+        |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("the variable is a number"));
     let seeds: Vec<u64> = match number("QUORATE_CHAOS_SEED") {
         Some(seed) => vec![seed],
         None => (0..number("QUORATE_CHAOS_SEEDS").unwrap_or(SEEDS)).collect(),
@@ -32,7 +33,7 @@ fn trouble_and_peace() {
         views += live(seed);
         drop(replay);
     }
-    assert!(views > 0, "some of it has to change views");
+    assert!(views > 0, "some seeds must change views");
 }
 
 struct Replay(u64);
@@ -41,7 +42,7 @@ impl Drop for Replay {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
-                "run it again: QUORATE_CHAOS_SEED={} cargo test -p quorate-consensus --test tests pbft::chaos",
+                "reproduce: QUORATE_CHAOS_SEED={} cargo test -p quorate-consensus --test tests pbft::chaos",
                 self.0
             );
         }
@@ -51,7 +52,7 @@ impl Drop for Replay {
 fn live(seed: u64) -> u64 {
     let mut random = Random::new(seed);
     let (n, f) = *random.pick(&[(4, 1), (4, 1), (4, 1), (5, 1), (6, 1), (7, 2)]);
-    let quorum = Quorum::with_faults(n, f).expect("a sound shape");
+    let quorum = Quorum::with_faults(n, f).expect("the committee shape is valid");
     let faulty = ReplicaId(random.below(n as u64) as u16);
     let mut world = World::<Pbft>::with_quorum(quorum, random_config(&mut random), seed);
     world.network.jitter = random.time_below(Duration::from_millis(4));
@@ -204,7 +205,7 @@ impl Liar {
         let other = PrePrepare { endorsement, block: Arc::new(other), bundles: honest.bundles.clone() };
         let both = self.dice.per_mille(500);
         for to in 0..self.replicas {
-            // Its messages to itself stay true: a liar knows its own actions.
+            // Its messages to itself are not falsified: it knows its own actions.
             let myself = ReplicaId(to) == block.author;
             let chosen = if myself { [honest, honest] } else { [&other, honest] };
             for chosen in chosen.into_iter().take(1 + usize::from(both)) {

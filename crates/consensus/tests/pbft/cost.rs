@@ -50,31 +50,31 @@ fn sent_for_one_request(quorum: Quorum, config: Config) -> Count {
 /// Loruenser, Rainer and Wohner count (r+1)n + 2n^2 + f + 1 messages for the view-consensus core, where r is the number
 /// of repetitions of PRE-PREPARE. This compares, line by line, their count with the messages that cross a link here.
 #[test]
-fn messages_of_one_request() {
+fn messages_of_one_request_match_the_paper() {
     for (n, f) in [(4, 1), (5, 1), (6, 1), (7, 2), (10, 3), (16, 3)] {
         for r in 0..3 {
-            let quorum = Quorum::with_faults(n, f).expect("a sound shape");
+            let quorum = Quorum::with_faults(n, f).expect("the committee shape is valid");
             let sent = sent_for_one_request(quorum, core(r));
             // Our messages, plus those that the paper counts and we do not send.
-            let to_itself_pre_prepare = r + 1; // each PRE-PREPARE goes to the primary too; here it comes back through the loopback
+            let to_itself_pre_prepare = r + 1; // the primary's PRE-PREPAREs to itself; here they use the loopback
             let pre_prepare = sent.pre_prepare + to_itself_pre_prepare;
             let to_itself_prepare = n - 1; // n-1 backups send PREPARE to themselves too
             let by_the_primary = n; // the primary sends PREPARE to all n; here its PRE-PREPARE is its PREPARE
             let prepare = sent.prepare + to_itself_prepare + by_the_primary;
             let to_itself_commit = n; // n replicas send COMMIT to themselves too
             let commit = sent.commit + to_itself_commit;
-            let replies = f + 1; // as many replies satisfy the client; all n replicas answer, outside the consensus core
+            let replies = f + 1; // enough for the client; here all n replicas reply, outside the consensus core
             assert_eq!(pre_prepare, (r + 1) * n, "PRE-PREPARE: {sent:?}");
             assert_eq!((prepare, commit), (n * n, n * n), "PREPARE and COMMIT: {sent:?}");
             assert_eq!(pre_prepare + prepare + commit + replies, (r + 1) * n + 2 * n * n + f + 1);
-            assert_eq!(sent.others, 0, "nothing else is said");
+            assert_eq!(sent.others, 0, "no other messages are sent");
         }
     }
 }
 
 #[test]
-fn the_whole_protocol_says_no_more_than_its_core() {
-    let quorum = Quorum::of(4).expect("a sound size");
+fn the_whole_protocol_sends_no_more_than_its_core() {
+    let quorum = Quorum::of(4).expect("the committee size is valid");
     assert_eq!(sent_for_one_request(quorum, config::<Pbft>()), sent_for_one_request(quorum, core(0)));
 }
 
@@ -87,8 +87,8 @@ fn successes(runs: u64, lost_per_mille: u64, repeat: usize) -> u64 {
         world.start();
         world.submit(1);
         world.run_for(Duration::from_secs(60));
-        assert!(world.is_quiet(), "nobody waits for anything");
-        assert_eq!(world.view_timeouts(), 0, "no view is given up");
+        assert!(world.is_quiet(), "no event is pending");
+        assert_eq!(world.view_timeouts(), 0, "no view times out");
         let decides =
             |replica: &ReplicaId| world.marks(replica.0).iter().any(|mark| matches!(mark, Mark::Decided { .. }));
         world.replicas().iter().filter(|replica| decides(replica)).count() >= 2
@@ -100,6 +100,6 @@ fn successes(runs: u64, lost_per_mille: u64, repeat: usize) -> u64 {
 fn the_three_phases_alone_succeed_or_fail_and_repeating_pre_prepare_helps() {
     assert_eq!(successes(50, 0, 0), 50, "without loss every request is decided");
     let (once, twice) = (successes(400, 200, 0), successes(400, 200, 1));
-    assert!(once > 0 && once < 400, "with loss some requests fail: {once} of 400 are decided");
-    assert!(twice > once, "{twice} with a repetition, {once} without");
+    assert!(once > 0 && once < 400, "with loss, some requests fail: {once} of 400 are decided");
+    assert!(twice > once, "{twice} decided with a repetition, {once} without");
 }

@@ -43,7 +43,7 @@ fn an_early_pre_prepare_is_kept_once() {
     }
     world.run_for(Duration::from_millis(10));
     assert_eq!(dropped(&world, 2, Drop::Repeated), 99);
-    assert_eq!(dropped(&world, 2, Drop::Overload), 0, "they take one place");
+    assert_eq!(dropped(&world, 2, Drop::Overload), 0, "repeated messages take one place");
 }
 
 /// A second block for a slot of a view that has not been opened is already evidence.
@@ -60,7 +60,7 @@ fn an_early_contradiction_is_evidence() {
 
 /// A PRE-PREPARE carries only the bundles that its block names, in that order.
 #[test]
-fn bundles_that_the_block_does_not_name() {
+fn a_pre_prepare_carries_only_bundles_that_its_block_names() {
     let mut world = World::<Pbft>::started(4, leader_disseminates(), 1);
     let (named, other) = (bundle(8, 100), bundle(9, 100));
     for view in [1, 2] {
@@ -76,7 +76,7 @@ fn bundles_that_the_block_does_not_name() {
 
 /// Early messages of one primary are bounded in number and bytes, and take no room from the next primary.
 #[test]
-fn each_primary_has_a_share_of_what_is_early() {
+fn each_primary_has_its_own_share_of_early_messages() {
     let config = Config { batch_bytes: 1000, ..leader_disseminates() };
     for bytes in [1, 600] {
         let mut world = World::<Pbft>::started(4, config.clone(), 1);
@@ -94,6 +94,6 @@ fn each_primary_has_a_share_of_what_is_early() {
         let named = bundle(1000, bytes);
         world.inject(2, 3, pre_prepare(&world.keys, 2, 3, 1, &named, std::slice::from_ref(&named)));
         world.run_for(Duration::from_millis(10));
-        assert_eq!(dropped(&world, 3, Drop::Overload), floods, "R2 has its share of its own");
+        assert_eq!(dropped(&world, 3, Drop::Overload), floods, "R2 has its own share");
     }
 }

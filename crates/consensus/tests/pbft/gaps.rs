@@ -34,20 +34,20 @@ fn longest_gap(world: &World<Pbft>, replica: u16) -> Duration {
 #[test]
 fn silent_primaries_are_replaced() {
     for (n, f, silent) in [(4, 1, 1u16), (5, 1, 1), (6, 1, 1), (7, 2, 2), (11, 2, 2)] {
-        let quorum = Quorum::with_faults(n, f).expect("a sound shape");
+        let quorum = Quorum::with_faults(n, f).expect("the committee shape is valid");
         let mut world = World::<Pbft>::with_quorum(quorum, small(), 1);
         world.start();
         load(&mut world, 10);
         (0..silent).for_each(|replica| world.kill(replica));
         let command = world.submit(1);
-        assert!(world.run_until_done(SECOND, &command), "{silent} of {n} primaries are silent");
-        assert_eq!(world.max_view_timeouts(), u64::from(silent), "{n} replicas: one view for each");
+        assert!(world.run_until_done(SECOND, &command), "not ordered with {silent} of {n} primaries silent");
+        assert_eq!(world.max_view_timeouts(), u64::from(silent), "{n} replicas: one timeout for each silent primary");
         assert_eq!(world.replica(n as u16 - 1).view(), View(u64::from(silent) + 1));
     }
 }
 
 #[test]
-fn a_primary_dies_in_mid_sentence() {
+fn a_primary_that_crashes_while_sending_is_replaced() {
     for seed in 0..60 {
         let mut world = World::<Pbft>::new(4, Config { pipeline: 1 + seed % 4, ..small() }, seed);
         world.network.jitter = Duration::from_millis(1);
@@ -61,12 +61,12 @@ fn a_primary_dies_in_mid_sentence() {
             let gap = longest_gap(&world, replica);
             assert!(gap < Duration::from_millis(250), "seed {seed}: R{replica} executes nothing for {gap:?}");
         }
-        assert!(world.max_view_timeouts() <= 2, "seed {seed}: {} views are given up", world.max_view_timeouts());
+        assert!(world.max_view_timeouts() <= 2, "seed {seed}: {} views time out", world.max_view_timeouts());
     }
 }
 
 #[test]
-fn a_backup_that_dies_is_not_missed() {
+fn a_crashed_backup_is_not_needed() {
     let mut world = World::<Pbft>::started(4, small(), 1);
     load(&mut world, 10);
     world.kill(2);
@@ -76,7 +76,7 @@ fn a_backup_that_dies_is_not_missed() {
 }
 
 #[test]
-fn unreliable_links() {
+fn commands_are_ordered_over_unreliable_links() {
     for seed in 0..30 {
         let view_duration = ViewDuration::ALL[seed as usize % 3];
         let mut world = World::<Pbft>::new(4, Config { view_duration, ..small() }, seed);
@@ -101,43 +101,43 @@ fn a_backup_that_missed_more_than_the_window_catches_up() {
         for _ in 0..commands {
             let command = world.submit_to(&[0, 1, 2], 1);
             let done = |world: &World<Pbft>| (0..3).all(|replica| world.commit_time(replica, &command).is_some());
-            assert!(world.run_until(SECOND, done), "three of four go on");
+            assert!(world.run_until(SECOND, done), "three of four replicas make progress");
         }
         world.network.heal();
         let last = world.submit(1);
         assert!(world.run_until_done(SECOND * 2, &last), "R3 does not catch up with {commands} slots");
         assert_eq!(world.commits(3).len(), commands + 1);
-        assert_eq!(world.replica(0).view(), View(1), "nobody else is troubled");
+        assert_eq!(world.replica(0).view(), View(1), "the other replicas change no view");
     }
 }
 
 #[test]
-fn a_backup_that_the_primary_cannot_reach() {
+fn a_backup_that_the_primary_cannot_reach_catches_up() {
     let mut world = World::<Pbft>::new(4, small(), 1);
     world.network.set_cut(ReplicaId(0), ReplicaId(3), true);
     world.start();
     for number in 0..30 {
         let command = world.submit(1);
-        assert!(world.run_until_done(SECOND, &command), "R3 never learns of command {number}");
+        assert!(world.run_until_done(SECOND, &command), "R3 does not learn of command {number}");
     }
-    assert_eq!(world.replica(1).view(), View(1), "the others tell it, and keep their primary");
+    assert_eq!(world.replica(1).view(), View(1), "the others keep their primary");
 }
 
 #[test]
-fn a_blackout() {
+fn replicas_resume_after_a_blackout() {
     let mut world = World::<Pbft>::started(4, Config { view_timeout_ms: 50, ..small() }, 1);
     world.replicas().into_iter().for_each(|replica| world.network.isolate(replica, true));
     let early = world.submit(1);
     world.run_for(Duration::from_secs(20));
-    assert!(world.replica(1).view() <= View(2), "nobody goes from view to view alone");
+    assert!(world.replica(1).view() <= View(2), "a single replica does not change views");
     world.network.heal();
-    assert!(world.run_until_done(SECOND, &early), "they begin where they stopped");
+    assert!(world.run_until_done(SECOND, &early), "the replicas resume where they stopped");
 }
 
 /// Museum 11: during the view change only the new primary has links to the others. Their messages to each other, and
 /// one of its messages to them, are lost.
 #[test]
-fn a_view_change_is_asked_for_again_after_some_were_disconnected() {
+fn a_view_change_is_repeated_after_a_partition() {
     for linked in 0..4 {
         let mut world = World::<Pbft>::started(4, small(), 1);
         load(&mut world, 5);
@@ -151,7 +151,7 @@ fn a_view_change_is_asked_for_again_after_some_were_disconnected() {
         let command = world.submit(1);
         world.run_for(Duration::from_millis(350));
         world.network.heal();
-        assert!(world.run_until_done(SECOND, &command), "with R{linked} linked, the view change is not repeated");
+        assert!(world.run_until_done(SECOND, &command), "with R{linked} linked, the view change does not complete");
     }
 }
 
@@ -173,14 +173,14 @@ fn every_message_of_a_view_change_may_be_lost_once() {
             kind == lost && seen.insert((flight.from, flight.to))
         }));
         let command = world.submit(1);
-        assert!(world.run_until_done(SECOND, &command), "kind {lost} is lost once on each link");
+        assert!(world.run_until_done(SECOND, &command), "not ordered when kind {lost} is lost once on each link");
     }
 }
 
 /// Museum 12: the replicas have checkpoints of different ages at the view change. The low watermark is the highest one
 /// that any of them proves, and replicas below it catch up.
 #[test]
-fn a_new_view_over_checkpoints_of_different_age() {
+fn a_new_view_starts_from_the_highest_checkpoint() {
     for behind in 1..4u16 {
         let mut world = World::<Pbft>::started(4, small(), 1);
         // One replica hears no CHECKPOINT, and its window stays at the beginning; another one is the only one with the
@@ -201,18 +201,21 @@ fn a_new_view_over_checkpoints_of_different_age() {
             |flight| matches!(flight.letter, Letter::Checkpoint(vote) if vote.subject.height <= Height(20)),
         ));
         let command = world.submit(1);
-        assert!(world.run_until_done(SECOND, &command), "R{behind} is behind, R{ahead} ahead: no new view");
-        assert!((1..4).all(|replica| low(&world, replica) == Height(20)), "S is the highest checkpoint of any");
+        assert!(world.run_until_done(SECOND, &command), "no new view with R{behind} behind and R{ahead} ahead");
+        assert!(
+            (1..4).all(|replica| low(&world, replica) == Height(20)),
+            "every replica adopts the highest checkpoint"
+        );
         load(&mut world, 40);
         let last = world.submit(1);
-        assert!(world.run_until_done(SECOND, &last), "the window goes on");
+        assert!(world.run_until_done(SECOND, &last), "the window moves on");
     }
 }
 
 /// A replica so far behind that no other keeps the blocks it is missing continues from the state of a checkpoint,
 /// without disturbing the others.
 #[test]
-fn beyond_what_is_kept_a_backup_comes_back_by_the_state() {
+fn a_backup_too_far_behind_catches_up_by_state_transfer() {
     let mut world = World::<Pbft>::started(4, Config { retained_blocks: 20, ..small() }, 1);
     world.network.isolate(ReplicaId(3), true);
     load(&mut world, 100);
@@ -220,6 +223,6 @@ fn beyond_what_is_kept_a_backup_comes_back_by_the_state() {
     load(&mut world, 100);
     world.run_for(SECOND);
     assert_eq!((world.commits(0).len(), world.commits(3).len()), (200, 200));
-    assert!(world.adopted(3) >= Some(Height(80)), "blocks below that were gone when it came back");
-    assert_eq!(world.view_timeouts() - world.replica(3).view_timeouts(), 0, "only R3 is in trouble");
+    assert!(world.adopted(3) >= Some(Height(80)), "the blocks below the state were dropped");
+    assert_eq!(world.view_timeouts() - world.replica(3).view_timeouts(), 0, "only R3 times out");
 }

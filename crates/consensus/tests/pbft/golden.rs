@@ -41,11 +41,11 @@ fn happy() {
     for _ in 0..2 {
         let start = world.now;
         let command = world.submit(1);
-        assert!(world.run_until_done(LONG, &command), "no progress");
+        assert!(world.run_until_done(LONG, &command), "the command is not ordered");
         assert_eq!(world.now.since(start), HOP * 3, "PRE-PREPARE, PREPARE, COMMIT");
         world.run_for(Duration::from_millis(10));
     }
-    assert_eq!(world.view_timeouts(), 0, "nothing times out in a happy life");
+    assert_eq!(world.view_timeouts(), 0, "no view times out without faults");
     tell(
         "happy",
         "a happy life",
@@ -66,7 +66,7 @@ fn silent_primary() {
     let second = world.submit(1);
     assert!(world.run_until_done(LONG, &second), "the primary is not replaced");
     world.run_for(Duration::from_millis(5));
-    assert_eq!(world.max_view_timeouts(), 1, "one view is given up");
+    assert_eq!(world.max_view_timeouts(), 1, "exactly one view times out");
     tell(
         "silent-primary",
         "a silent primary",
@@ -88,7 +88,7 @@ fn equivocating_primary() {
     let second = world.submit(1);
     assert!(world.run_until_done(LONG, &second), "an equivocating primary is not replaced");
     world.run_for(Duration::from_millis(5));
-    assert!(world.oracle.accused().contains(&ReplicaId(0)), "R0 is found out");
+    assert!(world.oracle.accused().contains(&ReplicaId(0)), "R0 is accused");
     tell(
         "equivocating-primary",
         "a primary that says two things",
@@ -134,10 +134,14 @@ fn new_view() {
     world.run_for(Duration::from_millis(10));
     world.kill(0);
     let all = |world: &World<Pbft>| commands.iter().all(|command| world.is_done(command));
-    assert!(world.run_until(LONG, all), "the new view does not repair the old one");
+    assert!(world.run_until(LONG, all), "the new view fills the gap of the old one");
     world.run_for(Duration::from_millis(5));
     let ordered: Vec<Vec<Digest>> = world.commits(1).iter().map(|commit| commit.block.payload.clone()).collect();
-    assert_eq!(ordered, [vec![], vec![commands[1]], vec![commands[0]]], "null, what was prepared, what was lost");
+    assert_eq!(
+        ordered,
+        [vec![], vec![commands[1]], vec![commands[0]]],
+        "slots 1 to 3 hold null, the prepared and the lost command"
+    );
     tell(
         "new-view",
         "a new view that mends a gap",
@@ -159,7 +163,7 @@ fn state_transfer() {
     for _ in 0..7 {
         let command = world.submit_to(&[0, 1, 2], 1);
         let done = |world: &World<Pbft>| (0..3).all(|replica| world.commit_time(replica, &command).is_some());
-        assert!(world.run_until(LONG, done), "three of four go on");
+        assert!(world.run_until(LONG, done), "three of four replicas make progress");
         world.run_for(Duration::from_millis(3));
     }
     world.network.heal();
@@ -167,8 +171,8 @@ fn state_transfer() {
     let last = world.submit(1);
     assert!(world.run_until_done(LONG, &last), "R3 does not catch up");
     world.run_for(Duration::from_millis(5));
-    assert_eq!(world.commits(3).len(), 8, "R3 is where the others are");
-    assert!(world.adopted(3).is_some(), "by the state of a checkpoint");
+    assert_eq!(world.commits(3).len(), 8, "R3 is at the height of the others");
+    assert!(world.adopted(3).is_some(), "R3 catches up by the state of a checkpoint");
     tell(
         "state-transfer",
         "a replica that comes back by the state",
@@ -190,7 +194,7 @@ fn checkpoint() {
     for _ in 0..3 {
         let command = world.submit_to(&[0, 1, 2], 1);
         let done = |world: &World<Pbft>| (0..3).all(|replica| world.commit_time(replica, &command).is_some());
-        assert!(world.run_until(LONG, done), "three of four go on");
+        assert!(world.run_until(LONG, done), "three of four replicas make progress");
         world.run_for(Duration::from_millis(3));
     }
     for replica in 0..3 {
@@ -203,7 +207,7 @@ fn checkpoint() {
     let last = world.submit(1);
     assert!(world.run_until_done(LONG, &last), "R3 does not catch up");
     world.run_for(Duration::from_millis(5));
-    assert_eq!(world.commits(3).len(), 4, "R3 has executed what the others have");
+    assert_eq!(world.commits(3).len(), 4, "R3 has executed all blocks of the others");
     assert_eq!(world.view_timeouts(), 0);
     tell(
         "checkpoint",

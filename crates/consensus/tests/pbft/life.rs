@@ -15,7 +15,7 @@ fn small() -> Config {
 }
 
 #[test]
-fn one_at_a_time_takes_three_hops() {
+fn a_single_command_takes_three_hops() {
     for policy in [BatchPolicy::Eager, BatchPolicy::Timed, BatchPolicy::Adaptive, BatchPolicy::Full] {
         for view_duration in ViewDuration::ALL {
             let config = Config { batch_policy: policy, view_duration: *view_duration, ..config::<Pbft>() };
@@ -35,24 +35,24 @@ fn one_at_a_time_takes_three_hops() {
 }
 
 #[test]
-fn committees_of_every_shape() {
+fn committees_of_every_shape_order_commands() {
     for (n, f) in [(1, 0), (2, 0), (4, 1), (5, 1), (6, 1), (7, 2), (10, 3), (11, 2), (16, 3)] {
-        let quorum = Quorum::with_faults(n, f).expect("a sound shape");
+        let quorum = Quorum::with_faults(n, f).expect("the committee shape is valid");
         let mut world = World::<Pbft>::with_quorum(quorum, small(), 1);
         world.start();
         for number in 0..45 {
             let command = world.submit(1);
             let done = world.run_until_done(Duration::from_millis(50), &command);
-            assert!(done, "command {number} is not ordered by {n} replicas of which {f} may fail");
+            assert!(done, "command {number} is not ordered with n = {n} and f = {f}");
         }
         assert_eq!(world.view_timeouts(), 0);
     }
 }
 
 #[test]
-fn as_many_may_be_silent_as_the_quorum_leaves_out() {
+fn all_replicas_beyond_the_quorum_may_be_silent() {
     for (n, f, silent) in [(4, 1, 1), (5, 1, 1), (6, 1, 2), (11, 2, 4), (16, 3, 6)] {
-        let quorum = Quorum::with_faults(n, f).expect("a sound shape");
+        let quorum = Quorum::with_faults(n, f).expect("the committee shape is valid");
         assert_eq!(n - quorum.quorum(), silent, "n - ((n+f)/2 + 1)");
         for (count, goes_on) in [(silent, true), (silent + 1, false)] {
             let mut world = World::<Pbft>::with_quorum(quorum, small(), 1);
@@ -66,18 +66,18 @@ fn as_many_may_be_silent_as_the_quorum_leaves_out() {
 }
 
 #[test]
-fn who_has_nothing_to_do_sends_nothing_and_waits_for_nothing() {
+fn an_idle_replica_sends_nothing_and_arms_no_timer() {
     let mut world = World::<Pbft>::started(4, config::<Pbft>(), 1);
     world.run_for(HOUR);
-    assert_eq!(world.messages, 0, "nobody speaks before there is something to order");
+    assert_eq!(world.messages, 0, "no message is sent before the first command");
     let command = world.submit(1);
     assert!(world.run_until_done(Duration::from_secs(1), &command));
     world.run_for(Duration::from_secs(5));
     let messages = world.messages;
     world.run_for(HOUR);
-    assert_eq!(world.messages, messages, "nobody speaks when all is done");
+    assert_eq!(world.messages, messages, "no message is sent after the last commit");
     assert_eq!(world.view_timeouts(), 0);
-    assert!(world.is_quiet(), "no alarm is set when all is done");
+    assert!(world.is_quiet(), "no timer is armed after the last commit");
 }
 
 #[test]
@@ -85,17 +85,17 @@ fn a_primary_that_disseminates_needs_no_fetching() {
     let mut world = World::<Pbft>::started(4, Config { dissemination: Dissemination::Leader, ..config::<Pbft>() }, 1);
     for _ in 0..10 {
         let command = world.submit_to(&[0], 3);
-        assert!(world.run_until_done(HOP * 4, &command), "nothing has to be fetched");
+        assert!(world.run_until_done(HOP * 4, &command), "the primary's blocks need no fetching");
     }
 }
 
 #[test]
-fn a_backup_relays_what_reached_it_alone() {
+fn a_backup_relays_a_command_that_only_it_received() {
     for dissemination in Dissemination::ALL {
         let mut world = World::<Pbft>::started(4, Config { dissemination: *dissemination, ..config::<Pbft>() }, 1);
         for backup in [2, 3, 1, 0] {
             let command = world.submit_to(&[backup], 1);
-            assert!(world.run_until_done(Duration::from_secs(1), &command), "R{backup} keeps a command to itself");
+            assert!(world.run_until_done(Duration::from_secs(1), &command), "R{backup} does not relay the command");
         }
         assert_eq!(world.view_timeouts(), 0);
     }
@@ -109,7 +109,7 @@ fn a_burst_goes_through_the_window_and_many_checkpoints() {
         world.start();
         let commands: Vec<_> = (0..400).map(|_| world.submit(3)).collect();
         let all = |world: &World<Pbft>| commands.iter().all(|command| world.is_done(command));
-        assert!(world.run_until(Duration::from_secs(20), all), "all are ordered");
+        assert!(world.run_until(Duration::from_secs(20), all), "all commands are ordered");
         assert_eq!(world.view_timeouts(), 0, "with {pipeline} slots in flight");
         world.run_for(Duration::from_millis(50));
         let fullest = world.commits(0).iter().map(|commit| commit.block.payload.len()).max();
@@ -117,14 +117,18 @@ fn a_burst_goes_through_the_window_and_many_checkpoints() {
         for replica in 0..4 {
             let log = world.replica(replica).protocol().log();
             let height = world.replica(replica).committed_height();
-            assert!(log.low().0 + 10 > height.0, "R{replica} has its last checkpoint at {:?} of {height:?}", log.low());
+            assert!(
+                log.low().0 + 10 > height.0,
+                "R{replica} is at {height:?} and its last checkpoint at {:?}",
+                log.low()
+            );
             assert!(log.slots.len() <= 10, "R{replica} keeps {} slots", log.slots.len());
         }
     }
 }
 
 #[test]
-fn slots_are_decided_in_any_order_and_executed_in_theirs() {
+fn slots_are_decided_in_any_order_and_executed_in_slot_order() {
     let mut world = World::<Pbft>::new(4, Config { batch: 1, pipeline: 8, ..small() }, 3);
     world.network.jitter = Duration::from_millis(8);
     world.story = Some(Default::default());
@@ -140,6 +144,6 @@ fn slots_are_decided_in_any_order_and_executed_in_theirs() {
             _ => None,
         })
         .collect();
-    assert!(!decided.is_sorted(), "messages overtake each other, and so do slots");
+    assert!(!decided.is_sorted(), "slots are decided out of order");
     assert!(world.commits(0).iter().map(|commit| commit.block.height).is_sorted());
 }

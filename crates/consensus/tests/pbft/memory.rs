@@ -1,4 +1,4 @@
-//! Replicas that lose their memory, and the answers they get from the others.
+//! Replicas that lose their journals, and the answers they get from the others.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -22,7 +22,7 @@ fn without_primaries() -> World<Pbft> {
     world.network.filter = Some(Box::new(move |flight| opens(flight.letter)));
     world.submit(1);
     let far = |world: &World<Pbft>| (0..4).all(|replica| world.replica(replica).view() >= View(6));
-    assert!(world.run_until(SECOND * 100, far), "view after view is asked for");
+    assert!(world.run_until(SECOND * 100, far), "replicas ask for one view after the other");
     world
 }
 
@@ -37,7 +37,7 @@ fn bound(world: &World<Pbft>, replica: u16) -> Option<View> {
 /// The proof of how far a replica is survives its restart: the replicas that answer were all restarted, and have not
 /// heard from each other since.
 #[test]
-fn who_was_restarted_knows_how_far_others_were() {
+fn a_restarted_replica_still_proves_how_far_others_were() {
     for summed_up in [false, true] {
         let mut world = without_primaries();
         let spoke = world.replica(3).parts().safety.spoke_in();
@@ -52,17 +52,17 @@ fn who_was_restarted_knows_how_far_others_were() {
         world.network.filter = Some(Box::new(|flight| matches!(flight.letter, Letter::Protocol(_))));
         (0..3).for_each(|replica| world.restart(replica, 0));
         world.restart_without_memory(3);
-        assert!(world.run_until(SECOND, |world| bound(world, 3).is_some()), "the others answer");
-        let bound = bound(&world, 3).expect("it was just looked at");
-        assert!(bound >= spoke, "it says nothing up to {bound:?} and spoke in {spoke:?}");
-        assert!(bound.0 <= spoke.0 + 3, "{bound:?} is not far above {spoke:?}");
+        assert!(world.run_until(SECOND, |world| bound(world, 3).is_some()), "the other replicas answer");
+        let bound = bound(&world, 3).expect("the bound is known");
+        assert!(bound >= spoke, "it abstains up to {bound:?} but made a statement in {spoke:?}");
+        assert!(bound.0 <= spoke.0 + 3, "{bound:?} is too far above {spoke:?}");
     }
 }
 
-/// A replica that has lost its memory asks for a view only if others show that they want it. It could not learn of a
-/// request made on its own if it lost its memory again.
+/// A replica that has lost its journal asks for a view only if others show that they want it. Nothing would remind it
+/// of a request of its own if it lost its journal again.
 #[test]
-fn who_lost_its_memory_asks_for_no_view_on_its_own() {
+fn a_replica_without_its_journal_asks_for_no_view_on_its_own() {
     let mut world = without_primaries();
     for _ in 0..3 {
         let before = world.replica(3).parts().safety.spoke_in();
@@ -72,19 +72,19 @@ fn who_lost_its_memory_asks_for_no_view_on_its_own() {
         world.restart_without_memory(3);
         world.submit(1);
         world.run_for(SECOND);
-        assert!(bound(&world, 3) >= Some(before), "nobody asks it to forget what it said");
-        assert_eq!(world.replica(3).parts().safety.spoke_in(), View(0), "it has nobody to go along with");
+        assert!(bound(&world, 3) >= Some(before), "the bound covers its earlier statements");
+        assert_eq!(world.replica(3).parts().safety.spoke_in(), View(0), "it asks for no view alone");
         world.network.heal();
         world.run_for(SECOND);
     }
     let command = world.submit(1);
-    assert!(world.run_until_done(SECOND * 20, &command), "it goes along with the others");
+    assert!(world.run_until_done(SECOND * 20, &command), "it follows the others");
 }
 
-/// When one replica has lost its memory and another fails, the others wait for the first: it announces the first view
-/// in which it can take part, they move there, and it votes again. Until then it reports why it does not vote.
+/// If one replica has lost its journal and another fails, the others need the first: it announces the first view in
+/// which it can vote, they move there, and it votes again. Until then it reports why it does not vote.
 #[test]
-fn who_lost_its_memory_takes_part_when_it_is_needed() {
+fn a_replica_without_its_journal_votes_again_when_it_is_needed() {
     let mut world = World::<Pbft>::started(4, config::<Pbft>(), 1);
     let command = world.submit(1);
     assert!(world.run_until_done(SECOND, &command));
@@ -92,9 +92,9 @@ fn who_lost_its_memory_takes_part_when_it_is_needed() {
     world.restart_without_memory(3);
     assert_eq!(world.replica(3).silence(), Some(Silence::Asks { missing: 3 }));
     let command = world.submit(1);
-    assert!(world.run_until_done(SECOND, &command), "it executes, and is not waited for");
+    assert!(world.run_until_done(SECOND, &command), "the others order commands without its votes");
     world.run_for(SECOND * 60);
-    let silence = world.replica(3).silence().expect("views change when there is need");
+    let silence = world.replica(3).silence().expect("no view has begun in which it may vote");
     assert_eq!(silence, Silence::Abstains { up_to: View(2) });
     assert_eq!(
         silence.to_string(),
@@ -103,15 +103,16 @@ fn who_lost_its_memory_takes_part_when_it_is_needed() {
     );
     world.kill(2);
     let command = world.submit(1);
-    assert!(world.run_until_done(SECOND * 20, &command), "three of four are there");
+    assert!(world.run_until_done(SECOND * 20, &command), "three of four replicas make progress");
     assert_eq!(world.replica(3).silence(), None);
 }
 
 /// A statement that is not yet durable is not retransmitted either: a replica that crashes before it is durable may
 /// make a different one.
 #[test]
-fn what_is_said_again_waits_for_its_record_too() {
-    let (me, quorum, cluster) = (ReplicaId(0), Quorum::of(4).expect("a size"), ClusterId::from_name("test"));
+fn a_repeated_statement_waits_for_its_record_too() {
+    let (me, quorum, cluster) =
+        (ReplicaId(0), Quorum::of(4).expect("the committee size is valid"), ClusterId::from_name("test"));
     let mut primary = pbft::replica(config::<Pbft>(), quorum, cluster, me, 1);
     let (now, mut actions) = (Time::from_millis(1), Vec::new());
     primary.step(now, Input::Start, &mut actions);
@@ -125,7 +126,7 @@ fn what_is_said_again_waits_for_its_record_too() {
         _ => None,
     };
     let record = actions.iter().find_map(is_promise);
-    assert!(record.is_some(), "what the primary gives a slot is kept");
+    assert!(record.is_some(), "the primary's assignment is journaled");
     actions.clear();
     let asks = PbftMessage::Status { view: View(1), committed: Height(0) };
     primary.step(now, Input::Receive { from: ReplicaId(3), message: Letter::Protocol(asks) }, &mut actions);

@@ -35,24 +35,24 @@ fn safety() -> Safety {
 }
 
 #[test]
-fn one_statement_of_a_kind_in_a_slot_and_view() {
+fn a_replica_makes_one_statement_of_a_kind_per_slot_and_view() {
     let mut safety = safety();
     assert!(safety.prepare(View(1), Height(5), digest(1)).is_some());
-    assert!(safety.prepare(View(1), Height(5), digest(1)).is_none(), "not even the same");
+    assert!(safety.prepare(View(1), Height(5), digest(1)).is_none(), "the same statement is not signed twice");
     assert!(safety.prepare(View(1), Height(5), digest(2)).is_none());
-    assert!(safety.prepare(View(1), Height(4), digest(2)).is_some(), "another slot, in any order");
+    assert!(safety.prepare(View(1), Height(4), digest(2)).is_some(), "slots may be voted on in any order");
     let prepared = proof(subject(Domain::Prepare, 1, 5, 1));
-    let ballot = safety.commit(&prepared).expect("another kind");
+    let ballot = safety.commit(&prepared).expect("COMMIT is a separate statement");
     assert_eq!(ballot.to_vote(ReplicaId(0)), vote(0, subject(Domain::Commit, 1, 5, 1)));
     let kept = safety.promise(&ballot).attachment;
     assert_eq!(kept, Attachment::HighCertificate(Box::new(prepared.clone())), "the journal keeps the proof");
     assert!(safety.commit(&prepared).is_none());
-    assert!(safety.prepare(View(2), Height(5), digest(2)).is_some(), "another view");
-    assert!(safety.prepare(View(1), Height(5), digest(3)).is_none(), "never back");
+    assert!(safety.prepare(View(2), Height(5), digest(2)).is_some(), "a slot may be voted on again in a later view");
+    assert!(safety.prepare(View(1), Height(5), digest(3)).is_none(), "no vote in an earlier view");
 }
 
 #[test]
-fn who_asked_for_a_view_says_nothing_in_earlier_ones() {
+fn a_replica_that_asked_for_a_view_votes_in_no_earlier_one() {
     let mut safety = safety();
     assert!(safety.change_view(View(3), Height(0), digest(1)).is_some());
     assert!(safety.change_view(View(3), Height(0), digest(1)).is_none());
@@ -66,24 +66,24 @@ fn who_asked_for_a_view_says_nothing_in_earlier_ones() {
 }
 
 #[test]
-fn what_is_settled_is_not_voted_on_again() {
+fn a_settled_slot_is_not_voted_on_again() {
     let mut safety = safety();
     assert!(safety.prepare(View(1), Height(3), digest(1)).is_some());
     safety.settle(Height(3));
     assert!(safety.prepare(View(2), Height(3), digest(2)).is_none());
     assert!(safety.prepare(View(2), Height(4), digest(2)).is_some());
     assert!(safety.checkpoint(Height(10), digest(1)).is_some());
-    assert!(safety.checkpoint(Height(10), digest(2)).is_none(), "one state for a slot");
+    assert!(safety.checkpoint(Height(10), digest(2)).is_none(), "a replica votes for one state per slot");
     assert!(safety.checkpoint(Height(5), digest(2)).is_none());
 }
 
 #[test]
-fn slots_are_counted_apart_and_commits_without_a_proof() {
-    let mut tally = Tally::with(Quorum::of(4).expect("a sound size"), PbftEngine::counting);
+fn each_slot_has_its_own_round_and_commits_need_no_proof() {
+    let mut tally = Tally::with(Quorum::of(4).expect("the committee size is valid"), PbftEngine::counting);
     let (one, two) = (subject(Domain::Prepare, 1, 1, 1), subject(Domain::Prepare, 1, 2, 2));
     for voter in 0..2 {
         assert_eq!(tally.add(vote(voter, one)), Counted::Added);
-        assert_eq!(tally.add(vote(voter, two)), Counted::Added, "another slot is another round");
+        assert_eq!(tally.add(vote(voter, two)), Counted::Added, "each slot has its own round");
     }
     let other = vote(1, subject(Domain::Prepare, 1, 2, 3));
     assert_eq!(tally.add(other), Counted::Contradiction(Box::new(vote(1, two))));
@@ -92,12 +92,12 @@ fn slots_are_counted_apart_and_commits_without_a_proof() {
     assert_eq!(tally.add(vote(0, commit)), Counted::Added);
     assert_eq!(tally.add(vote(1, commit)), Counted::Added);
     assert_eq!(tally.add(vote(3, commit)), Counted::Agreed(commit));
-    assert_eq!(tally.add(vote(2, commit)), Counted::Repeated, "it is agreed on once");
+    assert_eq!(tally.add(vote(2, commit)), Counted::Repeated, "agreement is reported once");
     tally.forget_up_to(Height(1));
     assert_eq!(tally.add(vote(0, commit)), Counted::Added, "forgotten");
-    assert_eq!(tally.add(vote(1, two)), Counted::Repeated, "slot 2 is not");
+    assert_eq!(tally.add(vote(1, two)), Counted::Repeated, "the round of slot 2 is kept");
     tally.forget_kind_before(Domain::Prepare, View(2));
-    assert_eq!(tally.add(vote(1, two)), Counted::Added, "now it is");
+    assert_eq!(tally.add(vote(1, two)), Counted::Added, "the round of slot 2 is forgotten");
 }
 
 fn declaration(voter: u16, checkpoint: Subject, prepared: Vec<Subject>) -> Declaration {
@@ -116,39 +116,43 @@ fn a_new_view_selects_the_highest_checkpoint_and_the_highest_views() {
         declaration(1, stable, vec![p(3, 11, 2), p(1, 14, 5)]),
         declaration(2, stable, vec![p(1, 11, 1), p(2, 13, 3)]),
     ];
-    let selection = Selection::of(&changes).expect("nobody lies");
-    assert_eq!(selection.stable, stable, "S: the highest checkpoint, although only some have it");
+    let selection = Selection::of(&changes).expect("the view changes are consistent");
+    assert_eq!(selection.stable, stable, "the highest checkpoint is selected, although only some have it");
     assert_eq!(selection.slots, [Some(p(3, 11, 2)), None, Some(p(2, 13, 3)), Some(p(2, 14, 4))]);
     assert_eq!(selection.last(), Height(14));
     assert_eq!(selection.iter().map(|(slot, _)| slot.0).collect::<Vec<_>>(), [11, 12, 13, 14]);
     let nothing = [declaration(0, stable, vec![]), declaration(1, genesis, vec![p(1, 3, 1)])];
-    let selection = Selection::of(&nothing).expect("nobody lies");
-    assert_eq!((selection.last(), selection.slots.len()), (Height(10), 0), "what is below the checkpoint is over");
+    let selection = Selection::of(&nothing).expect("the view changes are consistent");
+    assert_eq!(
+        (selection.last(), selection.slots.len()),
+        (Height(10), 0),
+        "slots below the checkpoint are not selected"
+    );
     let contested = [declaration(0, genesis, vec![p(2, 1, 1)]), declaration(1, genesis, vec![p(2, 1, 2)])];
     assert_eq!(Selection::of(&contested), None, "two blocks cannot be prepared in one slot and view");
 }
 
 #[test]
-fn declarations_are_looked_at() {
+fn inconsistent_declarations_are_refused() {
     let genesis = Certificate::genesis(&ClusterId::from_name("test")).subject;
     let p = |view, slot| subject(Domain::Prepare, view, slot, 1);
     let fits = |change: Declaration| change.is_well_formed(&genesis, 20);
     assert!(fits(declaration(0, genesis, vec![p(1, 1), p(8, 20)])));
-    assert!(!fits(declaration(0, genesis, vec![p(1, 21)])), "above the window");
-    assert!(!fits(declaration(0, genesis, vec![p(9, 1)])), "of the view asked for");
-    assert!(!fits(declaration(0, genesis, vec![p(1, 2), p(1, 2)])), "a slot twice");
-    assert!(!fits(declaration(0, subject(Domain::Checkpoint, 0, 5, 1), vec![p(1, 5)])), "below the checkpoint");
-    assert!(!fits(declaration(0, p(0, 5), vec![])), "no checkpoint");
+    assert!(!fits(declaration(0, genesis, vec![p(1, 21)])), "a slot above the window");
+    assert!(!fits(declaration(0, genesis, vec![p(9, 1)])), "prepared in the requested view");
+    assert!(!fits(declaration(0, genesis, vec![p(1, 2), p(1, 2)])), "a repeated slot");
+    assert!(!fits(declaration(0, subject(Domain::Checkpoint, 0, 5, 1), vec![p(1, 5)])), "a slot below the checkpoint");
+    assert!(!fits(declaration(0, p(0, 5), vec![])), "the subject is not a checkpoint");
     let mut other = declaration(0, genesis, vec![p(1, 1)]);
     other.prepared.clear();
-    assert!(!fits(other), "not what was signed");
+    assert!(!fits(other), "not the signed declaration");
 }
 
 #[test]
-fn settings_are_refused_by_name() {
+fn invalid_settings_are_refused_by_name() {
     let good = config::<Pbft>();
     assert_eq!(good.validate(), Ok(()));
-    let key = |config: Config| config.validate().expect_err("it cannot work").place;
+    let key = |config: Config| config.validate().expect_err("the settings are invalid").place;
     assert_eq!(key(Config { leader: LeaderKind::RoundRobin, ..good.clone() }), "leader");
     assert_eq!(key(Config { leader: LeaderKind::Reputation, ..good.clone() }), "leader");
     assert_eq!(key(Config { window: 255, ..good.clone() }), "window");

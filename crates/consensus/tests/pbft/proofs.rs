@@ -31,7 +31,7 @@ fn declaration(keys: &Keys, voter: u16, view: u64, prepared: &[Subject]) -> Decl
 /// The primary of view 2 opens it with a forged copy of a proof that R3 has verified. R3 shows the genuine proof to
 /// replicas that missed the view.
 #[test]
-fn a_new_view_with_void_copies_of_known_proofs() {
+fn invalid_copies_of_known_proofs_are_not_passed_on() {
     let mut world = World::<Pbft>::started(4, config_without_load(), 1);
     let (keys, subject) = (world.keys, prepare(1, 9));
     for voter in 0..3 {
@@ -48,7 +48,7 @@ fn a_new_view_with_void_copies_of_known_proofs() {
     let new_view = NewView { endorsement, changes, checkpoint, prepared: vec![void] };
     world.inject(1, 3, PbftMessage::NewView(Box::new(new_view)));
     world.run_for(Duration::from_millis(5));
-    assert_eq!(world.replica(3).view(), View(2), "R3 follows");
+    assert_eq!(world.replica(3).view(), View(2), "R3 enters view 2");
     let shown: Arc<Mutex<Vec<Certificate>>> = Arc::default();
     let seen = shown.clone();
     world.network.filter = Some(Box::new(move |flight| {
@@ -61,7 +61,7 @@ fn a_new_view_with_void_copies_of_known_proofs() {
     world.run_for(Duration::from_millis(5));
     let shown = shown.lock().unwrap();
     assert!(!shown.is_empty(), "R3 shows R2 how the view began");
-    assert!(shown.iter().all(|proof| keys.is_certificate_genuine(proof)), "R3 hands a void proof on");
+    assert!(shown.iter().all(|proof| keys.is_certificate_genuine(proof)), "R3 passes on an invalid proof");
 }
 
 fn spoilt(vote: Vote) -> Vote {
@@ -71,7 +71,7 @@ fn spoilt(vote: Vote) -> Vote {
 /// If a vote with an invalid signature arrives first, its voter's other statements are still processed, and two valid
 /// votes prove misbehavior.
 #[test]
-fn a_bad_signature_first_hides_nothing() {
+fn an_invalid_signature_hides_no_later_statement() {
     let mut world = World::<Pbft>::started(4, config_without_load(), 1);
     let keys = world.keys;
     world.oracle.distrust(ReplicaId(3));
@@ -80,13 +80,13 @@ fn a_bad_signature_first_hides_nothing() {
         world.inject(3, 1, PbftMessage::Prepare(vote));
         world.run_for(Duration::from_millis(5));
     }
-    assert_eq!(world.replica(1).evidence().len(), 1, "8 and 9 contradict each other");
+    assert_eq!(world.replica(1).evidence().len(), 1, "votes 8 and 9 are proof of misbehavior");
 }
 
 /// Contradictions without proof do not use up the budget for those with proof: after a while another one is
 /// investigated.
 #[test]
-fn bad_evidence_does_not_crowd_out_good() {
+fn invalid_evidence_does_not_crowd_out_valid_evidence() {
     let mut world = World::<Pbft>::started(4, config_without_load(), 1);
     let keys = world.keys;
     world.oracle.distrust(ReplicaId(3));
@@ -102,5 +102,5 @@ fn bad_evidence_does_not_crowd_out_good() {
         world.inject(3, 1, PbftMessage::Prepare(vote));
     }
     world.run_for(Duration::from_millis(5));
-    assert_eq!(world.replica(1).evidence().len(), 1, "it signed two statements in one slot");
+    assert_eq!(world.replica(1).evidence().len(), 1, "two statements in one slot are proof of misbehavior");
 }

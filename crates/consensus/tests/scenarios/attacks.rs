@@ -20,21 +20,21 @@ const SOON: Duration = Duration::from_secs(2);
 
 crate::for_every_protocol! {
     /// A leader proposes nothing and claims, in each timeout, a certificate that no replica signed.
-    forged_certificates_in_timeouts,
+    forged_certificates_in_timeouts_are_refused,
     /// A replica signs its votes incorrectly and they arrive first: the certificate forms without it.
-    forged_votes,
+    forged_votes_are_left_out_of_certificates,
     /// A proposal a thousand views ahead is followed only if it proves that its view has begun.
-    a_thousand_views_ahead,
+    a_proposal_far_ahead_needs_proof_of_its_view,
     /// A certificate names a block that no replica has.
-    a_block_that_nobody_has,
+    a_certified_block_that_no_replica_has_is_requested_rarely,
     /// A certificate has too few or unknown signers, or is for another cluster's genesis.
-    wrong_signer_sets,
+    certificates_with_wrong_signers_are_refused,
     /// A replica proposes in views that it does not lead.
-    an_impostor,
+    a_replica_that_does_not_lead_gets_no_votes,
     /// Votes and proposals in the name of another replica.
-    borrowed_names,
+    messages_in_another_replicas_name_are_dropped,
     /// A leader's block exceeds the configured limits, or comes with bundles that it does not name.
-    oversized_proposals,
+    oversized_proposals_are_dropped,
 }
 
 /// Returns the subject of a certificate that ends a view.
@@ -70,13 +70,13 @@ fn timeouts<R: Viewed>(keys: &Keys, view: u64) -> Certificate {
     let attachment = attach::<R>(&Certificate::genesis(&keys.cluster));
     let subject = timeout_subject(View(view));
     let votes: Vec<Vote> = (0..3).map(|voter| keys.vote(ReplicaId(voter), subject, attachment.clone())).collect();
-    keys.assemble(subject, &votes).expect("all of it was just signed")
+    keys.assemble(subject, &votes).expect("the votes are genuine")
 }
 
 mod bodies {
     use super::*;
 
-    pub fn forged_certificates_in_timeouts<R: Viewed>() {
+    pub fn forged_certificates_in_timeouts_are_refused<R: Viewed>() {
         for leader in LeaderKind::ALL {
             let mut world =
                 World::<R>::started(4, Config { leader: *leader, view_timeout_ms: 100, ..config::<R>() }, 1);
@@ -87,12 +87,15 @@ mod bodies {
             world.corrupt(liar, Box::new(|_, action, out| lie_in_timeouts::<R>(action, out)));
             for _ in 0..5 {
                 let command = world.submit(1);
-                assert!(world.run_until_done(SOON, &command), "{leader} leaders are held up");
+                assert!(world.run_until_done(SOON, &command), "the command is not ordered with {leader} leaders");
             }
             for replica in world.honest() {
                 let high = world.replica(replica).protocol().high();
-                assert!(high.view() == View(0) || world.keys.is_certificate_genuine(high), "a forged one is believed");
-                assert!(dropped(&world, replica, Drop::NotGenuine) > 0, "R{replica} was lied to");
+                assert!(
+                    high.view() == View(0) || world.keys.is_certificate_genuine(high),
+                    "a forged certificate is accepted"
+                );
+                assert!(dropped(&world, replica, Drop::NotGenuine) > 0, "R{replica} detects the forged certificate");
             }
         }
     }
@@ -118,16 +121,16 @@ mod bodies {
         out.push(Action::Send { to, message: Letter::Protocol(message), after, sign });
     }
 
-    pub fn forged_votes<R: Viewed>() {
+    pub fn forged_votes_are_left_out_of_certificates<R: Viewed>() {
         let mut world = World::<R>::started(4, config::<R>(), 1);
         world.network.set_delay(ReplicaId(1), ReplicaId(0), Duration::from_micros(100));
         let mut random = Random::new(7);
         world.corrupt(1, Box::new(move |_, action, out| spoil_vote::<R>(&mut random, action, out)));
         for _ in 0..5 {
             let command = world.submit(1);
-            assert!(world.run_until_done(Duration::from_millis(20), &command), "a spoilt vote holds the others up");
+            assert!(world.run_until_done(Duration::from_millis(20), &command), "an invalid vote delays the others");
         }
-        assert!(dropped(&world, 0, Drop::NotGenuine) > 0, "R0 finds out whose vote it was");
+        assert!(dropped(&world, 0, Drop::NotGenuine) > 0, "R0 finds the invalid votes");
         assert_eq!(world.view_timeouts(), 0);
     }
 
@@ -145,7 +148,7 @@ mod bodies {
         }
     }
 
-    pub fn a_thousand_views_ahead<R: Viewed>() {
+    pub fn a_proposal_far_ahead_needs_proof_of_its_view<R: Viewed>() {
         let mut world = World::<R>::started(4, Config { leader: LeaderKind::RoundRobin, ..config::<R>() }, 1);
         let genesis = Certificate::genesis(&world.keys.cluster);
         let forged = Certificate { proof: vec![1; 96].into(), ..timeouts::<R>(&world.keys, 1000) };
@@ -165,23 +168,23 @@ mod bodies {
         world.run_for(Duration::from_millis(10));
         assert!(world.replica(2).view() >= View(1001), "the certificate of view 1000 begins view 1001");
         let command = world.submit(1);
-        assert!(world.run_until_done(SOON, &command), "life goes on in view 1001");
+        assert!(world.run_until_done(SOON, &command), "commands are ordered in view 1001");
     }
 
-    pub fn a_block_that_nobody_has<R: Viewed>() {
+    pub fn a_certified_block_that_no_replica_has_is_requested_rarely<R: Viewed>() {
         let mut world = World::<R>::started(4, Config { view_timeout_ms: 100, ..config::<R>() }, 1);
         let high = Box::new(world.keys.certificate(block_vote::<R>(9, 5, 9), 0..3));
         world.inject(1, 3, ViewMessage::Advance { high, evidence: None }.into());
         world.run_for(Duration::from_secs(1));
         assert_eq!(world.replica(3).view(), View(10), "the certificate is genuine");
-        assert!((5..50).contains(&world.messages), "R3 asks for it from time to time: {}", world.messages);
+        assert!((5..50).contains(&world.messages), "R3 requests the block at intervals: {} messages", world.messages);
     }
 
-    pub fn wrong_signer_sets<R: Viewed>() {
+    pub fn certificates_with_wrong_signers_are_refused<R: Viewed>() {
         let mut world = World::<R>::started(4, config::<R>(), 1);
         let subject = block_vote::<R>(9, 5, 9);
         let few = world.keys.certificate(subject, 0..2);
-        let larger = Keys { quorum: Quorum::of(10).expect("a sound size"), ..world.keys };
+        let larger = Keys { quorum: Quorum::of(10).expect("the committee size is valid"), ..world.keys };
         let strangers = larger.certificate(subject, [0, 1, 7]);
         let foreign = Certificate { subject: block_vote::<R>(0, 0, 9), ..Certificate::genesis(&world.keys.cluster) };
         for high in [few, strangers, foreign, forged_certificate(subject, 0..4)] {
@@ -192,7 +195,7 @@ mod bodies {
         assert_eq!(dropped(&world, 3, Drop::NotGenuine), 4);
     }
 
-    pub fn an_impostor<R: Viewed>() {
+    pub fn a_replica_that_does_not_lead_gets_no_votes<R: Viewed>() {
         let mut world = World::<R>::started(4, config::<R>(), 1);
         let genesis = Certificate::genesis(&world.keys.cluster);
         for replica in [0, 1, 3] {
@@ -200,12 +203,15 @@ mod bodies {
         }
         world.run_for(Duration::from_millis(10));
         assert!([0, 1, 3].iter().all(|replica| dropped(&world, *replica, Drop::NotTheLeader) == 1));
-        assert_eq!(world.replica(1).parts().safety.voted(), View(0), "nobody votes for it");
+        assert_eq!(world.replica(1).parts().safety.voted(), View(0), "no replica votes for the impostor's block");
         let command = world.submit(1);
-        assert!(world.run_until_done(Duration::from_millis(20), &command), "the leader's own proposal is voted for");
+        assert!(
+            world.run_until_done(Duration::from_millis(20), &command),
+            "replicas vote for the leader's own proposal"
+        );
     }
 
-    pub fn borrowed_names<R: Viewed>() {
+    pub fn messages_in_another_replicas_name_are_dropped<R: Viewed>() {
         let mut world = World::<R>::started(4, config::<R>(), 1);
         let genesis = Certificate::genesis(&world.keys.cluster);
         world.inject(2, 1, proposal::<R>(&world.keys, 0, 1, genesis, None));
@@ -215,7 +221,7 @@ mod bodies {
         assert_eq!(dropped(&world, 1, Drop::NotTheSender), 2);
     }
 
-    pub fn oversized_proposals<R: Viewed>() {
+    pub fn oversized_proposals_are_dropped<R: Viewed>() {
         let mut world = World::<R>::started(4, Config { batch: 4, ..config::<R>() }, 1);
         let genesis = Certificate::genesis(&world.keys.cluster);
         let bundles: Vec<Bundle> = (0..3).map(|_| world.bundle(3)).collect();
@@ -229,11 +235,15 @@ mod bodies {
         world.inject(0, 1, propose(&world.keys, &payload[..1], &bundles[..2]));
         world.inject(0, 1, propose(&world.keys, &payload[..2], &[bundles[1].clone(), bundles[0].clone()]));
         world.run_for(Duration::from_millis(5));
-        assert_eq!(dropped(&world, 1, Drop::Malformed), 2, "its bundles are those that it names, in that order");
+        assert_eq!(
+            dropped(&world, 1, Drop::Malformed),
+            2,
+            "a proposal carries exactly the bundles that it names, in order"
+        );
         assert!(bundles.iter().all(|bundle| !world.replica(1).is_known(&bundle.digest())));
         world.inject(0, 1, propose(&world.keys, &payload, &bundles));
         world.run_for(Duration::from_millis(5));
-        assert_eq!(dropped(&world, 1, Drop::TooLarge), 1, "nine commands where four are allowed");
+        assert_eq!(dropped(&world, 1, Drop::TooLarge), 1, "a block of nine commands exceeds the limit of four");
         assert_eq!(world.replica(1).parts().safety.voted(), View(0));
     }
 }

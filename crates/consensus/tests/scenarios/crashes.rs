@@ -12,21 +12,21 @@ const STEADY: [LeaderKind; 2] = [LeaderKind::Fixed, LeaderKind::Reputation];
 
 crate::for_every_protocol! {
     /// Any replica crashes at any time: at most one view times out, and commits pause for less than two view timeouts.
-    one_dies,
+    a_crash_costs_at_most_one_view_timeout,
     /// The leader of the current view crashes, or of the next one, which collects the votes.
-    a_leader_dies,
+    commits_resume_after_a_leader_crashes,
     /// A leader crashes while it sends: only some replicas have its last messages.
-    a_leader_dies_in_mid_sentence,
+    commits_resume_after_a_leader_crashes_while_sending,
     /// A silent replica is no longer elected.
-    reputation_forgets_the_silent,
+    reputation_excludes_silent_replicas,
     /// f replicas crash one after the other.
-    as_many_die_as_may,
+    commits_continue_after_f_crashes,
 }
 
 mod bodies {
     use super::*;
 
-    pub fn one_dies<R: Viewed>() {
+    pub fn a_crash_costs_at_most_one_view_timeout<R: Viewed>() {
         for leader in STEADY {
             for seed in 0..25 {
                 let mut random = Random::new(seed);
@@ -39,14 +39,14 @@ mod bodies {
                 load(&mut world, 150);
                 check(
                     &world,
-                    &format!("{n} replicas, {leader} leaders, seed {seed}, R{victim} dies"),
+                    &format!("{n} replicas, {leader} leaders, seed {seed}, R{victim} crashes"),
                     most::<R>(leader),
                 );
             }
         }
     }
 
-    pub fn a_leader_dies<R: Viewed>() {
+    pub fn commits_resume_after_a_leader_crashes<R: Viewed>() {
         for leader in STEADY {
             for (seed, ahead) in (0..12).flat_map(|seed| [(seed, 0), (seed, 1)]) {
                 let mut world = busy::<R>(4, leader, seed);
@@ -54,22 +54,22 @@ mod bodies {
                 let view = world.replica(0).view();
                 load(&mut world, 1);
                 let found = world.run_until(Duration::from_millis(50), |world| world.replica(1).view() > view);
-                assert!(found, "views go on under load");
+                assert!(found, "views advance under load");
                 let replica = world.replica(1);
-                let victim = replica.protocol().leader(replica.parts()).expect("its basis is there");
+                let victim = replica.protocol().leader(replica.parts()).expect("the basis of the view is in the tree");
                 let victim = (victim.0 + ahead) % 4;
                 world.kill(victim);
                 load(&mut world, 150);
                 check(
                     &world,
-                    &format!("{leader} leaders, seed {seed}, leader + {ahead} = R{victim} dies"),
+                    &format!("{leader} leaders, seed {seed}, leader + {ahead} = R{victim} crashes"),
                     most::<R>(leader),
                 );
             }
         }
     }
 
-    pub fn a_leader_dies_in_mid_sentence<R: Viewed>() {
+    pub fn commits_resume_after_a_leader_crashes_while_sending<R: Viewed>() {
         for leader in STEADY {
             for seed in 0..60 {
                 let mut world = busy::<R>(4, leader, seed);
@@ -80,9 +80,10 @@ mod bodies {
                 // completely, it stays.
                 let last = if R::VOTES == R::ENDS_VIEW { view.next() } else { view };
                 let leads = |world: &World<R>| world.replica(1).view() > last;
-                assert!(world.run_until(Duration::from_millis(50), leads), "views go on under load");
+                assert!(world.run_until(Duration::from_millis(50), leads), "views advance under load");
                 let replica = world.replica(1);
-                let victim = replica.protocol().leader(replica.parts()).expect("its basis is there").0;
+                let victim =
+                    replica.protocol().leader(replica.parts()).expect("the basis of the view is in the tree").0;
                 if R::VOTES != R::ENDS_VIEW {
                     world.submit(1);
                     world.run_for(Duration::from_millis(seed % 12));
@@ -91,27 +92,27 @@ mod bodies {
                 load(&mut world, 300);
                 check(
                     &world,
-                    &format!("{leader} leaders, seed {seed}, R{victim} dies in mid-sentence"),
+                    &format!("{leader} leaders, seed {seed}, R{victim} crashes while sending"),
                     1 + most::<R>(leader),
                 );
             }
         }
     }
 
-    pub fn reputation_forgets_the_silent<R: Viewed>() {
+    pub fn reputation_excludes_silent_replicas<R: Viewed>() {
         for (n, silent) in [(4, vec![0]), (4, vec![1]), (4, vec![2]), (4, vec![3]), (7, vec![1, 2]), (7, vec![3, 6])] {
             let mut world = busy::<R>(n, LeaderKind::Reputation, 1);
             silent.iter().for_each(|replica| world.kill(*replica));
             load(&mut world, 1000);
             let timeouts = world.max_view_timeouts();
             let most = 3 * silent.len() as u64;
-            assert!(timeouts <= most, "{silent:?} of {n} are silent and {timeouts} views were given up");
+            assert!(timeouts <= most, "{silent:?} of {n} are silent and {timeouts} views timed out");
             load(&mut world, 600);
-            assert_eq!(world.max_view_timeouts(), timeouts, "{silent:?} of {n} are elected again");
+            assert_eq!(world.max_view_timeouts(), timeouts, "silent replicas {silent:?} of {n} are elected again");
         }
     }
 
-    pub fn as_many_die_as_may<R: Viewed>() {
+    pub fn commits_continue_after_f_crashes<R: Viewed>() {
         for leader in STEADY {
             let mut world = busy::<R>(7, leader, 3);
             for victim in [0, 1] {
@@ -120,7 +121,10 @@ mod bodies {
             }
             load(&mut world, 400);
             let last = world.submit(1);
-            assert!(world.run_until_done(Duration::from_secs(1), &last), "five of seven go on with {leader} leaders");
+            assert!(
+                world.run_until_done(Duration::from_secs(1), &last),
+                "five of seven replicas make progress with {leader} leaders"
+            );
         }
     }
 
@@ -155,6 +159,6 @@ mod bodies {
             assert!(gap < limit, "{what}: R{replica} commits nothing for {gap:?}");
         }
         let timeouts = world.max_view_timeouts();
-        assert!(timeouts <= most, "{what}: {timeouts} views are given up");
+        assert!(timeouts <= most, "{what}: {timeouts} views time out");
     }
 }

@@ -19,51 +19,51 @@ const BACKLOG: u64 = 400;
 
 crate::for_every_protocol! {
     /// Only the leader has a backlog; commands of the other replicas do not wait behind it.
-    a_backlog_at_the_leader,
+    a_backlog_at_the_leader_delays_no_other_command,
     /// The leader has a backlog, and each backup has a different command that no other replica has.
-    a_backlog_and_a_command_for_each_backup,
+    a_backlog_does_not_delay_one_command_of_each_backup,
     /// The leader's pool is always full.
-    a_full_leader,
+    a_leader_with_a_full_pool_is_not_replaced,
     /// A client is connected to one backup only.
-    one_backup_only,
+    a_client_of_one_backup_is_served,
     /// A leader that never notes relayed bundles is replaced.
-    a_leader_that_notes_nothing,
+    a_leader_that_notes_nothing_is_replaced,
     /// Bundles sent to the leader alone delay no block.
-    bundles_for_the_leader_only,
+    bundles_for_the_leader_only_delay_no_block,
     /// A faulty replica that repeatedly times out in an idle cluster causes only a few empty blocks.
-    an_idle_cluster_is_not_urged_on,
+    repeated_timeouts_cause_few_empty_blocks,
 }
 
 mod pbft {
     use super::*;
 
     #[test]
-    fn a_backlog_at_the_leader() {
+    fn a_backlog_at_the_leader_delays_no_other_command() {
         backlog_at_the_leader::<Pbft>();
     }
 
     #[test]
-    fn a_backlog_and_a_command_for_each_backup() {
+    fn a_backlog_does_not_delay_one_command_of_each_backup() {
         backlog_and_a_command_for_each_backup::<Pbft>();
     }
 
     #[test]
-    fn a_full_leader() {
+    fn a_leader_with_a_full_pool_is_not_replaced() {
         full_leader::<Pbft>();
     }
 
     #[test]
-    fn one_backup_only() {
+    fn a_client_of_one_backup_is_served() {
         for_one_backup_only::<Pbft>();
     }
 
     #[test]
-    fn a_leader_that_notes_nothing() {
+    fn a_leader_that_notes_nothing_is_replaced() {
         leader_that_notes_nothing::<Pbft>();
     }
 
     #[test]
-    fn bundles_for_the_leader_only() {
+    fn bundles_for_the_leader_only_delay_no_block() {
         for_the_leader_only::<Pbft>();
     }
 }
@@ -85,7 +85,7 @@ fn expect_soon<P: Play>(world: &mut World<P>, command: &Digest, timeouts: u32, w
     let start = world.now;
     let done = world.run_until_done(VIEW_TIMEOUT * timeouts, command);
     assert!(done, "{what}: not ordered in {:?}", world.now.since(start));
-    assert_eq!(world.view_timeouts(), 0, "{what}: an honest leader is blamed");
+    assert_eq!(world.view_timeouts(), 0, "{what}: an honest leader is replaced");
 }
 
 fn backlog_at_the_leader<P: Play>() {
@@ -102,7 +102,7 @@ fn backlog_and_a_command_for_each_backup<P: Play>() {
     (0..BACKLOG).for_each(|_| _ = world.submit_to(&[0], 1));
     let commands: Vec<Digest> = [1, 2, 3].iter().map(|backup| world.submit_to(&[*backup], 1)).collect();
     for command in commands {
-        expect_soon(&mut world, &command, 3, "alone at one backup");
+        expect_soon(&mut world, &command, 3, "command at one backup only");
     }
 }
 
@@ -113,15 +113,15 @@ fn full_leader<P: Play>() {
         (0..8).for_each(|_| _ = world.submit_to(&[0], 1));
         world.run_for(TICK);
     }
-    assert_eq!(world.view_timeouts(), 0, "an honest leader with a full pool is blamed");
-    assert!(world.is_done(&command), "there is room for what has waited long");
+    assert_eq!(world.view_timeouts(), 0, "an honest leader with a full pool is replaced");
+    assert!(world.is_done(&command), "there is room for the command that has waited longest");
 }
 
 fn for_one_backup_only<P: Play>() {
     let mut world = led_by_r0::<P>(settings::<P>());
     let commands: Vec<Digest> = (0..200).map(|_| world.submit_to(&[2], 1)).collect();
     for command in commands {
-        expect_soon(&mut world, &command, 20, "for one backup only");
+        expect_soon(&mut world, &command, 20, "commands for one backup only");
     }
 }
 
@@ -153,37 +153,37 @@ fn blocks<P: Play>(everybody: bool) -> usize {
 
 fn for_the_leader_only<P: Play>() {
     let (everybody, alone) = (blocks::<P>(true), blocks::<P>(false));
-    assert!(alone * 10 >= everybody * 8, "{alone} blocks in place of {everybody}");
+    assert!(alone * 10 >= everybody * 8, "{alone} blocks instead of {everybody}");
 }
 
 mod bodies {
     use super::*;
 
-    pub fn a_backlog_at_the_leader<R: Viewed>() {
+    pub fn a_backlog_at_the_leader_delays_no_other_command<R: Viewed>() {
         backlog_at_the_leader::<R>();
     }
 
-    pub fn a_backlog_and_a_command_for_each_backup<R: Viewed>() {
+    pub fn a_backlog_does_not_delay_one_command_of_each_backup<R: Viewed>() {
         backlog_and_a_command_for_each_backup::<R>();
     }
 
-    pub fn a_full_leader<R: Viewed>() {
+    pub fn a_leader_with_a_full_pool_is_not_replaced<R: Viewed>() {
         full_leader::<R>();
     }
 
-    pub fn one_backup_only<R: Viewed>() {
+    pub fn a_client_of_one_backup_is_served<R: Viewed>() {
         for_one_backup_only::<R>();
     }
 
-    pub fn a_leader_that_notes_nothing<R: Viewed>() {
+    pub fn a_leader_that_notes_nothing_is_replaced<R: Viewed>() {
         leader_that_notes_nothing::<R>();
     }
 
-    pub fn bundles_for_the_leader_only<R: Viewed>() {
+    pub fn bundles_for_the_leader_only_delay_no_block<R: Viewed>() {
         for_the_leader_only::<R>();
     }
 
-    pub fn an_idle_cluster_is_not_urged_on<R: Viewed>() {
+    pub fn repeated_timeouts_cause_few_empty_blocks<R: Viewed>() {
         let mut world = led_by_r0::<R>(settings::<R>());
         world.run_for(VIEW_TIMEOUT);
         let (before, faulty, ticks) = (world.commits(0).len(), ReplicaId(3), 1000);
@@ -200,7 +200,7 @@ mod bodies {
             world.run_for(TICK);
         }
         let (blocks, timeouts) = (world.commits(0).len() - before, ticks / VIEW_TIMEOUT.as_millis() as usize);
-        assert!(blocks > 0, "who lacks a commit is helped");
+        assert!(blocks > 0, "a replica that lacks a commit gets one");
         assert!(blocks <= 4 * 2 * timeouts, "{blocks} empty blocks in {timeouts} view timeouts");
     }
 }

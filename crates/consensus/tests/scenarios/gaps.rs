@@ -11,23 +11,23 @@ use std::time::Duration;
 
 crate::for_every_protocol! {
     /// Two percent of the messages are lost, two percent are duplicated, and all may overtake each other.
-    unreliable_links,
+    commands_are_ordered_over_unreliable_links,
     /// A replica misses ten views, and more blocks than one answer holds.
-    isolation,
+    an_isolated_replica_catches_up,
     /// A replica misses one proposal and learns of the block from its certificate.
-    a_proposal_lost,
+    a_lost_proposal_is_fetched,
     /// The leader can never reach one replica.
-    one_way,
+    a_replica_that_the_leader_cannot_reach_keeps_up,
     /// No replica reaches any other for a while.
-    blackout,
+    replicas_resume_after_a_blackout,
     /// A replica learns only now what the others committed long ago and no longer send.
-    a_quiet_end,
+    a_replica_learns_of_the_last_commit_in_an_idle_cluster,
 }
 
 mod bodies {
     use super::*;
 
-    pub fn unreliable_links<R: Viewed>() {
+    pub fn commands_are_ordered_over_unreliable_links<R: Viewed>() {
         for seed in 0..20 {
             let leader = LeaderKind::ALL[seed as usize % LeaderKind::ALL.len()];
             let view_duration = ViewDuration::ALL[seed as usize / 3 % ViewDuration::ALL.len()];
@@ -46,7 +46,7 @@ mod bodies {
         }
     }
 
-    pub fn isolation<R: Viewed>() {
+    pub fn an_isolated_replica_catches_up<R: Viewed>() {
         for (leader, commands) in [(LeaderKind::Fixed, 10), (LeaderKind::Fixed, 100), (LeaderKind::Reputation, 100)] {
             let config = Config { leader, view_timeout_ms: 100, ..config::<R>() };
             let mut world = World::<R>::started(4, config, 1);
@@ -57,17 +57,17 @@ mod bodies {
             for _ in 0..commands {
                 let command = world.submit_to(&[0, 1, 2], 1);
                 let done = |world: &World<R>| (0..3).all(|replica| world.commit_time(replica, &command).is_some());
-                assert!(world.run_until(Duration::from_secs(1), done), "three of four go on");
+                assert!(world.run_until(Duration::from_secs(1), done), "three of four replicas make progress");
             }
-            assert!(world.replica(0).view().0 >= start.0 + 10, "ten views went by");
+            assert!(world.replica(0).view().0 >= start.0 + 10, "ten views have passed");
             world.network.heal();
             let last = world.submit(1);
             assert!(world.run_until_done(Duration::from_secs(1), &last), "R3 catches up with {leader} leaders");
-            assert!(world.commits(3).len() > commands, "R3 has committed all that it missed");
+            assert!(world.commits(3).len() > commands, "R3 has committed all commands that it missed");
         }
     }
 
-    pub fn a_proposal_lost<R: Viewed>() {
+    pub fn a_lost_proposal_is_fetched<R: Viewed>() {
         for lost in 1..5 {
             let mut world = World::<R>::new(4, config::<R>(), 1);
             world.network.filter = Some(Box::new(move |flight| {
@@ -85,18 +85,18 @@ mod bodies {
         }
     }
 
-    pub fn one_way<R: Viewed>() {
+    pub fn a_replica_that_the_leader_cannot_reach_keeps_up<R: Viewed>() {
         let config = Config { view_timeout_ms: 100, ..config::<R>() };
         let mut world = World::<R>::new(4, config, 1);
         world.network.set_cut(ReplicaId(0), ReplicaId(3), true);
         world.start();
         for number in 0..5 {
             let command = world.submit(1);
-            assert!(world.run_until_done(Duration::from_secs(4), &command), "R3 never learns of command {number}");
+            assert!(world.run_until_done(Duration::from_secs(4), &command), "R3 does not learn of command {number}");
         }
     }
 
-    pub fn blackout<R: Viewed>() {
+    pub fn replicas_resume_after_a_blackout<R: Viewed>() {
         for leader in LeaderKind::ALL {
             let config = Config { leader: *leader, view_timeout_ms: 50, ..config::<R>() };
             let mut world = World::<R>::started(4, config, 1);
@@ -104,11 +104,14 @@ mod bodies {
             let early = world.submit(1);
             world.run_for(Duration::from_secs(20));
             world.network.heal();
-            assert!(world.run_until_done(Duration::from_secs(1), &early), "{leader} leaders begin where they stopped");
+            assert!(
+                world.run_until_done(Duration::from_secs(1), &early),
+                "replicas with {leader} leaders resume where they stopped"
+            );
         }
     }
 
-    pub fn a_quiet_end<R: Viewed>() {
+    pub fn a_replica_learns_of_the_last_commit_in_an_idle_cluster<R: Viewed>() {
         for leader in LeaderKind::ALL {
             let config = Config { leader: *leader, view_timeout_ms: 100, ..config::<R>() };
             let mut world = World::<R>::started(4, config, 1);
@@ -123,7 +126,7 @@ mod bodies {
             world.run_for(Duration::from_secs(5));
             world.network.heal();
             let patience = Duration::from_secs(20);
-            assert!(world.run_until_done(patience, &first), "{leader} leaders: somebody never hears of the end");
+            assert!(world.run_until_done(patience, &first), "{leader} leaders: a replica misses the last commit");
         }
     }
 }

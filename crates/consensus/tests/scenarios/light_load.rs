@@ -10,23 +10,23 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 crate::for_every_protocol! {
     /// Commands arriving one at a time are ordered under any settings, and no view times out.
-    one_at_a_time,
+    single_commands_are_ordered_without_timeouts,
     /// Committees of any size.
-    every_size,
+    committees_of_every_size_order_commands,
     /// An idle replica sends nothing and waits for nothing.
-    idle,
+    an_idle_replica_sends_nothing,
     /// Clients send to the leader alone, and proposals carry the commands.
-    leader_dissemination,
+    proposals_carry_commands_sent_to_the_leader,
     /// A client reached only one backup, which relays the command to the leader.
-    relay,
+    a_backup_relays_a_command_that_only_it_received,
     /// Many commands at once, in blocks of maximum size.
-    saturation,
+    a_burst_is_ordered_in_full_blocks,
 }
 
 mod bodies {
     use super::*;
 
-    pub fn one_at_a_time<R: Viewed>() {
+    pub fn single_commands_are_ordered_without_timeouts<R: Viewed>() {
         for policy in BatchPolicy::ALL {
             for leader in LeaderKind::ALL {
                 let config = Config { batch_policy: *policy, leader: *leader, ..config::<R>() };
@@ -42,7 +42,7 @@ mod bodies {
         }
     }
 
-    pub fn every_size<R: Viewed>() {
+    pub fn committees_of_every_size_order_commands<R: Viewed>() {
         for n in [1, 4, 5, 7] {
             for leader in LeaderKind::ALL {
                 let mut world = World::<R>::started(n, Config { leader: *leader, ..config::<R>() }, 1);
@@ -56,33 +56,33 @@ mod bodies {
         }
     }
 
-    pub fn idle<R: Viewed>() {
+    pub fn an_idle_replica_sends_nothing<R: Viewed>() {
         for leader in LeaderKind::ALL {
             let mut world = World::<R>::started(4, Config { leader: *leader, ..config::<R>() }, 1);
             world.run_for(HOUR);
-            assert_eq!(world.messages, 0, "nobody speaks before there is something to order");
+            assert_eq!(world.messages, 0, "no message is sent before the first command");
             let command = world.submit(1);
             assert!(world.run_until_done(Duration::from_secs(1), &command));
             world.run_for(Duration::from_secs(5));
             let messages = world.messages;
             world.run_for(HOUR);
-            assert_eq!(world.messages, messages, "with {leader} leaders nobody speaks when all is done");
+            assert_eq!(world.messages, messages, "with {leader} leaders, messages are sent after the last commit");
             assert_eq!(world.view_timeouts(), 0);
-            assert!(world.is_quiet(), "with {leader} leaders no alarm is set when all is done");
+            assert!(world.is_quiet(), "with {leader} leaders, a timer is armed after the last commit");
         }
     }
 
-    pub fn leader_dissemination<R: Viewed>() {
+    pub fn proposals_carry_commands_sent_to_the_leader<R: Viewed>() {
         let config = Config { dissemination: Dissemination::Leader, ..config::<R>() };
         let mut world = World::<R>::started(4, config, 1);
         for _ in 0..10 {
             let command = world.submit_to(&[0], 3);
-            assert!(world.run_until_done(Duration::from_millis(20), &command), "nothing has to be fetched");
+            assert!(world.run_until_done(Duration::from_millis(20), &command), "the leader's blocks need no fetching");
         }
         assert_eq!(world.view_timeouts(), 0);
     }
 
-    pub fn relay<R: Viewed>() {
+    pub fn a_backup_relays_a_command_that_only_it_received<R: Viewed>() {
         for leader in LeaderKind::ALL {
             for dissemination in Dissemination::ALL {
                 let config = Config { leader: *leader, dissemination: *dissemination, ..config::<R>() };
@@ -91,19 +91,19 @@ mod bodies {
                 for backup in [2, 3, 1, 0] {
                     let command = world.submit_to(&[backup], 1);
                     let done = world.run_until_done(patience, &command);
-                    assert!(done, "R{backup} keeps a command to itself under {leader} leaders, {dissemination}");
+                    assert!(done, "R{backup} does not relay the command: {leader} leaders, {dissemination}");
                 }
                 assert_eq!(world.view_timeouts(), 0);
             }
         }
     }
 
-    pub fn saturation<R: Viewed>() {
+    pub fn a_burst_is_ordered_in_full_blocks<R: Viewed>() {
         let config = Config { batch: 10, retained_blocks: 16, ..config::<R>() };
         let mut world = World::<R>::started(4, config, 1);
         let commands: Vec<_> = (0..200).map(|_| world.submit(3)).collect();
         assert!(world.run_until_done(Duration::from_secs(1), &commands[199]));
-        assert!(commands.iter().all(|command| world.is_done(command)), "the oldest go first");
+        assert!(commands.iter().all(|command| world.is_done(command)), "the oldest commands are ordered first");
         let fullest = world.commits(0).iter().map(|commit| commit.block.payload.len()).max();
         assert_eq!(fullest, Some(3), "three bundles of three commands fit into a block of ten");
         assert_eq!(world.view_timeouts(), 0);

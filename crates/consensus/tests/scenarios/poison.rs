@@ -30,12 +30,12 @@ const PATIENCE: u32 = 20;
 
 crate::for_every_protocol! {
     /// Such certificates delay no replica, in any message, and however close the liar is to all others.
-    poisoned_timeout_certificates,
+    poisoned_timeout_certificates_delay_no_replica,
     /// A genuine timeout certificate moves no replica to the next view without the certificate that its timeouts
     /// report.
-    timeouts_without_what_they_tell_of,
-    /// A replica that lost its memory takes part again although one of the replicas it asks shows such a certificate.
-    poison_for_the_forgetful,
+    timeouts_without_their_highest_certificate_begin_no_view,
+    /// A replica that lost its journal votes again although one of the replicas it asks shows such a certificate.
+    poison_does_not_stop_a_replica_without_its_journal,
 }
 
 /// Message in which the liar shows a certificate.
@@ -51,7 +51,7 @@ fn poisoner<R: Viewed>(way: Way, lies: Rc<Cell<u32>>) -> Tamper<R::Message> {
     let mut known: Option<Certificate> = None;
     Box::new(move |keys, action, out| match action {
         Action::Assemble { subject, ref votes, .. } if subject.domain == Domain::Timeout => {
-            let high = known.clone().expect("whoever counts timeouts has given the view up itself");
+            let high = known.clone().expect("a replica counts timeouts only after it timed out itself");
             lies.set(lies.get() + 1);
             out.push(lie::<R>(way, keys, high, poisoned(keys, subject, votes)));
             out.push(action);
@@ -107,10 +107,10 @@ fn settings<R: Viewed>(leader: LeaderKind) -> Config {
 mod bodies {
     use super::*;
 
-    pub fn poisoned_timeout_certificates<R: Viewed>() {
+    pub fn poisoned_timeout_certificates_delay_no_replica<R: Viewed>() {
         for leader in LeaderKind::ALL.iter().copied() {
             if settings::<R>(leader)
-                .stalls_with_silent(quorate_types::Quorum::of(4).expect("a size"), &[LIAR])
+                .stalls_with_silent(quorate_types::Quorum::of(4).expect("the committee size is valid"), &[LIAR])
                 .is_some()
             {
                 continue;
@@ -122,7 +122,7 @@ mod bodies {
                     let poisoned = time_to_order::<R>(leader, nearer, Some(way));
                     assert!(
                         poisoned <= silent + VIEW_TIMEOUT * PATIENCE,
-                        "{leader} leaders, shown in {way:?}, nearer {nearer}: {poisoned:?} in place of {silent:?}"
+                        "{leader} leaders, shown in {way:?}, nearer {nearer}: {poisoned:?} instead of {silent:?}"
                     );
                 }
             }
@@ -142,7 +142,11 @@ mod bodies {
             world.network.set_delay(LIAR, other, Duration::from_micros(200));
             world.network.set_delay(other, LIAR, Duration::from_micros(200));
         }
-        let first = world.replica(0).protocol().leader(world.replica(0).parts()).expect("on genesis it is known");
+        let first = world
+            .replica(0)
+            .protocol()
+            .leader(world.replica(0).parts())
+            .expect("the leader on top of genesis is always known");
         world.network.isolate(first, true);
         let start = world.now;
         let mut command = world.submit(1);
@@ -153,36 +157,36 @@ mod bodies {
             assert!(world.run_until_done(VIEW_TIMEOUT * 600, &command), "{what}");
             command = world.submit(1);
         }
-        assert!(way.is_none() || lies.get() > 0, "the liar had its chance");
+        assert!(way.is_none() || lies.get() > 0, "the liar sent certificates");
         world.now - start
     }
 
-    pub fn timeouts_without_what_they_tell_of<R: Viewed>() {
+    pub fn timeouts_without_their_highest_certificate_begin_no_view<R: Viewed>() {
         let mut world = World::<R>::started(4, settings::<R>(LeaderKind::Fixed), 1);
         let command = world.submit(1);
         assert!(world.run_until_done(VIEW_TIMEOUT, &command));
         let (genesis, view) = (Certificate::genesis(&world.keys.cluster), world.replica(1).view());
         let high = world.replica(1).protocol().high().clone();
         let attachment = match R::FACTS.timeouts_carry_certificates {
-            true => return, // An aggregate carries what it tells of.
+            true => return, // An aggregate carries the certificates that it reports.
             false => Attachment::HighView(View(high.view().0 + 2)),
         };
         // Only the liar has the certificate that these genuine timeouts report.
         let subject = timeout_subject(View(high.view().0 + 2));
         let votes: Vec<Vote> =
             [0, 2, 3].map(|voter| world.keys.vote(ReplicaId(voter), subject, attachment.clone())).into();
-        let evidence = world.keys.assemble(subject, &votes).expect("all of it was just signed");
+        let evidence = world.keys.assemble(subject, &votes).expect("the votes are genuine");
         for high in [genesis, high] {
             let high = Box::new(high);
             let advance = ViewMessage::Advance { high, evidence: Some(Box::new(evidence.clone())) };
             world.inject(LIAR.0, 1, advance.into());
         }
         world.run_for(Duration::from_millis(10));
-        assert_eq!(world.replica(1).view(), view, "R1 does not lead what it could not build on");
+        assert_eq!(world.replica(1).view(), view, "R1 does not enter a view without the certificate to extend");
         assert_eq!(world.replica(1).dropped().get(&Drop::ViewNotJustified), Some(&2));
     }
 
-    pub fn poison_for_the_forgetful<R: Viewed>() {
+    pub fn poison_does_not_stop_a_replica_without_its_journal<R: Viewed>() {
         let mut world = World::<R>::started(4, settings::<R>(LeaderKind::Reputation), 1);
         let command = world.submit(1);
         assert!(world.run_until_done(VIEW_TIMEOUT * PATIENCE, &command));
@@ -207,7 +211,7 @@ mod bodies {
         world.restart_without_memory(2);
         let dropped = |world: &World<R>| world.replica(2).dropped().get(&Drop::Malformed).copied();
         let shown = world.run_until(VIEW_TIMEOUT * PATIENCE, |world| dropped(world).is_some());
-        assert!(shown, "what does not fit together is no answer");
+        assert!(shown, "an inconsistent standing is no answer");
         // Make the liar honest once: of four replicas, all three others have to answer.
         world.corrupt(LIAR.0, Box::new(|_, action, out| out.push(action)));
         let takes_part = |world: &World<R>| world.marks(2).iter().any(|mark| matches!(mark, Mark::TakesPart { .. }));
@@ -215,6 +219,6 @@ mod bodies {
             world.submit(1);
             world.run_until(VIEW_TIMEOUT, takes_part)
         });
-        assert!(back, "R2 takes part again");
+        assert!(back, "R2 votes again");
     }
 }

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 crate::for_every_protocol! {
     /// Round-robin needs one more live leader in a row than the protocol's chain has links.
-    round_robin_with_silent_replicas,
+    round_robin_stalls_as_predicted,
     /// If votes go to all, it needs as many as the chain has links.
-    round_robin_with_silent_replicas_and_votes_to_all,
+    round_robin_with_votes_to_all_stalls_as_predicted,
     /// Other elections skip the silent replicas.
-    other_leaders_with_silent_replicas,
+    other_elections_skip_silent_replicas,
 }
 
 mod bodies {
     use super::*;
 
-    pub fn round_robin_with_silent_replicas<R: Viewed>() {
+    pub fn round_robin_stalls_as_predicted<R: Viewed>() {
         let three_chain = config::<R>().protocol.chain_length() == 3;
         for (n, silent, stalls) in
             [(4, vec![3], three_chain), (7, vec![2, 5], three_chain), (7, vec![5, 6], false), (7, vec![6], false)]
@@ -28,7 +28,7 @@ mod bodies {
         }
     }
 
-    pub fn round_robin_with_silent_replicas_and_votes_to_all<R: Viewed>() {
+    pub fn round_robin_with_votes_to_all_stalls_as_predicted<R: Viewed>() {
         if !config::<R>().protocol.is_chained() {
             return;
         }
@@ -38,7 +38,7 @@ mod bodies {
         }
     }
 
-    pub fn other_leaders_with_silent_replicas<R: Viewed>() {
+    pub fn other_elections_skip_silent_replicas<R: Viewed>() {
         for leader in [LeaderKind::Fixed, LeaderKind::Reputation] {
             for (n, silent) in [(4, vec![3]), (4, vec![0]), (4, vec![1]), (7, vec![2, 5]), (7, vec![0, 1])] {
                 expect::<R>(n, &silent, leader, VotesTo::Collector, false);
@@ -48,7 +48,7 @@ mod bodies {
 
     fn expect<R: Viewed>(n: usize, silent: &[u16], leader: LeaderKind, votes: VotesTo, stalls: bool) {
         let config = Config { leader, votes, view_timeout_ms: 50, ..config::<R>() };
-        let quorum = Quorum::of(n).expect("a sound size");
+        let quorum = Quorum::of(n).expect("the committee size is valid");
         let ids: Vec<ReplicaId> = silent.iter().copied().map(ReplicaId).collect();
         let warning = config.stalls_with_silent(quorum, &ids);
         assert_eq!(warning.is_some(), stalls, "{n} replicas, {silent:?} silent, {leader} leaders: {warning:?}");

@@ -6,27 +6,27 @@ use quorate_types::Quorum;
 
 crate::for_all_protocols! {
     /// It adopts the state, votes, and proposes when it leads.
-    by_the_state,
+    a_replica_catches_up_by_state_transfer,
     /// Links lose and duplicate messages.
-    over_links_that_lose,
+    a_state_is_fetched_over_lossy_links,
     /// The others drop the state while it is being fetched: the replica switches to a newer one.
-    the_state_goes_away,
+    a_dropped_state_is_replaced_by_a_newer_one,
     /// The others continue while the state is fetched, and the transfer is not restarted for that.
-    others_go_on_meanwhile,
+    progress_does_not_restart_a_transfer,
     /// The replica has all blocks, but their commands are no longer kept.
-    commands_are_gone,
+    blocks_without_their_commands_need_a_state,
     /// The replica is away repeatedly and has chunks of earlier states.
-    again_and_again,
+    repeated_transfers_reuse_chunks,
     /// Every replica elects the same leaders, including the one that came back from a state.
-    leaders_by_reputation,
+    all_replicas_elect_the_same_leaders_after_a_transfer,
 }
 
 mod bodies {
     use super::*;
 
-    pub fn by_the_state<P: Play>() {
+    pub fn a_replica_catches_up_by_state_transfer<P: Play>() {
         let with = |leader: &LeaderKind| Config { leader: *leader, ..config::<P>() };
-        let quorum = Quorum::of(4).expect("a sound size");
+        let quorum = Quorum::of(4).expect("the committee size is valid");
         let goes_on_without = |config: &Config| config.stalls_with_silent(quorum, &[ReplicaId(AWAY)]).is_none();
         let moving = [LeaderKind::RoundRobin, LeaderKind::Reputation].iter().map(with);
         let fitting = moving.into_iter().find(|config| config.validate().is_ok() && goes_on_without(config));
@@ -48,10 +48,10 @@ mod bodies {
             goes_on(&mut world);
         }
         let authors = authors_since(&world, 0, since);
-        assert!(authors.contains(&ReplicaId(AWAY)), "{}: it leads too: {authors:?}", P::NAME);
+        assert!(authors.contains(&ReplicaId(AWAY)), "{}: the returned replica leads too: {authors:?}", P::NAME);
     }
 
-    pub fn over_links_that_lose<P: Play>() {
+    pub fn a_state_is_fetched_over_lossy_links<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         world.network.heal();
         (world.network.lost_per_mille, world.network.doubled_per_mille) = (250, 100);
@@ -69,7 +69,7 @@ mod bodies {
         goes_on(&mut world);
     }
 
-    pub fn the_state_goes_away<P: Play>() {
+    pub fn a_dropped_state_is_replaced_by_a_newer_one<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         world.network.heal();
         world.network.filter = Some(Box::new(|flight| flight.to == ReplicaId(AWAY) && is_chunk(flight.letter)));
@@ -77,14 +77,14 @@ mod bodies {
         assert!(world.run_until(PATIENCE, |world| !fetches(world, AWAY).is_empty()), "{}", standing(&world));
         load(&mut world, 40);
         let first = fetches(&world, AWAY)[0];
-        assert!(world.states(0)[0] > first, "the others have newer states, and not this one any more");
+        assert!(world.states(0)[0] > first, "the others have only newer states");
         world.run_for(Duration::from_secs(2));
         assert!(fetches(&world, AWAY).last() > Some(&first), "{}: {}", P::NAME, standing(&world));
         comes_back(&mut world);
         assert!(adoptions(&world, AWAY)[0] > first);
     }
 
-    pub fn others_go_on_meanwhile<P: Play>() {
+    pub fn progress_does_not_restart_a_transfer<P: Play>() {
         let mut world = with_one_away_of::<P>(Config { fetch_retry_ms: 20, ..config::<P>() }, 8);
         world.network.heal();
         world.network.filter = Some(Box::new(|flight| flight.to == ReplicaId(AWAY) && is_chunk(flight.letter)));
@@ -102,16 +102,19 @@ mod bodies {
         comes_back(&mut world);
     }
 
-    pub fn commands_are_gone<P: Play>() {
+    pub fn blocks_without_their_commands_need_a_state<P: Play>() {
         let mut world = World::<P>::started(4, Config { dissemination: Dissemination::Client, ..config::<P>() }, 1);
         world.network.filter =
             Some(Box::new(|flight| flight.to == ReplicaId(AWAY) && matches!(flight.letter, Letter::Bundles(_))));
         load(&mut world, 60);
-        assert!(world.commits(AWAY).is_empty() || world.adopted(AWAY).is_some(), "it has no commands");
+        assert!(
+            world.commits(AWAY).is_empty() || world.adopted(AWAY).is_some(),
+            "the replica committed blocks without their commands"
+        );
         comes_back(&mut world);
     }
 
-    pub fn again_and_again<P: Play>() {
+    pub fn repeated_transfers_reuse_chunks<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         for round in 1..4 {
             comes_back(&mut world);
@@ -122,7 +125,7 @@ mod bodies {
         comes_back(&mut world);
     }
 
-    pub fn leaders_by_reputation<P: Play>() {
+    pub fn all_replicas_elect_the_same_leaders_after_a_transfer<P: Play>() {
         if P::NAME.parse() == Ok(ProtocolKind::Pbft) {
             return;
         }
@@ -138,7 +141,7 @@ mod bodies {
                 assert!(world.run_until_done(PATIENCE, &command));
                 let (one, other) = (&world.replica(0).parts().store, &world.replica(AWAY).parts().store);
                 let head = one.tree.committed().0.min(other.tree.committed().0);
-                let block = one.tree.committed_at(head).expect("the last one is kept");
+                let block = one.tree.committed_at(head).expect("the last committed block is kept");
                 assert_eq!(one.tree.candidates(&block), other.tree.candidates(&block), "{} at {head:?}", P::NAME);
             }
         }

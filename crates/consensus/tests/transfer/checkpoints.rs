@@ -6,15 +6,15 @@ use quorate_types::{Attachment, Certificate, Domain, Subject, View};
 
 crate::for_all_protocols! {
     /// All replicas reach the same checkpoints and hold the same states, including those that were away in between.
-    everywhere_the_same,
+    all_replicas_have_the_same_checkpoints,
     /// Votes on a checkpoint survive view changes.
-    votes_outlive_views,
+    checkpoint_votes_survive_view_changes,
     /// All replicas crash before they receive each other's votes, and send them again.
-    votes_are_said_again,
+    checkpoint_votes_are_repeated_after_a_crash,
     /// Votes that no replica can have cast are not counted.
-    void_votes,
+    void_checkpoint_votes_are_not_counted,
     /// A replica whose state differs from a quorum's must halt.
-    another_state,
+    a_replica_with_a_different_state_halts,
 }
 
 fn stable<P: Play>(world: &World<P>, replica: u16) -> &Certificate {
@@ -36,14 +36,14 @@ fn with_votes_missing<P: Play>(silent: u16) -> World<P> {
         let command = world.submit(1);
         assert!(world.run_until_done(PATIENCE, &command));
     }
-    assert_eq!(stable(&world, 1).subject.height, Height(0), "two votes are too few");
+    assert_eq!(stable(&world, 1).subject.height, Height(0), "two votes form no certificate");
     world
 }
 
 mod bodies {
     use super::*;
 
-    pub fn everywhere_the_same<P: Play>() {
+    pub fn all_replicas_have_the_same_checkpoints<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         comes_back(&mut world);
         for _ in 0..30 {
@@ -58,7 +58,7 @@ mod bodies {
         assert!(committed(&world, 0).0 - stable(&world, 0).subject.height.0 < 8, "the last checkpoints are stable");
     }
 
-    pub fn votes_outlive_views<P: Play>() {
+    pub fn checkpoint_votes_survive_view_changes<P: Play>() {
         let mut world = with_votes_missing::<P>(2);
         let view = world.replica(1).view();
         // No proposal arrives anywhere, so views keep timing out.
@@ -77,10 +77,10 @@ mod bodies {
             world.inject_letter(2, 1, Envelope::Checkpoint(vote));
             world.run_for(Duration::from_millis(5));
         }
-        assert_eq!(stable(&world, 1).subject, subject, "{}: three votes are enough", P::NAME);
+        assert_eq!(stable(&world, 1).subject, subject, "{}: three votes form a certificate", P::NAME);
     }
 
-    pub fn votes_are_said_again<P: Play>() {
+    pub fn checkpoint_votes_are_repeated_after_a_crash<P: Play>() {
         let mut world = World::<P>::new(4, config::<P>(), 1);
         world.network.filter = Some(Box::new(|flight| matches!(flight.letter, Letter::Checkpoint(_))));
         world.start();
@@ -100,7 +100,7 @@ mod bodies {
         }
     }
 
-    pub fn void_votes<P: Play>() {
+    pub fn void_checkpoint_votes_are_not_counted<P: Play>() {
         let mut world = with_votes_missing::<P>(2);
         world.network.filter = None;
         let subject = stable(&world, 0).subject;
@@ -124,7 +124,7 @@ mod bodies {
         }
         assert_eq!(stable(&world, 1).subject.height, Height(0));
         let rounds = world.replica(1).parts().checkpoints.tally.rounds();
-        assert!(rounds <= 2, "nothing of it is kept: {rounds}");
+        assert!(rounds <= 2, "void votes are not kept: {rounds} rounds");
         let before = dropped(&world, 0, Drop::Late);
         let late = world.keys.vote(ReplicaId(2), subject, Attachment::None);
         world.inject_letter(2, 0, Envelope::Checkpoint(late));
@@ -132,7 +132,7 @@ mod bodies {
         assert_eq!(dropped(&world, 0, Drop::Late), before + 1);
     }
 
-    pub fn another_state<P: Play>() {
+    pub fn a_replica_with_a_different_state_halts<P: Play>() {
         let mut world = with_votes_missing::<P>(0);
         world.network.filter = None;
         // A quorum without R1 certifies a different state.
@@ -142,8 +142,8 @@ mod bodies {
             world.inject_letter(voter, 1, Envelope::Checkpoint(vote));
         }
         let going_on = std::panic::AssertUnwindSafe(|| world.run_for(Duration::from_millis(5)));
-        let said = std::panic::catch_unwind(going_on).expect_err("its host ends it");
-        let said = said.downcast_ref::<String>().expect("a message");
+        let said = std::panic::catch_unwind(going_on).expect_err("the host stops the replica");
+        let said = said.downcast_ref::<String>().expect("the panic has a message");
         assert!(said.contains("R1 cannot go on: Diverged"), "{said}");
     }
 }

@@ -8,21 +8,21 @@ use quorate_types::{Domain, Subject, View};
 
 crate::for_all_protocols! {
     /// A peer sends chunks that do not belong to the state.
-    wrong_chunks,
+    a_peer_with_wrong_chunks_is_not_asked_again,
     /// A peer sends something else instead of the manifest.
-    wrong_manifest,
+    a_wrong_manifest_is_refused,
     /// A peer never answers a request.
-    nothing_at_all,
+    a_silent_peer_does_not_stop_a_transfer,
     /// A peer repeatedly says that it no longer has the state.
-    always_a_newer_one,
+    a_peer_without_states_does_not_stop_a_transfer,
     /// A peer offers the state of a checkpoint at which no replica keeps one.
-    a_state_that_nobody_has,
+    a_state_that_no_replica_keeps_is_abandoned,
     /// A single peer offers a state, and may withhold the blocks.
-    an_offer_of_one,
+    a_single_offer_is_not_followed,
     /// Offers without a valid certificate, or for something that is not a checkpoint.
-    forged_offers,
+    forged_offers_are_ignored,
     /// Unrequested parts of states, and requests for parts that do not exist.
-    unasked,
+    unrequested_parts_are_ignored,
 }
 
 fn checkpoint(height: u64) -> Subject {
@@ -47,7 +47,7 @@ fn with_liar<P: Play>(mut rewrite: impl FnMut(Letter<P::Message>) -> Option<Lett
 mod bodies {
     use super::*;
 
-    pub fn wrong_chunks<P: Play>() {
+    pub fn a_peer_with_wrong_chunks_is_not_asked_again<P: Play>() {
         let mut world = with_liar::<P>(|letter| match letter {
             Envelope::StatePart { height, part, bytes } if part > 0 => {
                 let mut bytes = bytes.to_vec();
@@ -57,10 +57,10 @@ mod bodies {
             letter => Some(letter),
         });
         comes_back(&mut world);
-        assert_eq!(dropped(&world, AWAY, Drop::NotGenuine), 1, "who lies once is not asked again");
+        assert_eq!(dropped(&world, AWAY, Drop::NotGenuine), 1, "a peer that lied once is not asked again");
     }
 
-    pub fn wrong_manifest<P: Play>() {
+    pub fn a_wrong_manifest_is_refused<P: Play>() {
         let mut world = with_liar::<P>(|letter| match letter {
             Envelope::StatePart { height, part: 0, .. } => {
                 Some(Envelope::StatePart { height, part: 0, bytes: vec![1; 100].into() })
@@ -72,7 +72,7 @@ mod bodies {
         comes_back(&mut world);
     }
 
-    pub fn nothing_at_all<P: Play>() {
+    pub fn a_silent_peer_does_not_stop_a_transfer<P: Play>() {
         let mut world = with_liar::<P>(|letter| match letter {
             Envelope::StatePart { .. } => None,
             letter => Some(letter),
@@ -80,7 +80,7 @@ mod bodies {
         comes_back(&mut world);
     }
 
-    pub fn always_a_newer_one<P: Play>() {
+    pub fn a_peer_without_states_does_not_stop_a_transfer<P: Play>() {
         let mut world = with_liar::<P>(|letter| match letter {
             Envelope::StatePart { height, part, .. } => {
                 Some(Envelope::StatePart { height, part, bytes: Default::default() })
@@ -88,10 +88,10 @@ mod bodies {
             letter => Some(letter),
         });
         comes_back(&mut world);
-        assert_eq!(fetches(&world, AWAY).len(), 1, "one alone does not make it begin anew");
+        assert_eq!(fetches(&world, AWAY).len(), 1, "a single peer's offer does not restart the transfer");
     }
 
-    pub fn a_state_that_nobody_has<P: Play>() {
+    pub fn a_state_that_no_replica_keeps_is_abandoned<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         let keys = world.keys;
         world.corrupt(
@@ -108,22 +108,22 @@ mod bodies {
         comes_back(&mut world);
     }
 
-    pub fn an_offer_of_one<P: Play>() {
+    pub fn a_single_offer_is_not_followed<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         world.network.set_cut(ReplicaId(1), ReplicaId(AWAY), false);
         world.network.set_cut(ReplicaId(AWAY), ReplicaId(1), false);
         load(&mut world, 5);
         world.run_for(Duration::from_secs(2));
-        let offered = world.replica(1).parts().checkpoints.offered().expect("there are states").clone();
+        let offered = world.replica(1).parts().checkpoints.offered().expect("R1 offers a state").clone();
         for _ in 0..5 {
             world.inject_letter(1, AWAY, Envelope::Offer { checkpoint: Box::new(offered.clone()) });
             world.run_for(Duration::from_millis(10));
         }
-        assert_eq!(fetches(&world, AWAY), [], "{}: f+1 have to say so", P::NAME);
+        assert_eq!(fetches(&world, AWAY), [], "{}: an offer of fewer than f+1 peers is not followed", P::NAME);
         comes_back(&mut world);
     }
 
-    pub fn forged_offers<P: Play>() {
+    pub fn forged_offers_are_ignored<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         for replica in 0..3 {
             world.network.set_cut(ReplicaId(replica), ReplicaId(AWAY), false);
@@ -149,7 +149,7 @@ mod bodies {
         comes_back(&mut world);
     }
 
-    pub fn unasked<P: Play>() {
+    pub fn unrequested_parts_are_ignored<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         let before = dropped(&world, 0, Drop::Unasked);
         let (bytes, height) = (bytes::Bytes::from_static(b"part"), world.states(0)[0]);

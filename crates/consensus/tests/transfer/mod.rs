@@ -62,7 +62,10 @@ fn with_one_away_of<P: Play>(config: Config, keeps_every: u64) -> World<P> {
 fn load<P: Play>(world: &mut World<P>, commands: usize) {
     for _ in 0..commands {
         let command = world.submit_to(&[0, 1, 2], 1);
-        assert!(world.run_until(PATIENCE, |world| is_done_by_others(world, &command)), "three of four go on");
+        assert!(
+            world.run_until(PATIENCE, |world| is_done_by_others(world, &command)),
+            "three of four replicas make progress"
+        );
     }
 }
 
@@ -105,7 +108,7 @@ fn dropped<P: Play>(world: &World<P>, replica: u16, why: Drop) -> u64 {
 fn comes_back<P: Play>(world: &mut World<P>) {
     world.network.heal();
     goes_on(world);
-    assert!(!adoptions(world, AWAY).is_empty(), "{}: it came back by a state", P::NAME);
+    assert!(!adoptions(world, AWAY).is_empty(), "{}: the replica came back from a state", P::NAME);
 }
 
 /// Checks that new commands are ordered everywhere.
@@ -125,7 +128,6 @@ fn standing<P: Play>(world: &World<P>) -> String {
     format!("{}, fetches {:?}", (0..4).map(at).collect::<Vec<_>>().join("; "), fetches(world, AWAY))
 }
 
-/// Returns whether a message carries a chunk.
 fn is_chunk<M>(letter: &Letter<M>) -> bool {
     matches!(letter, Letter::StatePart { part, bytes, .. } if *part > 0 && !bytes.is_empty())
 }

@@ -5,19 +5,19 @@ use quorate_types::View;
 
 crate::for_all_protocols! {
     /// It restarts where it was, bound by its earlier statements.
-    after_an_adoption,
+    a_replica_restarts_after_an_adoption,
     /// The host has adopted the state, and the replica does not know it yet.
-    before_the_replica_knows,
+    a_restart_completes_an_adoption,
     /// Between any two actions from then on.
-    between_any_two_actions,
+    a_crash_between_any_two_actions_is_survived,
     /// Its journal is cut after the adoption.
-    cut_after_an_adoption,
+    a_journal_truncated_after_an_adoption_suffices,
     /// It crashes while chunks arrive, and does not fetch again the chunks it has.
-    in_the_middle_of_a_transfer,
+    a_restart_keeps_the_received_chunks,
     /// All others crash at the same time, and still have states for the replica that is away.
-    all_others_are_restarted,
+    restarted_peers_still_have_states,
     /// A replica that has lost its journal is too far behind to fetch blocks.
-    without_a_memory,
+    a_replica_without_its_journal_fetches_a_state,
 }
 
 const ALL: usize = usize::MAX;
@@ -44,7 +44,7 @@ fn until_adopted_by_the_host<P: Play>(world: &mut World<P>) {
 mod bodies {
     use super::*;
 
-    pub fn after_an_adoption<P: Play>() {
+    pub fn a_replica_restarts_after_an_adoption<P: Play>() {
         for unawaited in [0, 3, ALL] {
             let mut world = with_one_away::<P>(config::<P>());
             comes_back(&mut world);
@@ -53,17 +53,17 @@ mod bodies {
                 world.kill(AWAY);
                 world.restart(AWAY, unawaited);
                 assert!(committed(&world, AWAY) >= height, "{}: at {:?}", P::NAME, committed(&world, AWAY));
-                assert!(is_bound(&world, spoke), "{}: it is bound by what it has said", P::NAME);
+                assert!(is_bound(&world, spoke), "{}: the replica is bound by its earlier statements", P::NAME);
                 goes_on(&mut world);
             }
         }
     }
 
-    pub fn before_the_replica_knows<P: Play>() {
+    pub fn a_restart_completes_an_adoption<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         until_adopted_by_the_host(&mut world);
-        let height = world.adopted(AWAY).expect("it was waited for");
-        assert!(committed(&world, AWAY) < height, "the replica has not heard of it");
+        let height = world.adopted(AWAY).expect("a state was adopted");
+        assert!(committed(&world, AWAY) < height, "the replica does not know of the adoption");
         for unawaited in [0, ALL] {
             world.kill(AWAY);
             world.restart(AWAY, unawaited);
@@ -72,15 +72,15 @@ mod bodies {
         goes_on(&mut world);
     }
 
-    pub fn between_any_two_actions<P: Play>() {
+    pub fn a_crash_between_any_two_actions_is_survived<P: Play>() {
         for actions in 0..16 {
             let mut world = with_one_away::<P>(config::<P>());
             until_adopted_by_the_host(&mut world);
-            let (height, spoke) = (world.adopted(AWAY).expect("it was waited for"), spoken(&world));
+            let (height, spoke) = (world.adopted(AWAY).expect("a state was adopted"), spoken(&world));
             world.crash_after(AWAY, actions);
             world.submit(1);
             world.run_until(PATIENCE, |world| !world.is_alive(AWAY));
-            assert!(!world.is_alive(AWAY), "it does {actions} things");
+            assert!(!world.is_alive(AWAY), "the replica did not crash after {actions} actions");
             for unawaited in [2 * actions as usize, 0] {
                 world.restart(AWAY, unawaited);
                 assert!(committed(&world, AWAY) >= height, "{} after {actions} actions", P::NAME);
@@ -92,7 +92,7 @@ mod bodies {
         }
     }
 
-    pub fn cut_after_an_adoption<P: Play>() {
+    pub fn a_journal_truncated_after_an_adoption_suffices<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         until_adopted_by_the_host(&mut world);
         world.kill(AWAY);
@@ -108,7 +108,7 @@ mod bodies {
         }
     }
 
-    pub fn in_the_middle_of_a_transfer<P: Play>() {
+    pub fn a_restart_keeps_the_received_chunks<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         world.network.heal();
         let mut chunks = 0;
@@ -126,7 +126,7 @@ mod bodies {
         comes_back(&mut world);
     }
 
-    pub fn all_others_are_restarted<P: Play>() {
+    pub fn restarted_peers_still_have_states<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         for replica in 0..3 {
             world.shorten_journal(replica);
@@ -137,7 +137,7 @@ mod bodies {
         comes_back(&mut world);
     }
 
-    pub fn without_a_memory<P: Play>() {
+    pub fn a_replica_without_its_journal_fetches_a_state<P: Play>() {
         let mut world = with_one_away::<P>(config::<P>());
         world.kill(AWAY);
         world.restart_without_memory(AWAY);

@@ -18,7 +18,7 @@ pub fn genesis() -> Certificate {
 }
 
 pub fn quorum(replicas: usize) -> Quorum {
-    Quorum::of(replicas).expect("a size of committee")
+    Quorum::of(replicas).expect("the committee size is valid")
 }
 
 pub fn millis(millis: u64) -> Duration {

@@ -12,7 +12,7 @@ impl<P: Play> Node<P> {
     /// Checks that a statement leaves after its own record, each time it is sent. A proposal may instead leave after
     /// the record of a vote or a proposal in the previous view.
     pub(super) fn waits_for_its_record(&self, me: ReplicaId, vote: &Vote, after: Option<RecordId>) {
-        let Some(after) = after else { panic!("{me:?} says {:?} before it has made that durable", vote.subject) };
+        let Some(after) = after else { panic!("{me:?} sends {:?} without waiting for its record", vote.subject) };
         let reserves = |earlier: &Subject| {
             let timed_out = earlier.domain == Domain::Timeout || earlier.domain == Domain::Checkpoint;
             P::RESERVES
@@ -22,7 +22,7 @@ impl<P: Play> Node<P> {
         };
         let promised = |record: &Record| matches!(record, Record::Promise(promise) if promise.subject == vote.subject || reserves(&promise.subject));
         let waits = self.durable.range(..=after).rev().any(|(_, record)| promised(record));
-        assert!(waits, "{me:?} waits for the record of another statement than {:?}", vote.subject);
+        assert!(waits, "{me:?} sends {:?} after the record of another statement", vote.subject);
     }
 }
 
@@ -65,7 +65,7 @@ impl<P: Play> World<P> {
     pub fn restart(&mut self, replica: u16, unawaited: usize) {
         let (me, quorum, cluster) = (ReplicaId(replica), self.keys.quorum, self.keys.cluster);
         let node = &mut self.nodes[usize::from(replica)];
-        assert!(!node.alive, "only who was killed is started again");
+        assert!(!node.alive, "only a crashed replica is restarted");
         node.life += 1;
         let salt = self.seed ^ (u64::from(node.life) << 32 | 0x11fe);
         node.replica = P::replica(self.config.clone(), quorum, cluster, me, salt);
@@ -89,8 +89,8 @@ impl<P: Play> World<P> {
             let mut out = Encoder::with_capacity(512);
             let pieces = record.pieces(&mut out).concat();
             record.encode(&mut out);
-            assert_eq!(out.finish(), pieces, "the pieces make the whole");
-            let record = Record::decode(&mut Decoder::new(pieces.into())).expect("a record can be read back");
+            assert_eq!(out.finish(), pieces, "the pieces concatenate to the encoding");
+            let record = Record::decode(&mut Decoder::new(pieces.into())).expect("a record decodes");
             self.step(me, Input::Recall { id, record });
         }
         self.tell(me, "comes back".into());

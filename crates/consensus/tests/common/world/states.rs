@@ -46,9 +46,9 @@ impl Content {
 
     fn decode(state: Bytes) -> Content {
         let mut input = Decoder::new(state);
-        let frontier = Frontier::decode(&mut input).expect("a quorum vouches for it");
-        let executed = Digest::decode(&mut input).expect("a quorum vouches for it");
-        let chain = decode_list(&mut input, "chain", usize::MAX >> 8, 32).expect("a quorum vouches for it");
+        let frontier = Frontier::decode(&mut input).expect("a certified state decodes");
+        let executed = Digest::decode(&mut input).expect("a certified state decodes");
+        let chain = decode_list(&mut input, "chain", usize::MAX >> 8, 32).expect("a certified state decodes");
         Content { frontier, executed, chain }
     }
 }
@@ -78,8 +78,8 @@ impl States {
     }
 
     pub fn keep_chunk(&mut self, me: ReplicaId, height: Height, chunk: u32, bytes: Bytes) {
-        let (_, manifest) = self.keeper.receiving().expect("chunks come after the host has prepared for them");
-        assert!(manifest.fits(chunk, &bytes), "{me:?} believes a chunk that is not of the state");
+        let (_, manifest) = self.keeper.receiving().expect("chunks arrive after the host is ready");
+        assert!(manifest.fits(chunk, &bytes), "{me:?} accepts a chunk that is not of the state");
         self.keeper.keep_chunk(height, chunk, bytes);
     }
 
@@ -103,7 +103,7 @@ impl<P: Play> World<P> {
             // The host has adopted a later state, and the replica does not know that yet.
             return;
         }
-        assert_eq!(node.executed, height, "{me:?} asks for the state of another height");
+        assert_eq!(node.executed, height, "{me:?} requests the state at another height");
         let kept = height.0.is_multiple_of(every);
         let state = if kept {
             let chain = node.commits[..height.0 as usize].iter().map(|commit| commit.block.digest()).collect();
@@ -123,20 +123,23 @@ impl<P: Play> World<P> {
     }
 
     pub(super) fn state_stable(&mut self, me: ReplicaId, checkpoint: Certificate) {
-        assert!(self.keys.is_certificate_genuine(&checkpoint), "{me:?} believes a checkpoint that nobody vouches for");
+        assert!(
+            self.keys.is_certificate_genuine(&checkpoint),
+            "{me:?} accepts a checkpoint without a valid certificate"
+        );
         let (height, states) = (checkpoint.subject.height, &mut self.nodes[me.index()].states);
         let is_here = states.keeper.certify(checkpoint).is_some();
-        assert!(is_here || states.gone >= Some(height), "{me:?} takes a state for kept that was not");
+        assert!(is_here || states.gone >= Some(height), "{me:?} offers a state that is not kept");
     }
 
     /// Adopts a state. The state is on the disk and in the application before the replica learns of it.
     pub(super) fn adopt_state(&mut self, me: ReplicaId, checkpoint: Certificate) {
         let height = checkpoint.subject.height;
         let (manifest, state) = self.nodes[me.index()].states.keeper.received(height);
-        assert_eq!(Manifest::of(&state), manifest, "{me:?} adopts another state");
-        assert_eq!(manifest.digest(), checkpoint.subject.digest, "{me:?} adopts another state");
+        assert_eq!(Manifest::of(&state), manifest, "{me:?} adopts a different state");
+        assert_eq!(manifest.digest(), checkpoint.subject.digest, "{me:?} adopts a different state");
         assert_eq!(checkpoint.subject.domain, Domain::Checkpoint);
-        assert!(self.keys.is_certificate_genuine(&checkpoint), "{me:?} adopts what no quorum vouches for");
+        assert!(self.keys.is_certificate_genuine(&checkpoint), "{me:?} adopts a state without a valid certificate");
         let Content { frontier, executed, chain } = Content::decode(state.clone());
         self.oracle.adopted(me, height, &chain);
         let (now, blocks) = (self.now, &self.chain);
