@@ -189,6 +189,8 @@ fn one_key_may_have_two_places() {
     assert!(refusal(&rest.replace("count = 1, kind = \"fork\"", "kind = \"fork\"")).contains("`count` is missing"));
     assert!(refusal(&rest.replace("{ count = 1, ", "{ many = 1, ")).contains("`many` is no key here"));
     assert!(refusal(&rest.replace("[[axis]]\n", "[[axis]]\nname = \"n\"\n")).contains("leave `name` of the axis out"));
+    let picked = format!("{rest}[profile.quick.axes]\n\"kind+count\" = [1]");
+    assert!(refusal(&picked).contains("write the tables of the values to keep"), "{}", refusal(&picked));
     let ranged = format!("{rest}[profile.quick.axes]\n\"kind+count\" = {{ from = 1, to = 2, step = 1 }}");
     assert!(refusal(&ranged).contains("write a list of their places"), "{}", refusal(&ranged));
 }

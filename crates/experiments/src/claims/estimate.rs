@@ -105,6 +105,7 @@ impl Estimate {
         match (self.is_bounded(), self.low == self.high) {
             (true, true) => shown(self.mean),
             (true, false) => format!("{} ({} to {})", shown(self.mean), shown(self.low), shown(self.high)),
+            _ if !self.mean.is_finite() => "undefined".to_owned(),
             _ => format!("{} (uncertainty unknown)", shown(self.mean)),
         }
     }

@@ -172,6 +172,9 @@ impl Axis {
 
     /// Finds one of the entries by its label or its value of `at`.
     fn pick(&self, node: &Node) -> Result<Entry, Fault> {
+        if self.places == Some(Places::Table) {
+            return Err(node.fault("is no table", "write the tables of the values to keep, as in the axis"));
+        }
         let wanted = node.value()?;
         let is_it = |entry: &&Entry| {
             entry.coordinates.iter().any(|own| {
