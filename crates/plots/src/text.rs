@@ -50,6 +50,21 @@ pub(crate) fn shorten(text: &str, space: f64, size: f64, bold: bool) -> String {
     format!("{}\u{2026}", kept.trim_end())
 }
 
+/// Shortens the name of a category as `shorten` does, but in its middle: names often differ in their last character.
+pub(crate) fn shorten_middle(text: &str, space: f64, size: f64) -> String {
+    if width(text, size, false) <= space {
+        return text.into();
+    }
+    let all: Vec<char> = text.chars().collect();
+    let around = |kept: usize| {
+        let (head, tail) = (kept - kept / 2, kept / 2);
+        let (head, tail): (String, String) = (all[..head].iter().collect(), all[all.len() - tail..].iter().collect());
+        format!("{}\u{2026}{}", head.trim_end(), tail.trim_start())
+    };
+    let fitting = (0..all.len()).rev().map(around).find(|short| width(short, size, false) <= space);
+    fitting.unwrap_or_else(|| "\u{2026}".into())
+}
+
 /// Breaks text at spaces into lines at most `space` wide; `None` if they would be more than `most`, or a word is wider.
 pub(crate) fn wrap(text: &str, space: f64, size: f64, most: usize) -> Option<Vec<String>> {
     let mut lines: Vec<String> = Vec::new();

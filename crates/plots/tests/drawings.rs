@@ -299,6 +299,20 @@ fn rename(panels: &mut [Panel<Series>], long: &str) {
 }
 
 #[test]
+fn long_names_of_categories_stay_distinct() {
+    let bars = (0..20).map(|at| Bar::new(&format!("a category with a long name, number {at}"), f64::from(at) - 4.0));
+    let series = BarSeries { name: "ours".into(), paper: false, bars: bars.collect() };
+    let figure = Figure { plot: Plot::Bars(vec![Panel::new("", vec![series])]), ..samples::bars() };
+    each(&[figure], |_, width, document| {
+        let turned = document.descendants().filter(|node| node.attribute("transform").is_some());
+        let names: Vec<&str> = turned.filter_map(|node| node.text()).filter(|text| text.contains('\u{2026}')).collect();
+        assert!(names.len() >= 10, "{width:?}: {names:?}");
+        let distinct: std::collections::BTreeSet<&str> = names.iter().copied().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+    });
+}
+
+#[test]
 fn crowded_events_are_numbered() {
     let mut figure = samples::time();
     let Plot::Time { events, .. } = &mut figure.plot else { unreachable!("time is time") };

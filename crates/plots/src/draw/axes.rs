@@ -1,7 +1,8 @@
 //! Axes: grid, ticks, labels and titles, and the margins that they need.
 
 use super::{Frame, GAP, RIGHT, SIZE, label};
-use crate::plan::{PanelPlan, Plan, Side};
+use crate::marks::foot;
+use crate::plan::{Content, PanelPlan, Plan, Side};
 use crate::scale::{Bands, Scale};
 use crate::scene::{Anchor, Paint, Scene, Shape, Style, Text};
 use crate::text;
@@ -14,7 +15,7 @@ const LINE: f64 = 14.0;
 /// Lines of a category's name; longer names are turned.
 const MAX_LINES: usize = 2;
 /// Width of a turned name at most.
-const MAX_TURNED: f64 = 104.0;
+const MAX_TURNED: f64 = 120.0;
 /// Width of the name of a heat map's row at most.
 const MAX_ROW_NAME: f64 = 110.0;
 /// Angle of turned names in degrees.
@@ -127,6 +128,10 @@ pub(crate) fn draw(
         let corner = vec![(frame.x, frame.y), (frame.x, frame.bottom()), (frame.right(), frame.bottom())];
         scene.shapes.push(Shape::Path { runs: vec![corner], closed: false, style: line });
     }
+    let foot = foot(panel);
+    if foot > 0.0 && matches!(panel.content, Content::Bars(_)) {
+        scene.line((frame.x, frame.up(foot)), (frame.right(), frame.up(foot)), line);
+    }
     match &panel.x {
         Side::Numbers(scale) => horizontal_numbers(scale, frame, scene),
         Side::Names(bands) => horizontal_names(bands, frame, margins, scene),
@@ -177,7 +182,7 @@ fn horizontal_names(bands: &Bands, frame: Frame, margins: &Margins, scene: &mut 
             free = x + LINE;
             // The first names must not run out of the drawing at its left edge.
             let most = MAX_TURNED.min((x - 2.0) / TURN.to_radians().cos());
-            let content = text::shorten(name, most, SIZE, false);
+            let content = text::shorten_middle(name, most, SIZE);
             let line = label(&content, (x + SIZE / 3.0, y - 2.0), Anchor::End, Paint::Soft);
             scene.text(Text { turn: TURN, ..line });
             continue;
@@ -207,7 +212,7 @@ fn vertical_numbers(scale: &Scale, frame: Frame, scene: &mut Scene) {
 
 fn vertical_names(bands: &Bands, frame: Frame, scene: &mut Scene) {
     for (at, name) in bands.names.iter().enumerate() {
-        let content = text::shorten(name, MAX_ROW_NAME, SIZE, false);
+        let content = text::shorten_middle(name, MAX_ROW_NAME, SIZE);
         let place = (frame.x - TICK - 3.0, frame.up(bands.middle(at)) + SIZE * 0.36);
         scene.text(label(&content, place, Anchor::End, Paint::Soft));
     }
