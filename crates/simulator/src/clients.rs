@@ -25,10 +25,9 @@ pub struct Clients {
     is_called: bool,
     /// The earliest scheduled wake-up.
     pub wake_known: Time,
-    at_start: Option<SessionCounters>,
-    at_end: Option<SessionCounters>,
     busy_ns: u64,
-    busy_at: [Option<u64>; 2],
+    /// Counters and busy time at the start and the end of the measured time.
+    measured: [Option<(SessionCounters, u64)>; 2],
 }
 
 impl Clients {
@@ -47,10 +46,8 @@ impl Clients {
             out: Vec::new(),
             is_called: true,
             wake_known: NEVER,
-            at_start: None,
-            at_end: None,
             busy_ns: 0,
-            busy_at: [None; 2],
+            measured: [None, None],
         }
     }
 
@@ -113,14 +110,11 @@ impl Clients {
     }
 
     fn observe(&mut self) {
-        let stage = self.core.stage();
-        if self.at_start.is_none() && stage == Stage::Measure {
-            self.at_start = Some(self.core.bundles());
-            self.busy_at[0] = Some(self.busy_ns);
-        }
-        if self.at_start.is_some() && self.at_end.is_none() && stage > Stage::Measure {
-            self.at_end = Some(self.core.bundles());
-            self.busy_at[1] = Some(self.busy_ns);
+        let (stage, [start, end]) = (self.core.stage(), &mut self.measured);
+        if stage == Stage::Measure {
+            start.get_or_insert_with(|| (self.core.bundles(), self.busy_ns));
+        } else if stage > Stage::Measure && start.is_some() {
+            end.get_or_insert_with(|| (self.core.bundles(), self.busy_ns));
         }
     }
 
@@ -140,13 +134,11 @@ impl Clients {
 
     /// Returns the report of the load, which must be done.
     pub fn finish(self, now: Time) -> LoadReport {
-        let bundles = match (self.at_start, self.at_end) {
-            (Some(start), Some(end)) => end.since(&start),
-            _ => SessionCounters::default(),
-        };
-        let busy = match self.busy_at {
-            [Some(start), Some(end)] => Duration::from_nanos(end - start),
-            _ => Duration::ZERO,
+        let (bundles, busy) = match self.measured {
+            [Some((first, busy_before)), Some((last, busy_after))] => {
+                (last.since(&first), Duration::from_nanos(busy_after - busy_before))
+            }
+            _ => (SessionCounters::default(), Duration::ZERO),
         };
         let usage = Usage { cpu: busy, busy: Some(busy), ..Usage::default() };
         self.core.finish(now, usage, bundles)

@@ -1,5 +1,6 @@
 //! Cost table: CPU time of each kind of a replica's work.
 
+use crate::numbers::numbers;
 use quorate_crypto::SchemeKind;
 use quorate_types::Fault;
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,7 @@ pub struct CostTable {
 }
 
 /// Costs of a replica's core.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreCosts {
     /// One wake-up: a wait for the network.
@@ -43,7 +44,7 @@ pub struct CoreCosts {
 }
 
 /// Costs of sockets and codec.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WireCosts {
     /// One system call that reads from a link.
@@ -61,7 +62,7 @@ pub struct WireCosts {
 }
 
 /// Costs of SHA-256.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HashCosts {
     pub byte_ns: f64,
@@ -92,7 +93,7 @@ impl SignatureCosts {
 pub type Steps = Vec<(u32, f64)>;
 
 /// Costs of the journal.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JournalCosts {
     /// Time from writing a group of records until it is durable; 0 for a journal in memory.
@@ -100,7 +101,7 @@ pub struct JournalCosts {
 }
 
 /// Costs of the clients' thread.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientCosts {
     /// Creating and recording one command.
@@ -133,24 +134,15 @@ impl CostTable {
 
     /// Returns a table in which work takes no time.
     pub fn free() -> CostTable {
+        let signatures = SchemeKind::ALL.iter().map(|scheme| (scheme.name().to_owned(), SignatureCosts::free()));
         CostTable {
             source: "none: work takes no time".into(),
-            core: CoreCosts { turn_us: 0.0, step_us: 0.0, bundle_us: 0.0, command_us: 0.0 },
-            wire: WireCosts {
-                read_call_us: 0.0,
-                write_call_us: 0.0,
-                receive_us: 0.0,
-                send_us: 0.0,
-                receive_byte_ns: 0.0,
-                send_byte_ns: 0.0,
-            },
-            hash: HashCosts { byte_ns: 0.0 },
-            signatures: SchemeKind::ALL
-                .iter()
-                .map(|scheme| (scheme.name().to_owned(), SignatureCosts::free()))
-                .collect(),
-            journal: JournalCosts { flush_us: 0.0 },
-            client: ClientCosts { command_us: 0.0, reply_us: 0.0 },
+            core: CoreCosts::default(),
+            wire: WireCosts::default(),
+            hash: HashCosts::default(),
+            signatures: signatures.collect(),
+            journal: JournalCosts::default(),
+            client: ClientCosts::default(),
             gateway: GatewayCosts { status_us: 0.0, status_bytes: 0 },
         }
     }
@@ -174,27 +166,6 @@ impl CostTable {
         toml::to_string(self).expect("a table of numbers can be written as TOML")
     }
 
-    fn figures(&self) -> [(&'static str, f64); 15] {
-        let CostTable { core, wire, hash, journal, client, gateway, .. } = self;
-        [
-            ("core.turn_us", core.turn_us),
-            ("core.step_us", core.step_us),
-            ("core.bundle_us", core.bundle_us),
-            ("core.command_us", core.command_us),
-            ("wire.read_call_us", wire.read_call_us),
-            ("wire.write_call_us", wire.write_call_us),
-            ("wire.receive_us", wire.receive_us),
-            ("wire.send_us", wire.send_us),
-            ("wire.receive_byte_ns", wire.receive_byte_ns),
-            ("wire.send_byte_ns", wire.send_byte_ns),
-            ("hash.byte_ns", hash.byte_ns),
-            ("journal.flush_us", journal.flush_us),
-            ("client.command_us", client.command_us),
-            ("client.reply_us", client.reply_us),
-            ("gateway.status_us", gateway.status_us),
-        ]
-    }
-
     /// Returns the costs of a scheme's signatures; zero for a scheme without security.
     ///
     /// # Errors
@@ -215,15 +186,11 @@ impl CostTable {
             Err(Fault { place: format!("{name}: `{key}`"), what, help: help.to_owned() })
         };
         let sound = |value: f64| (0.0..=MAX_US).contains(&value);
-        if let Some((key, value)) = self.figures().into_iter().find(|(_, value)| !sound(*value)) {
-            return refuse(key, format!("{value} is out of range"), "set it between 0 and 1000000");
+        let mut costs = numbers(self).into_iter().filter(|(path, _)| path.ends_with("_us") || path.ends_with("_ns"));
+        if let Some((path, value)) = costs.find(|(_, value)| !sound(*value)) {
+            return refuse(&path, format!("{value} is out of range"), "set it between 0 and 1000000");
         }
-        for (scheme, costs) in &self.signatures {
-            let SignatureCosts { sign_us, verify_us, verify_proof_us, assemble_us } = costs;
-            if !sound(*sign_us) {
-                let key = format!("signatures.{scheme}.sign_us");
-                return refuse(&key, format!("{sign_us} is out of range"), "set it between 0 and 1000000");
-            }
+        for (scheme, SignatureCosts { verify_us, verify_proof_us, assemble_us, .. }) in &self.signatures {
             let tables = [("verify_us", verify_us), ("verify_proof_us", verify_proof_us), ("assemble_us", assemble_us)];
             for (key, steps) in tables {
                 let ascends = steps.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);

@@ -161,23 +161,6 @@ impl FaultSpec {
         }
     }
 
-    /// Returns all numbers, each with its key, minimum and maximum.
-    pub(crate) fn numbers(&self) -> Vec<(&'static str, f64, f64, f64)> {
-        let (at_ms, for_ms) = self.times_ms();
-        let mut numbers = vec![("at_ms", at_ms, 0.0, MAX_MS), ("for_ms", for_ms, 0.0, MAX_MS)];
-        numbers.extend(match *self {
-            FaultSpec::Hostile { within_ms, .. } => Some(("within_ms", within_ms, 0.0, MAX_MS)),
-            FaultSpec::Strike { point, .. } => Some(("point", point as f64, 1.0, f64::MAX)),
-            FaultSpec::SlowCpu { factor, .. } | FaultSpec::SlowDisk { factor, .. } => {
-                Some(("factor", factor, MIN_FACTOR, MAX_FACTOR))
-            }
-            FaultSpec::Drift { ppm, .. } => Some(("ppm", ppm, -MAX_LOSS_PPM, MAX_GAIN_PPM)),
-            FaultSpec::Spike { by_ms, .. } => Some(("by_ms", by_ms, 0.0, MAX_MS)),
-            _ => None,
-        });
-        numbers
-    }
-
     /// Returns why a cluster of `replicas` cannot have this fault, or `None` if it can.
     pub fn misfit(&self, replicas: usize) -> Option<String> {
         let absent = self.replicas().into_iter().find(|replica| usize::from(*replica) >= replicas);
@@ -290,11 +273,11 @@ impl fmt::Display for Change {
 /// Maximum time in a schedule, in milliseconds: an hour.
 pub(crate) const MAX_MS: f64 = 3_600_000.0;
 /// Range of a processor's or disk's slowness, relative to the cost table.
-const MIN_FACTOR: f64 = 0.001;
-const MAX_FACTOR: f64 = 1e6;
+pub(crate) const MIN_FACTOR: f64 = 0.001;
+pub(crate) const MAX_FACTOR: f64 = 1e6;
 /// Range of a clock's drift. A clock must not stop.
-const MAX_LOSS_PPM: f64 = 999_000.0;
-const MAX_GAIN_PPM: f64 = 9e6;
+pub(crate) const MAX_LOSS_PPM: f64 = 999_000.0;
+pub(crate) const MAX_GAIN_PPM: f64 = 9e6;
 /// Normal speed of a processor or disk, in thousandths.
 pub const FULL_SPEED: u64 = 1000;
 

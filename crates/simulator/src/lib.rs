@@ -17,6 +17,7 @@ pub mod faults;
 pub mod hostile;
 pub mod network;
 mod node;
+mod numbers;
 mod oracle;
 mod parcel;
 pub mod random;

@@ -270,7 +270,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let remake = &remake;
     let parts = world::Parts { spec, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on };
     let mut world = World::new(parts);
-    world.transcript = transcript.then(Transcript::default);
+    world.transcript = Transcript::new(transcript);
     world.recorder = recorder;
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     if let Err(panic) = ended {
@@ -304,7 +304,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
         chronicle: world.chronicle,
         stopped: world.stopped,
         complaint: world.oracle.complaint,
-        transcript: world.transcript.map(Transcript::into_lines).unwrap_or_default(),
+        transcript: world.transcript.into_lines(),
     }
 }
 

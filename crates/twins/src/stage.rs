@@ -108,7 +108,7 @@ pub struct Stage<P: Protocol> {
     journals: bool,
     /// Whether actors keep the state at each checkpoint, for others that were away.
     keeps_states: bool,
-    transcript: Option<Transcript>,
+    transcript: Transcript,
 }
 
 /// Returns the settings of replicas on a stage: time plays no part, and missing data is requested at once.
@@ -160,7 +160,7 @@ impl<P: Protocol> Stage<P> {
             told: vec![0; cast.len()],
             journals: true,
             keeps_states: false,
-            transcript: None,
+            transcript: Transcript::default(),
             actors: Vec::with_capacity(cast.len()),
             cast,
             config,
@@ -193,7 +193,7 @@ impl<P: Protocol> Stage<P> {
         self.told.fill(0);
         self.now = Time(0);
         self.lose = None;
-        self.transcript = None;
+        self.transcript = Transcript::default();
         self.enter_actors();
     }
 
@@ -302,7 +302,7 @@ impl<P: Protocol> Stage<P> {
 
     /// Starts recording a transcript.
     pub fn record(&mut self) {
-        self.transcript = Some(Transcript::default());
+        self.transcript.start();
     }
 
     // Events.
@@ -391,9 +391,10 @@ impl<P: Protocol> Stage<P> {
         self.deliveries = 0;
         self.told.fill(0);
         self.announce_script();
-        if self.transcript.is_some() {
-            self.head(view);
-        }
+        self.transcript.heading(|| {
+            let links = self.links.describe(View(view), &self.cast);
+            format!("view {view}: leader {:?}; {links}", self.script.leader(View(view)))
+        });
         let mut waiting = std::mem::take(&mut self.waiting);
         for parcel in waiting.drain(..) {
             self.deposit(parcel);
@@ -453,14 +454,6 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    fn head(&mut self, view: u64) {
-        let links = self.links.describe(View(view), &self.cast);
-        let text = format!("view {view}: leader {:?}; {links}", self.script.leader(View(view)));
-        if let Some(transcript) = &mut self.transcript {
-            transcript.heading(&text);
-        }
-    }
-
     /// Fires the view timer of every actor below a view. Returns whether there is any.
     pub fn give_up_below(&mut self, view: View) -> bool {
         let mut any = false;
@@ -488,9 +481,7 @@ impl<P: Protocol> Stage<P> {
     /// Forces an actor into a higher view than its own.
     pub fn force(&mut self, actor: ActorId, view: View) {
         self.announce_script();
-        if let Some(transcript) = &mut self.transcript {
-            transcript.says(&self.cast, actor, &format!("is forced into {view:?}"));
-        }
+        self.transcript.add(&self.cast, actor, || format!("is forced into {view:?}"));
         let mut actions = std::mem::take(&mut self.actions);
         self.actors[actor.0].replica.force_view(self.now, view, &mut actions);
         self.perform_all(actor, actions);
@@ -523,9 +514,7 @@ impl<P: Protocol> Stage<P> {
         self.queue.retain(&mut arrives);
         self.first.retain(&mut arrives);
         self.waiting.retain(&mut arrives);
-        if let Some(transcript) = &mut self.transcript {
-            transcript.says(&self.cast, actor, "CRASHES");
-        }
+        self.transcript.add(&self.cast, actor, || "CRASHES".into());
     }
 
     // Observations.
@@ -555,6 +544,6 @@ impl<P: Protocol> Stage<P> {
 
     /// Returns what was recorded since [`Stage::record`].
     pub fn transcript(&self) -> String {
-        self.transcript.as_ref().map(Transcript::text).unwrap_or_default()
+        self.transcript.text()
     }
 }

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 /// Longest line, in characters.
 const LINE_CHARACTERS: usize = 240;
 
-/// Lines of one scenario.
+/// Lines of one scenario, if the transcript is on.
 #[derive(Default)]
 pub struct Transcript {
+    is_on: bool,
     lines: Vec<String>,
     /// Names of blocks: `b3` was proposed in view 3, `b3'` too.
     blocks: BTreeMap<Digest, String>,
@@ -19,21 +20,31 @@ pub struct Transcript {
 }
 
 impl Transcript {
+    pub fn start(&mut self) {
+        *self = Transcript { is_on: true, ..Transcript::default() };
+    }
+
+    /// Adds a heading. Calls `text` only if the transcript is on.
+    pub fn heading(&mut self, text: impl FnOnce() -> String) {
+        if self.is_on {
+            if !self.lines.is_empty() {
+                self.lines.push(String::new());
+            }
+            self.line(text());
+        }
+    }
+
+    /// Adds an event of an actor. Calls `text` only if the transcript is on.
+    #[inline]
+    pub fn add(&mut self, cast: &Cast, actor: ActorId, text: impl FnOnce() -> String) {
+        if self.is_on {
+            self.line(format!("  {:<4} {}", cast.name(actor), text()));
+        }
+    }
+
     fn line(&mut self, mut line: String) {
         text::clip(&mut line, LINE_CHARACTERS);
         self.lines.push(line);
-    }
-
-    /// Adds a heading.
-    pub fn heading(&mut self, text: &str) {
-        if !self.lines.is_empty() {
-            self.lines.push(String::new());
-        }
-        self.line(text.to_owned());
-    }
-
-    fn deed(&mut self, name: &str, what: &str) {
-        self.line(format!("  {name:<4} {what}"));
     }
 
     fn name_block(&mut self, block: &Block) {
@@ -53,6 +64,9 @@ impl Transcript {
         (reached, cut): (ActorSet, ActorSet),
         message: &Envelope<M>,
     ) {
+        if !self.is_on {
+            return;
+        }
         match message {
             Envelope::Protocol(message) => {
                 if let Some((block, _)) = message.proposed() {
@@ -64,28 +78,15 @@ impl Transcript {
         }
         let lost = if cut == 0 { String::new() } else { format!(" (not {})", cast.names(cut)) };
         let to = if reached == 0 { "nobody".to_owned() } else { cast.names(reached) };
-        self.deed(&cast.name(actor), &format!("-> {to}{lost}: {}", text::envelope(message)));
-    }
-
-    /// Records a mark of an actor.
-    pub fn marks(&mut self, cast: &Cast, actor: ActorId, mark: &Mark) {
-        self.deed(&cast.name(actor), &text::mark(mark));
-    }
-
-    /// Records that an actor stops.
-    pub fn halts(&mut self, cast: &Cast, actor: ActorId, why: &Halt) {
-        self.deed(&cast.name(actor), &text::halt(why));
+        self.add(cast, actor, || format!("-> {to}{lost}: {}", text::envelope(message)));
     }
 
     /// Records that an actor commits.
     pub fn commits(&mut self, cast: &Cast, actor: ActorId, block: &Block) {
-        self.name_block(block);
-        self.deed(&cast.name(actor), &format!("COMMITS {}", text::block(block)));
-    }
-
-    /// Records any other event of an actor.
-    pub fn says(&mut self, cast: &Cast, actor: ActorId, what: &str) {
-        self.deed(&cast.name(actor), what);
+        if self.is_on {
+            self.name_block(block);
+            self.add(cast, actor, || format!("COMMITS {}", text::block(block)));
+        }
     }
 
     /// Returns the text, with blocks under their names.
@@ -94,7 +95,9 @@ impl Transcript {
         for (digest, name) in &self.blocks {
             text = text.replace(&format!("{digest:?}"), name);
         }
-        text.push('\n');
+        if self.is_on {
+            text.push('\n');
+        }
         text
     }
 }

@@ -2,7 +2,8 @@
 
 use super::end::End;
 use crate::clock::ms_to_ns;
-use crate::faults::{FaultSpec, MAX_MS};
+use crate::faults::{FaultSpec, MAX_FACTOR, MAX_GAIN_PPM, MAX_LOSS_PPM, MAX_MS, MIN_FACTOR};
+use crate::numbers::{key, numbers};
 use quorate_types::{Fault, Time};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,27 @@ const PRESETS: [(&str, &str); 3] = [
 const CLIENTS: &str = "clients";
 /// Minimum size of a packet.
 const MIN_MTU_BYTES: u32 = 64;
+
+/// Permitted values of the numbers whose keys end with one of `suffixes`.
+struct Range {
+    suffixes: &'static [&'static str],
+    least: f64,
+    most: f64,
+    help: &'static str,
+}
+
+const RANGES: [Range; 5] = [
+    Range { suffixes: &["_ms"], least: 0.0, most: MAX_MS, help: "set it between 0 and 3600000 milliseconds" },
+    Range {
+        suffixes: &["probability", "enter", "leave", "good", "bad", "duplication", "reordering", "bit_error_rate"],
+        least: 0.0,
+        most: 1.0,
+        help: "set a probability from 0 to 1",
+    },
+    Range { suffixes: &["point"], least: 1.0, most: f64::MAX, help: "count from 1" },
+    Range { suffixes: &["factor"], least: MIN_FACTOR, most: MAX_FACTOR, help: "set it between 0.001 and 1000000" },
+    Range { suffixes: &["ppm"], least: -MAX_LOSS_PPM, most: MAX_GAIN_PPM, help: "set it between -999000 and 9000000" },
+];
 
 /// Network between the endpoints: the replicas and the machine of the clients.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -293,22 +315,10 @@ impl NetworkSpec {
         let refuse = |key: String, what: String, help: &str| {
             Err(Fault { place: format!("{name}: `{key}`"), what, help: help.to_owned() })
         };
-        for (key, value) in self.times() {
-            if !(0.0..=MAX_MS).contains(&value) {
-                return refuse(key, format!("{value} is out of range"), "set it between 0 and 3600000 milliseconds");
-            }
-        }
-        for (at, fault) in self.faults.iter().enumerate() {
-            for (key, value, least, most) in fault.numbers() {
-                if !(least..=most).contains(&value) {
-                    let help = format!("set it between {least} and {most}");
-                    return refuse(format!("faults[{at}].{key}"), format!("{value} is out of range"), &help);
-                }
-            }
-        }
-        for (key, value) in self.probabilities() {
-            if !(0.0..=1.0).contains(&value) {
-                return refuse(key, format!("{value} is out of range"), "set a probability from 0 to 1");
+        for (path, value) in numbers(self) {
+            let range = RANGES.iter().find(|range| range.suffixes.iter().any(|suffix| key(&path).ends_with(suffix)));
+            if let Some(Range { help, .. }) = range.filter(|range| !(range.least..=range.most).contains(&value)) {
+                return refuse(path, format!("{value} is out of range"), help);
             }
         }
         let Packets { mtu_bytes, header_bytes, .. } = self.packets;
@@ -378,52 +388,6 @@ impl NetworkSpec {
                 }
             }
         }
-    }
-
-    fn times(&self) -> Vec<(String, f64)> {
-        let mut times = vec![
-            ("jitter.max_ms".to_owned(), self.jitter.max_ms),
-            ("packets.reordering_ms".to_owned(), self.packets.reordering_ms),
-            ("transport.rto_initial_ms".to_owned(), self.transport.rto_initial_ms),
-            ("transport.rto_min_ms".to_owned(), self.transport.rto_min_ms),
-            ("transport.rto_max_ms".to_owned(), self.transport.rto_max_ms),
-        ];
-        match &self.delay {
-            Delay::Constant { mean_ms } => times.push(("delay.mean_ms".into(), *mean_ms)),
-            Delay::Normal { mean_ms, deviation_ms, min_ms, max_ms } => times.extend([
-                ("delay.mean_ms".to_owned(), *mean_ms),
-                ("delay.deviation_ms".to_owned(), *deviation_ms),
-                ("delay.min_ms".to_owned(), *min_ms),
-                ("delay.max_ms".to_owned(), *max_ms),
-            ]),
-            Delay::Matrix { one_way_ms, .. } => {
-                times.extend(one_way_ms.iter().flatten().map(|ms| ("delay.one_way_ms".to_owned(), *ms)));
-            }
-        }
-        times.extend(self.heal_at_ms.map(|ms| ("heal_at_ms".to_owned(), ms)));
-        times.extend(self.links.iter().filter_map(|link| Some(("links.delay_ms".to_owned(), link.delay_ms?))));
-        times
-    }
-
-    fn probabilities(&self) -> Vec<(String, f64)> {
-        let Packets { duplication, reordering, bit_error_rate, .. } = self.packets;
-        let mut all = vec![
-            ("packets.duplication".to_owned(), duplication),
-            ("packets.reordering".to_owned(), reordering),
-            ("packets.bit_error_rate".to_owned(), bit_error_rate),
-        ];
-        for loss in std::iter::once(&self.loss).chain(self.links.iter().filter_map(|link| link.loss.as_ref())) {
-            match *loss {
-                Loss::Independent { probability } => all.push(("loss.probability".into(), probability)),
-                Loss::Bursts { enter, leave, good, bad } => all.extend([
-                    ("loss.enter".to_owned(), enter),
-                    ("loss.leave".to_owned(), leave),
-                    ("loss.good".to_owned(), good),
-                    ("loss.bad".to_owned(), bad),
-                ]),
-            }
-        }
-        all
     }
 }
 

@@ -71,7 +71,7 @@ pub struct Surroundings<'a, M> {
     pub chronicle: &'a mut Chronicle,
     pub outgoing: &'a mut Vec<(Destination, Parcel<M>)>,
     pub begun: &'a mut Vec<Begun<M>>,
-    pub transcript: &'a mut Option<Transcript>,
+    pub transcript: &'a mut Transcript,
     pub recorder: Option<&'a mut Recorder>,
     pub scratch: &'a mut Scratch,
 }
@@ -422,18 +422,15 @@ impl<P: Protocol> Node<P> {
     /// Reports that a replica stops, which ends the run.
     fn halt(&mut self, why: &Halt, world: &mut Surroundings<'_, P::Message>) {
         let me = self.parts.me;
-        if let Some(transcript) = world.transcript {
-            transcript.halts(self.now, me, why);
-        }
+        world.transcript.add(self.now, || format!("{me:?} {}", text::halt(why)));
         world.oracle.complain(Law::Agreement, format!("replica {me} {}", text::halt(why)));
     }
 
     fn marked(&mut self, mark: &Mark, world: &mut Surroundings<'_, P::Message>) {
-        if let Some(transcript) = world.transcript {
-            transcript.mark(self.now, self.parts.me, mark);
-        }
+        let me = self.parts.me;
+        world.transcript.add(self.now, || format!("{me:?} {}", text::mark(mark)));
         if let Mark::Adopted { height, .. } = mark {
-            world.chronicle.adopts(self.now, self.parts.me, *height, self.points);
+            world.chronicle.adopts(self.now, me, *height, self.points);
         }
     }
 
@@ -460,9 +457,7 @@ impl<P: Protocol> Node<P> {
         if block.height <= self.adopted {
             return;
         }
-        if let Some(transcript) = world.transcript {
-            transcript.commits(self.now, me, block);
-        }
+        world.transcript.add(self.now, || format!("{me:?} commits {}", text::block(block)));
         world.oracle.committed(me, block, bundles);
         if world.oracle.complaint.is_some() {
             return;

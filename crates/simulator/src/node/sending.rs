@@ -3,6 +3,7 @@
 
 use super::{Begun, Destination, Node, Surroundings};
 use crate::parcel::Parcel;
+use quorate_consensus::seam::text;
 use quorate_consensus::{Envelope, Input, Protocol, To};
 use quorate_hosting::{Outgoing, Peers, split};
 
@@ -30,9 +31,8 @@ impl<P: Protocol> Node<P> {
             return;
         }
         world.oracle.says(me, &mut message);
-        if let Some(transcript) = world.transcript {
-            transcript.sends(self.now, me, to, &message);
-        }
+        let line = || format!("{me:?} -> {}: {}", text::recipients(to), text::envelope(&message));
+        world.transcript.add(self.now, line);
         let (destination, copies) = match split(to, me) {
             (Peers::Nobody, _) => return self.local.push_back(Input::Receive { from: me, message }),
             (Peers::One(one), _) => (Destination::One(one.index()), 1),

@@ -31,9 +31,7 @@ impl<P: Protocol> World<'_, P> {
     /// Ends all faults for a core of the replicas, and crashes the others for good.
     pub(super) fn heal(&mut self) {
         let outside = self.trouble.heal.as_ref().map_or(Vec::new(), |(_, outside)| outside.clone());
-        if let Some(transcript) = &mut self.transcript {
-            transcript.says(self.now, &format!("healed; outside the core: {outside:?}"));
-        }
+        self.transcript.add(self.now, || format!("-- healed; outside the core: {outside:?}"));
         self.end_trouble(&outside);
         let bundle = BundleBuilder::single(PROBE, 1, b"are you there");
         self.oracle.submitted(&bundle);

@@ -48,22 +48,33 @@ const MAX_EVENTS_AT_ONCE: u64 = 20_000_000;
 /// Maximum time after the load for all replicas to execute the same commands.
 const SETTLE: Duration = Duration::from_secs(5);
 
+/// What a link carries to its receiver.
+enum Load<M> {
+    /// A parcel for one life of the receiver.
+    Parcel(u32, Parcel<M>),
+    /// A segment of a stream, which belongs to certain lives of its ends: their sum.
+    Segment(u32, Segment),
+    /// A packet of the connection with this number.
+    Packet(u32, Bytes),
+}
+
+impl<M> Load<M> {
+    fn bytes(&self) -> usize {
+        match self {
+            Load::Parcel(_, parcel) => parcel.bytes as usize,
+            Load::Segment(_, segment) => segment.bytes as usize,
+            Load::Packet(_, packet) => packet.len(),
+        }
+    }
+}
+
 enum Event<M> {
-    /// A parcel reaches a network card, or has passed its queue. It belongs to one life of the receiver.
+    /// A load reaches a network card, or has passed its queue.
     Arrive {
         from: u16,
         to: u16,
         queued: bool,
-        life: u32,
-        parcel: Parcel<M>,
-    },
-    /// A segment of a stream, which belongs to certain lives of its ends; `lives` is their sum.
-    Segment {
-        from: u16,
-        to: u16,
-        queued: bool,
-        lives: u32,
-        segment: Segment,
+        load: Load<M>,
     },
     /// An acknowledgement on its way back to `from`.
     Acknowledge {
@@ -71,14 +82,6 @@ enum Event<M> {
         to: u16,
         lives: u32,
         upto: u64,
-    },
-    /// A packet of a connection.
-    Packet {
-        from: u16,
-        to: u16,
-        queued: bool,
-        number: u32,
-        packet: Bytes,
     },
     /// Timer of a connection's end.
     MachineAlarm {
@@ -128,7 +131,7 @@ pub struct World<'a, P: Protocol> {
     charges: Charges,
     trouble: Trouble,
     cores: Cores,
-    pub transcript: Option<Transcript>,
+    pub transcript: Transcript,
     pub recorder: Option<Recorder>,
     pub delivered: u64,
     pub events: u64,
@@ -187,7 +190,7 @@ impl<'a, P: Protocol> World<'a, P> {
             charges,
             trouble,
             cores: Cores::new(spec.cores, ends),
-            transcript: None,
+            transcript: Transcript::new(false),
             recorder: None,
             delivered: 0,
             events: 0,
@@ -275,28 +278,18 @@ impl<'a, P: Protocol> World<'a, P> {
 
     fn on_event(&mut self, event: Event<P::Message>) {
         match event {
-            Event::Arrive { from, to, queued, life, parcel } => {
+            Event::Arrive { from, to, queued, load } => {
                 if !queued && self.links.has_ingress() {
-                    let done = self.links.taken_in(self.now, usize::from(to), parcel.bytes as usize);
-                    return self.schedule.push(done, Event::Arrive { from, to, queued: true, life, parcel });
+                    let done = self.links.taken_in(self.now, usize::from(to), load.bytes());
+                    return self.schedule.push(done, Event::Arrive { from, to, queued: true, load });
                 }
-                if life == self.lives[usize::from(to)] {
-                    self.deliver(usize::from(from), usize::from(to), parcel);
+                let (from, to) = (usize::from(from), usize::from(to));
+                match load {
+                    Load::Parcel(life, parcel) if life == self.lives[to] => self.deliver(from, to, parcel),
+                    Load::Parcel(..) => {}
+                    Load::Segment(lives, segment) => self.on_segment(from, to, lives, segment),
+                    Load::Packet(number, packet) => self.on_packet(from, to, number, packet),
                 }
-            }
-            Event::Segment { from, to, queued, lives, segment } => {
-                if !queued && self.links.has_ingress() {
-                    let done = self.links.taken_in(self.now, usize::from(to), segment.bytes as usize);
-                    return self.schedule.push(done, Event::Segment { from, to, queued: true, lives, segment });
-                }
-                self.on_segment(usize::from(from), usize::from(to), lives, segment);
-            }
-            Event::Packet { from, to, queued, number, packet } => {
-                if !queued && self.links.has_ingress() {
-                    let done = self.links.taken_in(self.now, usize::from(to), packet.len());
-                    return self.schedule.push(done, Event::Packet { from, to, queued: true, number, packet });
-                }
-                self.on_packet(usize::from(from), usize::from(to), number, packet);
             }
             Event::MachineAlarm { me, other, number } => {
                 self.on_machine_alarm(usize::from(me), usize::from(other), number);

@@ -2,7 +2,7 @@
 //!
 //! A frame has the size of the parcel's message, but contains only the parcel's number. The message stays in memory.
 
-use super::{Event, World};
+use super::{Event, Load, World};
 use crate::parcel::Parcel;
 use crate::random::{Purpose, Random};
 use crate::spec::SimSpec;
@@ -248,8 +248,8 @@ impl<P: Protocol> World<'_, P> {
     fn put_on_link(&mut self, now: Time, from: usize, to: usize, number: u32, packet: Bytes) {
         let fate = self.links.send(now, from, to, packet.len());
         for arrives in [fate.arrives, fate.again].into_iter().flatten() {
-            let (from, to, packet) = (from as u16, to as u16, packet.clone());
-            self.schedule.push(arrives, Event::Packet { from, to, queued: false, number, packet });
+            let (from, to, load) = (from as u16, to as u16, Load::Packet(number, packet.clone()));
+            self.schedule.push(arrives, Event::Arrive { from, to, queued: false, load });
         }
     }
 }

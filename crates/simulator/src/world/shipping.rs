@@ -1,6 +1,6 @@
 //! Delivery of parcels from one endpoint to another.
 
-use super::{Event, World};
+use super::{Event, Load, World};
 use crate::clock::ms_to_ns;
 use crate::network::{Delivery, Segment, Stream, StreamOptions, Todo};
 use crate::parcel::Parcel;
@@ -92,7 +92,8 @@ impl<P: Protocol> World<'_, P> {
         let (pair, life) = (self.pairs.at(from, to), self.lives[to]);
         let (from, to) = (from as u16, to as u16);
         if let Some(again) = fate.again.filter(|_| !is_stream) {
-            self.schedule.push(again, Event::Arrive { from, to, queued: false, life, parcel: parcel.clone() });
+            let load = Load::Parcel(life, parcel.clone());
+            self.schedule.push(again, Event::Arrive { from, to, queued: false, load });
         }
         if let Some(mut arrives) = fate.arrives {
             if is_stream {
@@ -100,7 +101,8 @@ impl<P: Protocol> World<'_, P> {
                 arrives = arrives.max(*last);
                 *last = arrives;
             }
-            self.schedule.push(arrives, Event::Arrive { from, to, queued: false, life, parcel });
+            let load = Load::Parcel(life, parcel);
+            self.schedule.push(arrives, Event::Arrive { from, to, queued: false, load });
         }
     }
 
@@ -137,7 +139,8 @@ impl<P: Protocol> World<'_, P> {
                 Todo::Send(segment) => {
                     let fate = self.links.send(at, from, to, segment.bytes as usize);
                     for arrives in [fate.arrives, fate.again].into_iter().flatten() {
-                        let event = Event::Segment { from: sender, to: receiver, queued: false, lives, segment };
+                        let load = Load::Segment(lives, segment);
+                        let event = Event::Arrive { from: sender, to: receiver, queued: false, load };
                         self.schedule.push(arrives, event);
                     }
                 }

@@ -62,9 +62,7 @@ impl<P: Protocol> World<'_, P> {
             return;
         }
         let change = self.trouble.changes[number].1.clone();
-        if let Some(transcript) = &mut self.transcript {
-            transcript.changes(self.now, &change);
-        }
+        self.transcript.add(self.now, || format!("-- {change}"));
         match change {
             Change::Crash(replica) => self.crash(replica, None),
             Change::Down(replica, leaves, returns) => {
@@ -97,9 +95,8 @@ impl<P: Protocol> World<'_, P> {
     pub(super) fn on_struck(&mut self, replica: usize) {
         let strike = self.trouble.strikes.iter().find(|strike| strike.replica == replica);
         let Strike { point, leaves, down, .. } = *strike.expect("only scheduled strikes happen");
-        if let Some(transcript) = &mut self.transcript {
-            transcript.says(self.now, &format!("R{replica} crashes at its point {point}; its journal: {leaves:?}"));
-        }
+        let line = || format!("-- R{replica} crashes at its point {point}; its journal: {leaves:?}");
+        self.transcript.add(self.now, line);
         self.crash(replica, Some(leaves));
         self.schedule.push(self.now + down, Event::Restart(replica as u16, self.lives[replica]));
     }
@@ -124,9 +121,7 @@ impl<P: Protocol> World<'_, P> {
         if let Some(recorder) = &mut self.recorder {
             recorder.begin(name, salt);
         }
-        if let Some(transcript) = &mut self.transcript {
-            transcript.says(self.now, &format!("{name:?} restarts"));
-        }
+        self.transcript.add(self.now, || format!("-- {name:?} restarts"));
         self.restarts += 1;
         self.lives[replica] += 1;
         self.pairs.close(replica);

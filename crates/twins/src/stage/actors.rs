@@ -57,9 +57,7 @@ impl<P: Protocol> Stage<P> {
         let journal = place.journal.clone();
         self.judge.forgets(actor);
         self.announced = false;
-        if let Some(transcript) = &mut self.transcript {
-            transcript.says(&self.cast, actor, &format!("RESTARTS with {} records", journal.len()));
-        }
+        self.transcript.add(&self.cast, actor, || format!("RESTARTS with {} records", journal.len()));
         for (id, record) in journal {
             self.step(actor, Input::Recall { id, record });
         }

@@ -156,9 +156,7 @@ impl<P: Protocol> Stage<P> {
             }
             Action::Arm { timer, after } => self.actors[actor.0].arm(*timer, self.now + *after),
             Action::Commit { block, bundles } => {
-                if let Some(transcript) = &mut self.transcript {
-                    transcript.commits(&self.cast, actor, block);
-                }
+                self.transcript.commits(&self.cast, actor, block);
                 self.actors[actor.0].chain.push(block.digest());
                 self.judge.commits(actor, block, bundles);
             }
@@ -166,11 +164,7 @@ impl<P: Protocol> Stage<P> {
             // A play has few bundles, and its journals are complete or gone.
             Action::Refuse { .. } | Action::AcceptRepair { .. } => {}
             Action::Halt(why) => self.halt(actor, why),
-            Action::Mark(mark) => {
-                if let Some(transcript) = &mut self.transcript {
-                    transcript.marks(&self.cast, actor, mark);
-                }
-            }
+            Action::Mark(mark) => self.transcript.add(&self.cast, actor, || text::mark(mark)),
             action => self.perform_on_state(actor, std::mem::replace(action, Action::Mark(Mark::Forgot))),
         }
     }
@@ -222,9 +216,7 @@ impl<P: Protocol> Stage<P> {
     /// Stops an actor. This is a violation if the actor is checked. A Byzantine actor's halt proves nothing, and it
     /// continues.
     fn halt(&mut self, actor: ActorId, why: &Halt) {
-        if let Some(transcript) = &mut self.transcript {
-            transcript.halts(&self.cast, actor, why);
-        }
+        self.transcript.add(&self.cast, actor, || text::halt(why));
         if !self.judge.trusts(actor) {
             return;
         }
@@ -253,9 +245,7 @@ impl<P: Protocol> Stage<P> {
             To::Others => self.cast.everybody() & !itself,
         };
         let reached = meant & (self.links.reach(view, actor) | itself);
-        if let Some(transcript) = &mut self.transcript {
-            transcript.sends(&self.cast, actor, (reached, meant & !reached), message);
-        }
+        self.transcript.sends(&self.cast, actor, (reached, meant & !reached), message);
         self.spread(actor, reached, view, message);
     }
 
