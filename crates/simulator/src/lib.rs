@@ -20,13 +20,13 @@ mod node;
 mod numbers;
 mod oracle;
 mod parcel;
-pub mod random;
+mod random;
 mod run;
 mod schedule;
 mod signatures;
 mod spec;
 mod statements;
-pub mod trace;
+mod trace;
 mod transcript;
 mod world;
 

@@ -158,11 +158,6 @@ impl Judge {
         self.chain.height(actor.0)
     }
 
-    /// Returns the longest chain that an honest actor executed, genesis first.
-    pub fn chain(&self) -> &[Digest] {
-        self.chain.agreed()
-    }
-
     /// Observes a statement; `statement` is a hash of all of it.
     pub fn states(&mut self, actor: ActorId, subject: &Subject, statement: u64) {
         if !self.trusts(actor) {

@@ -1,13 +1,13 @@
 //! quorate: scripted scenarios, Twins, and the bugs that they find.
 //!
-//! A [`Stage`] is an environment in which a script decides which replicas lead and which messages arrive. The replicas
+//! A stage is an environment in which a script decides which replicas lead and which messages arrive. The replicas
 //! are those of the node and the simulator; only their environment differs.
 
 mod actor;
 pub mod cast;
 pub mod hostile;
-pub mod judge;
-pub mod links;
+mod judge;
+mod links;
 #[cfg(feature = "museum")]
 pub mod museum;
 mod notary;
@@ -16,11 +16,11 @@ pub mod run;
 pub mod scenario;
 pub mod shrink;
 pub mod space;
-pub mod stage;
+mod stage;
 mod states;
 mod stock;
 pub mod symmetry;
-pub mod transcript;
+mod transcript;
 mod words;
 
 pub use cast::{ActorId, ActorSet, Cast};
@@ -28,4 +28,3 @@ pub use judge::{Complaint, Law};
 pub use play::Verdict;
 pub use scenario::{Entry, Round, Scenario};
 pub use space::{Shape, Space};
-pub use stage::Stage;

@@ -2,7 +2,6 @@
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use quorate_types::View;
-use std::ops::{Bound, RangeBounds};
 
 /// Highest view for which links can be cut.
 pub const MAX_SCRIPTED_VIEW: u64 = 4096;
@@ -33,11 +32,6 @@ impl Links {
         self.reach.get(at).copied().unwrap_or(self.everybody)
     }
 
-    /// Returns an exclusive upper bound on the views in which links are cut.
-    pub fn end(&self) -> View {
-        View((self.reach.len() / self.actors) as u64)
-    }
-
     fn view(&mut self, view: u64) -> &mut [ActorSet] {
         assert!(view <= MAX_SCRIPTED_VIEW, "links are scripted up to view {MAX_SCRIPTED_VIEW}, not in {view}");
         let (at, end) = (view as usize * self.actors, (view as usize + 1) * self.actors);
@@ -45,15 +39,6 @@ impl Links {
             self.reach.resize(end, self.everybody);
         }
         &mut self.reach[at..end]
-    }
-
-    /// Cuts a link in one direction for messages of these views. The range must have an end.
-    pub fn cut(&mut self, from: ActorId, to: ActorId, views: impl RangeBounds<u64>) {
-        for view in bounded(views) {
-            if from != to {
-                self.view(view)[from.0] &= !(1 << to.0);
-            }
-        }
     }
 
     /// Restricts messages of a view to groups. An actor in no group is isolated.
@@ -79,9 +64,7 @@ impl Links {
             }
         }
     }
-}
 
-impl Links {
     /// Describes the links of a view: the groups, if each actor reaches exactly its own group; otherwise the actors
     /// that each one reaches.
     pub fn describe(&self, view: View, cast: &Cast) -> String {
@@ -104,19 +87,4 @@ impl Links {
         });
         lines.collect::<Vec<_>>().join(", ")
     }
-}
-
-/// Returns the range with explicit bounds. It must have an end.
-fn bounded(views: impl RangeBounds<u64>) -> std::ops::Range<u64> {
-    let start = match views.start_bound() {
-        Bound::Included(start) => *start,
-        Bound::Excluded(start) => *start + 1,
-        Bound::Unbounded => 0,
-    };
-    let end = match views.end_bound() {
-        Bound::Included(end) => *end + 1,
-        Bound::Excluded(end) => *end,
-        Bound::Unbounded => panic!("a cut needs a last view"),
-    };
-    start..end
 }

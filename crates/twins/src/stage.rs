@@ -27,9 +27,8 @@ use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::seam::{Action, Envelope, Input, Job, Timer};
 use quorate_consensus::voting::leader::LeaderScript;
 use quorate_consensus::{Config, Protocol, Replica};
-use quorate_types::{Bundle, Certificate, ClusterId, Digest, ReplicaId, Time, View};
+use quorate_types::{Bundle, Certificate, ClusterId, ReplicaId, Time, View};
 use std::collections::VecDeque;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,7 +99,6 @@ pub struct Stage<P: Protocol> {
     answers: VecDeque<Answer<P::Message>>,
     actions: Vec<Action<P::Message>>,
     lose: Option<Lose<P::Message>>,
-    fetch_tries: usize,
     deliveries: u64,
     /// Messages that each actor has sent to single recipients in the current view.
     told: Vec<u32>,
@@ -155,7 +153,6 @@ impl<P: Protocol> Stage<P> {
             answers: VecDeque::new(),
             actions: Vec::new(),
             lose: None,
-            fetch_tries: cast.replicas(),
             deliveries: 0,
             told: vec![0; cast.len()],
             journals: true,
@@ -244,11 +241,6 @@ impl<P: Protocol> Stage<P> {
         &mut self.links
     }
 
-    /// Cuts one direction of a link for messages of these views.
-    pub fn cut(&mut self, from: ActorId, to: ActorId, views: impl RangeBounds<u64>) {
-        self.links.cut(from, to, views);
-    }
-
     /// Restricts messages of a view to groups. An actor in no group is isolated.
     pub fn partition(&mut self, view: u64, groups: &[&[ActorId]]) {
         let set = |group: &&[ActorId]| group.iter().fold(0, |set, actor| set | 1 << actor.0);
@@ -263,11 +255,6 @@ impl<P: Protocol> Stage<P> {
     /// Sets whether clients send commands to all actors in each view that is run (default: yes).
     pub fn supply(&mut self, supplied: bool) {
         self.supplied = supplied;
-    }
-
-    /// Sets how many fetch timers of a replica fire in each part of a view while data is missing.
-    pub fn set_fetch_tries(&mut self, tries: usize) {
-        self.fetch_tries = tries;
     }
 
     /// Sets whether durable records are kept (default: yes). Without them no actor can restart after a crash.
@@ -456,26 +443,20 @@ impl<P: Protocol> Stage<P> {
 
     /// Fires the view timer of every actor below a view. Returns whether there is any.
     pub fn give_up_below(&mut self, view: View) -> bool {
-        let mut any = false;
-        for at in 0..self.actors.len() {
-            if self.actors[at].is_below(view) {
-                any = true;
-                self.ring(ActorId(at), Timer::View);
-            }
-        }
-        any
+        let below = self.below(view);
+        below.iter().for_each(|actor| self.ring(*actor, Timer::View));
+        !below.is_empty()
     }
 
     /// Forces every actor below a view into it. Returns whether there is any.
     pub fn force_up_to(&mut self, view: View) -> bool {
-        let mut any = false;
-        for at in 0..self.actors.len() {
-            if self.actors[at].is_below(view) {
-                any = true;
-                self.force(ActorId(at), view);
-            }
-        }
-        any
+        let below = self.below(view);
+        below.iter().for_each(|actor| self.force(*actor, view));
+        !below.is_empty()
+    }
+
+    fn below(&self, view: View) -> Vec<ActorId> {
+        self.cast.actors().filter(|actor| self.actors[actor.0].is_below(view)).collect()
     }
 
     /// Forces an actor into a higher view than its own.
@@ -526,11 +507,6 @@ impl<P: Protocol> Stage<P> {
     /// Returns an actor's replica.
     pub fn replica(&self, actor: ActorId) -> &Replica<P> {
         &self.actors[actor.0].replica
-    }
-
-    /// Returns the blocks that an actor has executed, in order, genesis excluded.
-    pub fn executed(&self, actor: ActorId) -> &[Digest] {
-        &self.actors[actor.0].chain
     }
 
     /// Returns the first violation.

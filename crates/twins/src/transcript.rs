@@ -2,7 +2,7 @@
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use quorate_consensus::seam::Message;
-use quorate_consensus::{Envelope, Halt, Mark, seam::text};
+use quorate_consensus::{Envelope, seam::text};
 use quorate_types::{Block, Digest, View};
 use std::collections::BTreeMap;
 

@@ -4,8 +4,7 @@
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::mutants::Bug;
 use quorate_twins::Law;
-use quorate_twins::museum::scene::Play;
-use quorate_twins::museum::{Hunt, Mutant, Rule};
+use quorate_twins::museum::{Hunt, Mutant, Play, Rule};
 
 /// Scenarios of each protocol; `QUORATE_AMBUSHES=<count>` plays more.
 const SCENARIOS: u64 = 200;

@@ -5,11 +5,10 @@ use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_twins::hostile::HostileClient;
-use quorate_twins::judge::Law;
 use quorate_twins::museum::{Mutant, Rewriting};
 use quorate_twins::play::Player;
 use quorate_twins::run::{Choice, Source};
-use quorate_twins::{Cast, Entry, Scenario, Shape, Space, Verdict};
+use quorate_twins::{Cast, Entry, Law, Scenario, Shape, Space, Verdict};
 use quorate_types::Quorum;
 
 fn scenarios(hostile: HostileClient, twins: usize, rounds: usize, scenarios: u64) -> Vec<Scenario> {

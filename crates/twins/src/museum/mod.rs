@@ -14,7 +14,7 @@ mod hunts;
 mod recovery;
 pub(crate) mod rewriting;
 mod rules;
-pub mod scene;
+mod scene;
 mod sessions;
 mod transfer;
 mod views;
@@ -23,11 +23,11 @@ pub use catalogue::{ABSENT, Absent, EXHIBITS};
 pub use hunts::Scenes;
 pub use rewriting::Rewriting;
 pub use rules::Rule;
+pub use scene::{Ending, Play};
 
 use crate::judge::{Complaint, Law};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::mutants::Bug;
-use scene::{Ending, Play};
 use std::fmt;
 
 /// An injected bug, by the way it is injected.

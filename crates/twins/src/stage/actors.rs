@@ -4,7 +4,6 @@ use super::Stage;
 use crate::cast::ActorId;
 use quorate_consensus::seam::Input;
 use quorate_consensus::{Config, Protocol};
-use quorate_types::Vote;
 
 impl<P: Protocol> Stage<P> {
     /// Injects a bug into every replica, from the beginning on. A wrong rule has no effect here: it is part of `P`.
@@ -35,12 +34,6 @@ impl<P: Protocol> Stage<P> {
         self.rewrite_for_bug(actor);
         self.config = shared;
         self.announced = false;
-    }
-
-    /// Signs a vote with the identity of an actor that misbehaves.
-    pub fn sign(&mut self, actor: ActorId, vote: &Vote) {
-        assert!(!self.judge.trusts(actor), "honest replicas sign for themselves");
-        self.notary.sign(self.cast.identity(actor), vote);
     }
 
     pub fn is_up(&self, actor: ActorId) -> bool {

@@ -1,7 +1,6 @@
 //! Host of the replicas: delivers, signs, verifies, stores and executes immediately.
 
 use super::{Answer, MAX_DELIVERIES, MAX_TOLD, Parcel, Stage};
-use crate::actor::Actor;
 use crate::cast::{ActorId, ActorSet};
 use crate::judge::Law;
 use crate::notary::statement;
@@ -18,10 +17,11 @@ impl<P: Protocol> Stage<P> {
             while let Some(parcel) = self.first.pop_front().or_else(|| self.queue.pop_front()) {
                 self.deliver(parcel);
             }
-            if self.ring_waiting() {
+            // Leaders wait for messages only while some are in transit.
+            if self.ring_next(Timer::Batch) {
                 continue;
             }
-            if tries == self.fetch_tries || !self.ring_fetch() {
+            if tries == self.cast.replicas() || !self.ring_next(Timer::Fetch) {
                 return;
             }
             tries += 1;
@@ -40,26 +40,13 @@ impl<P: Protocol> Stage<P> {
         self.step(parcel.to, Input::Receive { from: parcel.from, message });
     }
 
-    /// Fires the timers of leaders that wait for messages, when none are in transit.
-    fn ring_waiting(&mut self) -> bool {
-        let waiting = |actor: &Actor<P>| actor.alarm(Timer::Batch);
-        let Some(due) = self.actors.iter().filter_map(waiting).min() else { return false };
+    /// Fires a timer wherever it is due next. Returns whether it is set anywhere.
+    fn ring_next(&mut self, timer: Timer) -> bool {
+        let Some(due) = self.actors.iter().filter_map(|actor| actor.alarm(timer)).min() else { return false };
         self.now = self.now.max(due);
         for at in 0..self.actors.len() {
-            if waiting(&self.actors[at]).is_some_and(|due| due <= self.now) {
-                self.ring(ActorId(at), Timer::Batch);
-            }
-        }
-        true
-    }
-
-    fn ring_fetch(&mut self) -> bool {
-        let lacking = self.actors.iter().filter_map(|actor| actor.alarm(Timer::Fetch)).min();
-        let Some(due) = lacking else { return false };
-        self.now = self.now.max(due);
-        for at in 0..self.actors.len() {
-            if self.actors[at].alarm(Timer::Fetch).is_some_and(|due| due <= self.now) {
-                self.ring(ActorId(at), Timer::Fetch);
+            if self.actors[at].alarm(timer).is_some_and(|due| due <= self.now) {
+                self.ring(ActorId(at), timer);
             }
         }
         true
