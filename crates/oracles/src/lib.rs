@@ -19,6 +19,7 @@ mod statements;
 mod tallies;
 mod view_changes;
 mod voices;
+mod words;
 mod work;
 
 pub use chain::{Chain, Discord};
@@ -26,6 +27,7 @@ pub use law::{Complaint, Law};
 pub use relays::Relays;
 pub use statements::Statements;
 pub use tallies::quorum;
+pub use words::Words;
 pub use work::{
     MAX_ANSWER_BYTES_PER_SECOND, MAX_ANSWER_SIGNATURES_PER_SECOND, MAX_BLOCK_RESULT_BYTES, Weight, Work, is_answer,
 };

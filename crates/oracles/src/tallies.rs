@@ -1,10 +1,10 @@
 //! Signed votes and timeouts, and the blocks that they certify and make final.
 
+use crate::words::Words;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::facts::Shape;
 use quorate_types::{Block, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Maximum number of remembered subjects and of blocks. Older ones count as signed.
 const MAX_REMEMBERED: usize = 1 << 14;
@@ -16,27 +16,9 @@ pub fn quorum(replicas: usize, faults: usize) -> usize {
     (1..=replicas).find(|size| 2 * size > replicas + faults).unwrap_or(replicas)
 }
 
-/// Identity hash, since the keys derive from digests.
-#[derive(Default)]
-struct Plain(u64);
-
-impl Hasher for Plain {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("the keys are words");
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = word;
-    }
-}
-
 /// Table of at most [`MAX_REMEMBERED`] entries; drops the oldest when it is full.
 struct Table<V> {
-    entries: HashMap<u64, V, BuildHasherDefault<Plain>>,
+    entries: Words<V>,
     order: VecDeque<u64>,
     /// Entries have been dropped.
     forgets: bool,
@@ -44,7 +26,7 @@ struct Table<V> {
 
 impl<V> Default for Table<V> {
     fn default() -> Table<V> {
-        Table { entries: HashMap::default(), order: VecDeque::new(), forgets: false }
+        Table { entries: Words::default(), order: VecDeque::new(), forgets: false }
     }
 }
 

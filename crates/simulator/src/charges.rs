@@ -22,9 +22,12 @@ pub struct Charges {
     pub send_byte: u64,
     pub hash_byte: u64,
     pub sign: u64,
-    verify: Ladder,
-    verify_proof: Ladder,
-    assemble: Ladder,
+    /// Verifying several signatures at once.
+    pub verify: Ladder,
+    /// Verifying the proof of a certificate, by the number of its signers.
+    pub verify_proof: Ladder,
+    /// Assembling a proof from verified signatures.
+    pub assemble: Ladder,
     pub flush: Duration,
     pub client_command: u64,
     pub client_reply: u64,
@@ -61,29 +64,14 @@ impl Charges {
             status_bytes: u64::from(table.gateway.status_bytes),
         }
     }
-
-    /// Returns the cost of verifying `count` signatures at once.
-    pub fn verify(&self, count: u64) -> u64 {
-        self.verify.cost(count)
-    }
-
-    /// Returns the cost of verifying the proof of a certificate.
-    pub fn verify_proof(&self, signers: u64) -> u64 {
-        self.verify_proof.cost(signers)
-    }
-
-    /// Returns the cost of assembling a proof from verified signatures.
-    pub fn assemble(&self, signers: u64) -> u64 {
-        self.assemble.cost(signers)
-    }
 }
 
 /// Costs by count: interpolated between two entries, proportional beyond the last, and 0 for 0.
 #[derive(Clone, Debug)]
-struct Ladder(Vec<(u64, u64)>);
+pub struct Ladder(Vec<(u64, u64)>);
 
 impl Ladder {
-    fn cost(&self, count: u64) -> u64 {
+    pub fn cost(&self, count: u64) -> u64 {
         if count == 0 {
             return 0;
         }

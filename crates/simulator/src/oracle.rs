@@ -12,13 +12,10 @@ use quorate_types::{
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Words of a bit set of replicas.
-const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64;
-
 #[derive(Default)]
 struct Submitted {
     /// Replicas that have executed it.
-    by: [u64; WORDS],
+    by: Signers,
     /// Height at which it was first executed.
     height: Option<Height>,
     weight: Weight,
@@ -149,10 +146,8 @@ impl Oracle {
     /// Checks that f+1 replicas have executed each bundle of an honest client within its time limit.
     pub fn check_service(&mut self, now: Time) {
         let Some(awaited) = &mut self.awaited else { return };
-        let executed = |digest: &Digest| {
-            let by = self.bundles.get(digest).map_or(0, |bundle| bundle.by.iter().map(|word| word.count_ones()).sum());
-            by as usize >= self.quorum.weak()
-        };
+        let executed =
+            |digest: &Digest| self.bundles.get(digest).map_or(0, |bundle| bundle.by.len()) >= self.quorum.weak();
         while awaited.front().is_some_and(|(_, digest)| executed(digest)) {
             awaited.pop_front();
         }
@@ -165,8 +160,7 @@ impl Oracle {
     }
 
     pub fn is_executed_by(&self, bundle: &Digest, replica: usize) -> bool {
-        let (word, bit) = place(replica);
-        self.bundles.get(bundle).is_some_and(|bundle| bundle.by[word] & bit != 0)
+        self.bundles.get(bundle).is_some_and(|bundle| bundle.by.contains(ReplicaId(replica as u16)))
     }
 
     /// Observes that a replica signs a statement.
@@ -308,9 +302,8 @@ impl Oracle {
     pub fn restarted(&mut self, replica: ReplicaId) {
         self.chain.goes_to(replica.index(), Height(0));
         self.done[replica.index()].clear();
-        let (word, bit) = place(replica.index());
         // The order of iteration has no effect.
-        self.bundles.values_mut().for_each(|bundle| bundle.by[word] &= !bit);
+        self.bundles.values_mut().for_each(|bundle| bundle.by.remove(replica));
     }
 
     /// Observes that a replica commits a block and is going to execute its bundles.
@@ -329,9 +322,7 @@ impl Oracle {
             let what = format!("replica {replica} executes bundle {:?}, which no client sent", reply.bundle);
             return self.complain(Law::Validity, what);
         };
-        let (word, bit) = place(replica.index());
-        let again = who[word] & bit != 0;
-        who[word] |= bit;
+        let again = !who.insert(replica);
         // The outcomes are the same on all replicas.
         if height.is_none() {
             *height = Some(reply.height);
@@ -372,19 +363,15 @@ impl Oracle {
             return self.complain(Law::Contiguity, what);
         }
         self.chain.goes_to(replica.index(), height);
-        let (word, bit) = place(replica.index());
         // The order of iteration has no effect.
         let executed = self.bundles.values_mut().filter(|bundle| bundle.height.is_some_and(|at| at <= height));
-        executed.for_each(|bundle| bundle.by[word] |= bit);
+        for bundle in executed {
+            bundle.by.insert(replica);
+        }
     }
 
     /// Returns the committed height of a replica.
     pub fn height(&self, replica: usize) -> u64 {
         self.chain.height(replica)
     }
-}
-
-/// Returns a replica's word and bit in a bit set.
-fn place(replica: usize) -> (usize, u64) {
-    (replica / 64, 1 << (replica % 64))
 }

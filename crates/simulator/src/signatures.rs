@@ -137,10 +137,10 @@ impl Device {
                 Device::Modelled(modelled) => modelled.check(certificate),
             };
             genuine &= sound;
-            cost += charges.verify_proof(checked);
+            cost += charges.verify_proof.cost(checked);
         }
         for vote in votes {
-            cost += charges.verify(1);
+            cost += charges.verify.cost(1);
             match self {
                 Device::Real(crypto) => genuine &= crypto.verify_vote(vote),
                 Device::Modelled(modelled) => {
@@ -169,8 +169,8 @@ impl Device {
             }
             Device::Modelled(modelled) => modelled.assemble(subject, votes),
         };
-        let assembled = if result.is_ok() { charges.assemble(signers) } else { 0 };
-        (result, charges.verify(checked) + assembled)
+        let assembled = if result.is_ok() { charges.assemble.cost(signers) } else { 0 };
+        (result, charges.verify.cost(checked) + assembled)
     }
 
     /// Returns the number of single signatures verified since the start.

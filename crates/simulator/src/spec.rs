@@ -1,6 +1,6 @@
 //! Settings of a simulation.
 
-use crate::costs::{CostTable, SignatureCosts};
+use crate::costs::CostTable;
 use crate::network::NetworkSpec;
 use quorate_applications::ApplicationKind;
 use quorate_client::ReplyMode;
@@ -36,6 +36,7 @@ pub struct SimSpec {
     pub wire: Wire,
     /// Links and scheduled faults.
     pub network: NetworkSpec,
+    /// Needs an entry for `scheme`: check [`CostTable::signatures_of`].
     pub costs: CostTable,
     /// Number of verification threads of each replica; 0 verifies on the core.
     pub crypto_servers: usize,
@@ -44,16 +45,6 @@ pub struct SimSpec {
     pub load: LoadOptions,
     /// Length of a period of faults drawn from the seed. Afterwards a core of replicas heals and must make progress.
     pub chaos: Option<Duration>,
-}
-
-impl SimSpec {
-    /// Returns the costs of the scheme's signatures.
-    ///
-    /// # Panics
-    /// If the table has none. Check [`CostTable::signatures_of`] first.
-    pub fn signature_costs(&self) -> SignatureCosts {
-        self.costs.signatures_of(self.scheme).expect("the table has the scheme's costs")
-    }
 }
 
 /// Factory of the workload of one run.

@@ -2,11 +2,11 @@
 //! and commits, and shares no code with them.
 
 use crate::cast::{ActorId, ActorSet, Cast};
-use crate::words::{Words, mix_all};
+use crate::words::mix_all;
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::seam::Message;
-use quorate_oracles::{Chain, Discord, Statements};
+use quorate_oracles::{Chain, Discord, Statements, Words};
 pub use quorate_oracles::{Complaint, Law};
 use quorate_types::{Block, Bundle, Digest, Domain, Height, ReplicaId, Subject};
 

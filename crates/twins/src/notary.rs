@@ -3,7 +3,8 @@
 //! A statement is valid if its signer has signed it on this stage, which the notary records. A certificate is valid if
 //! each of its signers has signed its statement. Nothing is hashed.
 
-use crate::words::{Words, mix, mix_all};
+use crate::words::{mix, mix_all};
+use quorate_oracles::Words;
 use quorate_types::{Attachment, Certificate, ClusterId, Quorum, ReplicaId, Subject, Vote, limits::MAX_REPLICAS};
 
 /// Record of all signatures.

@@ -1,28 +1,4 @@
-//! Hash tables with keys that are already hashes.
-
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
-/// Hasher that returns the key unchanged.
-#[derive(Default)]
-pub struct Plain(u64);
-
-impl Hasher for Plain {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("the keys are words");
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = word;
-    }
-}
-
-/// Table with hashes as keys. Nothing depends on its order.
-pub type Words<V> = HashMap<u64, V, BuildHasherDefault<Plain>>;
+//! Hashes of words.
 
 /// 2^64 divided by the golden ratio, odd.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;

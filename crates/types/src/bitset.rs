@@ -28,6 +28,12 @@ impl Signers {
         fresh
     }
 
+    pub fn remove(&mut self, replica: ReplicaId) {
+        if replica.index() < MAX_REPLICAS {
+            self.0[replica.index() / 64] &= !(1 << (replica.index() % 64));
+        }
+    }
+
     pub fn contains(&self, replica: ReplicaId) -> bool {
         replica.index() < MAX_REPLICAS && self.0[replica.index() / 64] >> (replica.index() % 64) & 1 == 1
     }

@@ -150,7 +150,7 @@ impl<P: Protocol> Node<P> {
                     }
                 }
                 Request::Forged => {
-                    self.spent += world.charges.verify(1);
+                    self.spent += world.charges.verify.cost(1);
                     self.requests.set_standing(link, Standing::Stranger);
                     if self.requests.fault(link) >= MAX_FAULTS {
                         self.requests.forget(link);

@@ -170,7 +170,8 @@ impl<'a, P: Protocol> World<'a, P> {
     pub fn new(parts: Parts<'a, P>) -> World<'a, P> {
         let Parts { spec, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on } = parts;
         let ends = nodes.len() + 1;
-        let mut charges = Charges::new(&spec.costs, &spec.signature_costs());
+        let signatures = spec.costs.signatures_of(spec.scheme).expect("the caller checks the costs of the scheme");
+        let mut charges = Charges::new(&spec.costs, &signatures);
         charges.flush = charges.flush.max(trouble.flush);
         World {
             spec,
