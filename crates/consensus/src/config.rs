@@ -97,8 +97,8 @@ pub struct Config {
     /// Maximum number of bundles that wait to be proposed; further ones are refused. Default 1,000,000.
     pub pool_bundles: usize,
     /// Maximum number of executed blocks kept for replicas that lag behind. The same on every replica, because it also
-    /// determines which checkpoints keep the state: the first one after half of this number or half of
-    /// `retained_bytes`. Default 16,384.
+    /// determines at which checkpoints the state is kept: after about half as many blocks, or half of `retained_bytes`.
+    /// Default 16,384.
     pub retained_blocks: usize,
     /// Maximum bytes of bundles in these blocks, plus 256 bytes of overhead for each bundle. The same on every replica.
     /// Default 64 MiB.

@@ -227,8 +227,8 @@ fn twin(proposal: &Proposal) -> Proposal {
     Proposal { block, endorsement, bundles: Vec::new(), ..proposal.clone() }
 }
 
-/// Describes the cost of ordering a command. With links of equal delay and everything else free, the time is the number
-/// of hops.
+/// Describes the cost of ordering a command. All links have the same delay and nothing else takes time, so times are
+/// multiples of a hop.
 fn cost<R: Viewed>(
     world: &World<R>,
     number: usize,

@@ -40,7 +40,7 @@ macro_rules! for_all_protocols {
 for_all_protocols! {
     /// Crashes between any two actions and restarts at any time, then recovery.
     replicas_recover_from_random_crashes,
-    /// All replicas crash at once during the work, and anything committed anywhere is committed everywhere.
+    /// All replicas crash at once under load, and every block committed anywhere is later committed everywhere.
     a_crash_of_all_replicas_loses_no_commit,
     /// A replica whose journal was summarized and cut restarts from the summary.
     a_replica_restarts_from_a_truncated_journal,

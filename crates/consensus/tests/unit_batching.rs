@@ -110,8 +110,8 @@ enum Past {
 }
 
 proptest! {
-    /// A pending command is proposed within the policy's bound after any history, by a leader that asks again when
-    /// told.
+    /// After any history, a leader that decides again after each wait proposes a pending command within the policy's
+    /// bound.
     #[test]
     fn a_single_command_is_proposed_in_time(
         policy in prop::sample::select(BatchPolicy::ALL),

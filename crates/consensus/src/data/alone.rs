@@ -18,7 +18,7 @@ use std::time::Duration;
 const SAMPLE: u32 = 16;
 /// Number of bundles in a sample that f+1 replicas must request before the owner's next bundles are carried along.
 const MISSED: u32 = 3;
-/// First period of carrying an owner's bundles along.
+/// Initial period in which an owner's bundles are carried along.
 const MIN_AWAY: Duration = Duration::from_secs(1);
 /// Maximum period. An owner that behaves for as long as its last period starts from scratch.
 const MAX_AWAY: Duration = Duration::from_secs(64);

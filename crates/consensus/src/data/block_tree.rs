@@ -1,5 +1,5 @@
-//! Tree of the whole blocks: their bundles are here, and so is every ancestor back to the last committed block that is
-//! kept.
+//! Tree of the whole blocks. The bundles of a whole block are in the pool, and its ancestors are in the tree, back to
+//! the oldest block that is kept.
 
 use crate::data::digest_map::{DigestMap, Salt};
 use quorate_types::{Block, Digest, Height, ReplicaId};

@@ -130,8 +130,8 @@ impl Lanes {
             && lane.bytes + bytes <= SHARE_OF_FREE * (bytes_of_crowd - crowd.bytes)
     }
 
-    /// Returns the lane of a source's crowd with the most pending bytes, if that is more than twice the bytes of the
-    /// source including `bytes` more.
+    /// Returns the lane with the most pending bytes in a source's crowd, if it has more than twice as many as the
+    /// source would have with another `bytes` bytes.
     pub fn larger(&mut self, source: Source, bytes: usize) -> Option<usize> {
         let (lane, _) = self.lane_and_crowd(source);
         let (crowd, least) = (lane.crowd, 2 * (lane.bytes + bytes));

@@ -86,7 +86,7 @@ pub enum Need {
     Offered(Source),
     /// A peer relays it. Relays may take only a share of the pool, so that no single peer crowds out clients.
     Relayed(ReplicaId),
-    /// f+1 replicas relayed it as the bundle that has waited longest there: it is never refused.
+    /// f+1 replicas relayed it as the one that has waited longest at them: it is never refused.
     Owed,
     /// A proposal names it. It is refused only if the unexecuted bundles, proposed or not, would exceed twice the
     /// pool's limit. So a flood of commands cannot keep a proposal from becoming whole, and a flood of proposals cannot

@@ -15,7 +15,7 @@ pub struct Facts {
     pub shape: Shape,
     /// The constraint on a voter.
     pub bound_by: Bond,
-    /// Whether a timeout signs the whole highest certificate and not only its view.
+    /// Whether a timeout signs the whole highest certificate instead of only its view.
     pub timeouts_carry_certificates: bool,
 }
 

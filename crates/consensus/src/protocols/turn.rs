@@ -126,8 +126,8 @@ impl<M: Message> Turn<'_, M> {
         }
     }
 
-    /// Offers the newest kept state to a peer that lacks blocks no longer available. Returns false if no kept state
-    /// would help.
+    /// Offers the newest kept state to a peer whose missing blocks are no longer available. Returns false if no kept
+    /// state would help.
     pub fn offer_state(&mut self, to: ReplicaId, above: Height) -> bool {
         let helps = |checkpoint: &&Certificate| checkpoint.subject.height > above;
         let Some(checkpoint) = self.parts.checkpoints.offered().filter(helps) else { return false };

@@ -49,7 +49,7 @@ pub enum Meaning {
 }
 
 impl Checkpoints {
-    /// Creates the state before the first checkpoint.
+    /// Creates the state of a replica that knows no checkpoint yet.
     pub fn new(config: &Config, quorum: Quorum, genesis: Certificate) -> Self {
         let counting = |_| Counting { by_height: true, certified: true };
         Checkpoints {

@@ -195,7 +195,7 @@ impl Wire for Record {
 pub struct Standing {
     /// The certificates that prove it.
     pub certificates: Vec<Certificate>,
-    /// Signed statements of other replicas, where those prove it.
+    /// Signed statements of other replicas, in protocols where they are the proof.
     pub votes: Vec<Vote>,
 }
 

@@ -178,7 +178,7 @@ impl Transfer {
         self.sources[peer.index()].in_flight = 0;
     }
 
-    /// Processes a part that a peer sent. After a manifest, call [`Transfer::prepared`].
+    /// Processes a part that a peer sent. After a manifest, call [`Transfer::on_ready`].
     pub fn on_answer(&mut self, now: Time, from: ReplicaId, part: Part, bytes: &Bytes) -> Answer {
         let Some(asked) = self.missing.get(&part).copied() else { return Answer::Unasked };
         self.due = now;

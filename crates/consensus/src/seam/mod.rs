@@ -335,7 +335,7 @@ pub enum Envelope<M> {
 }
 
 impl<M: Message> Envelope<M> {
-    /// Returns the client commands in the message, whatever its kind; the sender did not author them, so they must be
+    /// Returns the client commands in a message of any kind. Its sender is not their author, so they must be
     /// authenticated.
     pub fn bundles(&self) -> &[Bundle] {
         match self {

@@ -11,8 +11,8 @@
 //! quarter a backup relays the bundle to the leader, which notes it. After the second quarter the backup passes it on
 //! to all other replicas, which relay it to the leader too once they have known it for a quarter. When f+1 replicas
 //! have relayed a bundle, the leader proposes it next, ahead of any backlog and however full its pool is: one of the
-//! f+1 is honest. After the fourth quarter the leader is found to pass the bundle over, but only if it noted the bundle
-//! at least two quarters ago. A leader that never notes the bundle gets three times as long. The argument is in
+//! f+1 is honest. After the fourth quarter the leader counts as passing the bundle over, but only if it noted the
+//! bundle at least two quarters ago. A leader that never notes the bundle gets three times as long. The argument is in
 //! `docs/adr/018-fair-leaders.md`.
 //!
 //! The time allowed is `view_timeout_ms`, however short `adaptive` makes views: their duration says nothing about how
@@ -33,9 +33,9 @@ const QUARTERS: u32 = 4;
 const RELAYED_AFTER: u32 = 1;
 /// Quarters after which it relays the bundle to all others too, and again after each further one.
 const SPREAD_AFTER: u32 = 2;
-/// Quarters for which the leader must have noted the bundle before it is found to pass it over.
+/// Quarters that must pass after a leader's note before it counts as passing the bundle over.
 const NOTED_FOR: u32 = 2;
-/// Quarters after which a leader that never noted a bundle is found to pass it over.
+/// Quarters after which a leader that never noted the bundle counts as passing it over.
 const NEVER_NOTED: u32 = 3 * QUARTERS;
 
 /// Verdict on a leader that proposed something other than the watched bundle.

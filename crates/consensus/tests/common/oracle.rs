@@ -23,8 +23,8 @@ pub struct Oracle<P> {
     signed: BTreeMap<Slot, (Subject, Attachment)>,
     voters: BTreeMap<Digest, BTreeSet<ReplicaId>>,
     accused: BTreeSet<ReplicaId>,
-    /// Whether replicas may have forgotten what they executed before their journals begin. They may order it again, but
-    /// execute it only once.
+    /// Whether replicas may have forgotten bundles executed before their journals begin. They may order these again,
+    /// but execute them only once.
     pub forgetful: bool,
     play: PhantomData<P>,
 }

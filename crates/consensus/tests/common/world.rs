@@ -429,7 +429,7 @@ impl<P: Play> World<P> {
                     "{me:?} accepts a repair with {record:?}, which bounds no views"
                 );
             }
-            Action::Halt(why) => panic!("{me:?} cannot go on: {why:?}"),
+            Action::Halt(why) => panic!("{me:?} halts: {why:?}"),
             Action::Mark(mark) => {
                 if let Some(story) = &mut self.story {
                     story.marked(self.now, me, &mark);

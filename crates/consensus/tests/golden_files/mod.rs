@@ -46,7 +46,7 @@ pub fn difference(old: &str, new: &str) -> String {
     let near = |at: usize| lines[at.saturating_sub(2)..(at + 3).min(lines.len())].iter().any(|(sign, _)| *sign != ' ');
     let shown = (0..lines.len()).filter(|at| near(*at)).map(|at| format!("{} {}\n", lines[at].0, lines[at].1));
     shown.collect::<String>()
-        + "Write it anew with: QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests golden"
+        + "Rewrite it with: QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests golden"
 }
 
 /// Wraps prose into lines.

@@ -126,8 +126,7 @@ fn a_single_view_change_moves_no_replica() {
     assert_eq!(dropped(&world, 1, Drop::NotGenuine), 3);
     let command = world.submit(1);
     assert!(world.run_until_done(Duration::from_millis(20), &command));
-    // A second replica moves the others, honest or not, because one of f+1 is honest. They do not follow the highest
-    // view.
+    // A second view change moves it, because one of f+1 senders is honest. It does not follow the highest view.
     world.inject(2, 1, PbftMessage::ViewChange(Box::new(view_change(&world.keys, 2, 5, Vec::new()))));
     world.run_for(Duration::from_millis(2));
     assert_eq!(world.replica(1).view(), View(5));

@@ -73,7 +73,7 @@ fn a_replica_without_its_journal_asks_for_no_view_on_its_own() {
         world.submit(1);
         world.run_for(SECOND);
         assert!(bound(&world, 3) >= Some(before), "the bound covers its earlier statements");
-        assert_eq!(world.replica(3).parts().safety.spoke_in(), View(0), "it asks for no view alone");
+        assert_eq!(world.replica(3).parts().safety.spoke_in(), View(0), "it does not ask for a view on its own");
         world.network.heal();
         world.run_for(SECOND);
     }

@@ -144,6 +144,6 @@ mod bodies {
         let going_on = std::panic::AssertUnwindSafe(|| world.run_for(Duration::from_millis(5)));
         let said = std::panic::catch_unwind(going_on).expect_err("the host stops the replica");
         let said = said.downcast_ref::<String>().expect("the panic has a message");
-        assert!(said.contains("R1 cannot go on: Diverged"), "{said}");
+        assert!(said.contains("R1 halts: Diverged"), "{said}");
     }
 }

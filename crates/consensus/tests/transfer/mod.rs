@@ -41,7 +41,7 @@ fn config<P: Play>() -> Config {
     }
 }
 
-/// Creates a cluster with states of several chunks, in which one replica misses more than the others keep.
+/// Creates a cluster with states of several chunks, in which one replica misses more blocks than the others keep.
 fn with_one_away<P: Play>(config: Config) -> World<P> {
     with_one_away_of(config, 2)
 }

@@ -6,7 +6,7 @@
 //!
 //! - **A view begins with a certificate of the previous view**: a commitQC, or n-f timeouts. In the paper the leader
 //!   waits for n-f NEW-VIEW messages with each sender's prepareQC, so that one of them is at least as high as any lock
-//!   it may meet. A replica that enters by commitQC(v-1) needs to ask nobody. No lock is in view v or above, since
+//!   it may meet. A replica that enters by commitQC(v-1) need not ask any other. No lock is in view v or above, since
 //!   nothing has been prepared there yet; a lock of view v-1 is on the block of commitQC(v-1), since a view has at most
 //!   one prepareQC, and the new block extends it (safeNode, line 26); a lower lock is older than the certificate in the
 //!   new block (line 27). After a timeout of v-1 the n-f timeouts are the NEW-VIEW messages: each carries the sender's

@@ -44,7 +44,7 @@ pub struct PbftEngine {
     pub(super) seeks: BTreeMap<ReplicaId, View>,
     /// This replica's view change, as cast, until the view opens.
     pub(super) change: Option<Box<ViewChange>>,
-    /// Time when a quorum had asked for the current view.
+    /// Time since which a quorum has asked for the current view.
     pub(super) wanted_since: Option<Time>,
     /// NEW-VIEW of the current view.
     pub(super) opening: Option<Box<NewView>>,

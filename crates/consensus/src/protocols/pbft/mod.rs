@@ -13,8 +13,8 @@
 //!   the primary's messages.
 //! - A COMMIT is not signed: the channel authenticates it, and it is never shown to a third party.
 //!   [`Quorum`](quorate_types::Quorum) determines the size of a quorum, so n = 3f+1+x and 5f+1 work.
-//! - A NEW-VIEW contains neither the PRE-PREPAREs that follow from its view changes nor proofs that decide nothing:
-//!   every replica computes the selection ([`selection`]) and sends PREPARE.
+//! - A NEW-VIEW contains neither the PRE-PREPAREs that follow from its view changes nor proofs that are irrelevant to
+//!   the selection: every replica computes the selection ([`selection`]) and sends PREPARE.
 //! - Peers tell a lagging replica which blocks are decided (`Decided`). It accepts a block that f+1 of them name, and
 //!   fetches it by its digest. This works as long as the peers keep their executed blocks (`retained_blocks`,
 //!   `retained_bytes`); a replica that lags further fetches the state of a checkpoint (ADR 013).

@@ -62,7 +62,7 @@ impl PbftEngine {
     }
 
     /// Asks for the next view if the primary serves other commands and passes over the one that has waited longest. The
-    /// evidence is its latest proposal of this view among the slots executed just now, those above `before`.
+    /// evidence is its latest proposal of this view in the slots that were just executed, which are above `before`.
     pub(super) fn judge_primary(&mut self, before: Height, turn: &mut Turn<'_>) {
         let primary = self.primary(turn.view(), turn.parts);
         let executed = self.log.slots.range(before.next()..=turn.committed());

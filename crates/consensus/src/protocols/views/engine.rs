@@ -286,8 +286,7 @@ impl<F: Family> Views<F> {
     }
 }
 
-/// Returns whether scripts move replicas and this one is in `view` or a later view; then the view needs no other
-/// evidence.
+/// Returns whether a script moved this replica to `view` or beyond; then no other evidence of the view is needed.
 fn may_be_forced(view: View, parts: &Parts) -> bool {
     parts.leaders.is_scripted() && view <= parts.pacemaker.view()
 }
@@ -322,8 +321,8 @@ impl<F: Family> ViewEngine<F> {
             self.views.enter(block.view, None, turn);
         }
         self.learn_from(from, &block.justify, proposal.evidence.as_ref(), turn);
-        // Only the first block of a view's leader is stored unrequested, so that nobody can fill the tree. Any other
-        // block that becomes certified is fetched by its digest.
+        // Only the first block of a view's leader is stored unrequested, so that no replica can fill the tree. Any
+        // other block that becomes certified is fetched by its digest.
         let leads = self.views.leads(&proposal, turn.parts);
         let first = leads != Some(false) && self.views.is_first(&proposal, turn.out);
         if !first && !turn.parts.store.wants_block(&block.digest()) {

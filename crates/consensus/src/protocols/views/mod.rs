@@ -54,8 +54,8 @@ pub enum Consequence {
     Lock(Subject),
     /// The block of this subject is needed.
     Fetch(Subject),
-    /// The block and its ancestors are committed. If that commits commands and nobody else may know the certificate,
-    /// `announce` has it sent to the others, unless a proposal is about to carry it.
+    /// The block and its ancestors are committed. If this commits commands and perhaps no other replica knows the
+    /// certificate, `announce` has it sent to the others, unless a proposal is about to carry it.
     Commit { block: Arc<Block>, announce: bool },
     /// A vote in a later phase, to the block's proposer, unless this replica voted in that phase before.
     Vote { phase: Domain, block: Arc<Block> },

@@ -40,8 +40,7 @@ impl<P: Play> World<P> {
         self.tell(ReplicaId(replica), "stops for good".into());
     }
 
-    /// Crashes a replica while it is sending: each of its messages in flight is lost with the given
-    /// probability.
+    /// Crashes a replica while it is sending. Each of its messages in flight is lost with the given probability.
     pub fn kill_in_mid_sentence(&mut self, replica: u16, lost_per_mille: u64) {
         let random = &mut self.random;
         self.queue.retain(|_, happening| match happening {
@@ -60,8 +59,8 @@ impl<P: Play> World<P> {
         self.nodes[usize::from(replica)].alive
     }
 
-    /// Restarts a crashed replica from its journal, keeping at most `unawaited` of the records that no message has
-    /// waited for, which may not have been written.
+    /// Restarts a crashed replica from its journal. Keeps at most `unawaited` of the last records that no message has
+    /// waited for: the others were not written yet.
     pub fn restart(&mut self, replica: u16, unawaited: usize) {
         let (me, quorum, cluster) = (ReplicaId(replica), self.keys.quorum, self.keys.cluster);
         let node = &mut self.nodes[usize::from(replica)];
@@ -113,8 +112,8 @@ impl<P: Play> World<P> {
         self.step(ReplicaId(replica), Input::Start);
     }
 
-    /// Makes a replica summarize its journal and write its state, and cuts the journal at the last summary that no
-    /// replica is behind.
+    /// Makes a replica summarize its journal and write its state, and truncates the journal at the last summary that
+    /// every replica has passed.
     pub fn shorten_journal(&mut self, replica: u16) {
         self.step(ReplicaId(replica), Input::Summarize);
         let lowest = self.nodes.iter().map(|node| node.commits.len() as u64).min().map(Height);

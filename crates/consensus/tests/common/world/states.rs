@@ -15,7 +15,7 @@ use quorate_types::{Certificate, Decoder, Digest, Domain, Encoder, Hasher, Heigh
 #[derive(Default)]
 pub(super) struct States {
     keeper: StateKeeper<Bytes>,
-    /// The highest state that later ones replaced in this life before a quorum certified it.
+    /// Height of the highest state that was dropped since the last restart before a quorum certified it.
     gone: Option<Height>,
     /// The last adopted state.
     adopted: Option<(Certificate, Frontier)>,

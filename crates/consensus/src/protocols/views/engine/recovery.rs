@@ -1,8 +1,9 @@
 //! Recovery into a view after a restart.
 //!
 //! The journal holds every certificate that a statement of this replica was based on: the highest, and the one that
-//! began its view, which may be one of timeouts. The replica therefore restarts in a view no lower than any it has
-//! voted in, with at least the knowledge it had then. It repeats its last statements for replicas that were down too.
+//! began its view, which may be a timeout certificate. The replica therefore restarts in a view no lower than any it
+//! has voted in, with at least the knowledge it had then. It repeats its last statements for replicas that were down
+//! too.
 
 use super::{ViewEngine, Views};
 use crate::protocols::parts::Parts;
