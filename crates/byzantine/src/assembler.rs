@@ -26,6 +26,7 @@ struct Heard<M> {
     shown: bool,
 }
 
+/// Assembles certificates of its own from the votes that it receives or signs.
 pub struct Assembler<M> {
     timeouts: BTreeMap<View, Heard<M>>,
     /// Highest certificate that a block may extend.

@@ -24,6 +24,7 @@ const VIEWS_AHEAD: u64 = 1000;
 /// Origin of invented commands.
 const NOBODY: ClientId = ClientId(0xdead);
 
+/// Invents messages that no honest replica sends.
 pub struct Inventor<M> {
     /// Maps the height of each invented state to the height of the real state whose bytes it uses.
     states: BTreeMap<Height, Height>,

@@ -67,6 +67,7 @@ pub enum ClientError {
     .refusal.as_ref().map_or(String::new(), |why| format!("; the last refusal was from {why}")),
     if *.ordered { ": the command may still be executed; help: check before you send it again" }
     else { "; help: try again" })]
+/// Fewer equal replies than needed arrived in time.
 pub struct NoQuorum {
     /// The request was a command, not a query.
     pub ordered: bool,

@@ -35,6 +35,7 @@ impl fmt::Display for KeyRole {
     }
 }
 
+/// Defect of a public key or of its proof of possession.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum KeyFault {
     #[error("has {found} bytes, but the scheme {scheme} takes {expected}; help: copy it from the replica's key file")]

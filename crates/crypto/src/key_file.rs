@@ -52,6 +52,7 @@ pub struct KeyFileError {
     pub fault: KeyFileFault,
 }
 
+/// Defect of a key file.
 #[derive(Debug, Error)]
 pub enum KeyFileFault {
     /// Overwriting it would lose its keys.

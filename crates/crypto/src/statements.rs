@@ -2,6 +2,7 @@
 
 use quorate_types::{Attachment, ClusterId, Statement, Subject};
 
+/// What the signers of a certificate signed: one statement for all, or one each.
 pub enum Statements {
     /// One statement for all: no signer has an attachment.
     Common(Statement),

@@ -22,6 +22,7 @@ impl Chunks for Bytes {
     }
 }
 
+/// State of a checkpoint, kept for replicas that fetch it.
 #[derive(Debug)]
 pub struct Kept<S> {
     pub height: Height,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use std::fmt;
 
+/// Defect found in a replica's directory, with its place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Fault {
     /// Record that shows the fault, or `None` if a record is missing.

@@ -166,6 +166,7 @@ pub struct JournalResult {
     pub unreadable: Option<Fault>,
 }
 
+/// One segment file of a journal.
 #[derive(Clone, Debug, Serialize)]
 pub struct SegmentResult {
     pub file: String,
@@ -174,6 +175,7 @@ pub struct SegmentResult {
     pub records: u64,
 }
 
+/// What a repair cut off.
 #[derive(Clone, Debug, Serialize)]
 pub struct RepairResult {
     /// Damage found, or `None` if nothing was changed.

@@ -73,6 +73,7 @@ pub enum Memory {
     Lost,
 }
 
+/// Records of one kind in a journal: their number and size.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct KindSummary {
     pub kind: String,

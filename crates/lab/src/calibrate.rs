@@ -33,6 +33,7 @@ const LARGE_BYTES: usize = 64 << 10;
 const COMMANDS: usize = 100;
 const US_PER_NS: f64 = 1e-3;
 
+/// Reason why the cost table could not be measured or written.
 #[derive(Debug, Error)]
 pub enum CalibrateError {
     #[error(transparent)]

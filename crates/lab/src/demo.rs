@@ -75,6 +75,7 @@ pub fn spec() -> BenchSpec {
     }
 }
 
+/// Outcome of the demonstration: the measurements of the load, and the verdict on its witnesses.
 #[derive(Debug, Serialize)]
 pub struct Demonstration {
     /// As `quorate bench` reports it.
@@ -95,6 +96,7 @@ pub struct Testimony {
     pub violations: Vec<String>,
 }
 
+/// Reason why the demonstration could not run or be reported.
 #[derive(Debug, Error)]
 pub enum DemoError {
     #[error(transparent)]

@@ -32,6 +32,7 @@ pub struct ReplayArgs {
     pub json: Option<String>,
 }
 
+/// Comparison of a recording with its replay, for all replicas in the file.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReplayResult {
     pub file: String,
@@ -85,6 +86,7 @@ pub struct StepDifference {
     pub replayed: Vec<String>,
 }
 
+/// Comparison for one replica.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RerunResult {
     /// Reason why it could not be rerun.

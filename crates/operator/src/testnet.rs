@@ -58,6 +58,7 @@ pub struct Program {
     pub run: &'static str,
 }
 
+/// Where the replicas listen and the files lie of a cluster to be written.
 pub struct Testnet<'a> {
     /// Settings that all replicas share.
     pub template: NodeConfig,

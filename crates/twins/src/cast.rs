@@ -17,6 +17,7 @@ impl fmt::Debug for ActorId {
     }
 }
 
+/// Set of actors, a bit for each.
 pub type ActorSet = u64;
 
 /// Committee, and the instances that act for its members. A twin is two instances of one identity with one key.

@@ -13,6 +13,7 @@ use quorate_types::{Committee, ReplicaId, Signers};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
+/// Ed25519 by the rules of ZIP-215; a certificate lists the signatures, verified in one batch.
 pub struct Ed25519;
 
 static PROFILE: SchemeProfile = SchemeProfile {

@@ -21,6 +21,7 @@ fn is_disk_trouble(status: ExitStatus) -> bool {
     status.code() == Some(i32::from(DISK_TROUBLE_STATUS))
 }
 
+/// Reason why a benchmark could not start or finish.
 #[derive(Debug, Error)]
 pub enum BenchError {
     #[error(transparent)]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fs;
 
+/// The machine of a measurement, as results name it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// Name of the processor, or `unknown` with the architecture.

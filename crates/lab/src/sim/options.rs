@@ -75,6 +75,7 @@ impl Default for SimOptions {
     }
 }
 
+/// Reason why a simulation could not run, or its result could not be written.
 #[derive(Debug, Error)]
 pub enum SimError {
     #[error(transparent)]

@@ -13,6 +13,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// One flag of `quorate bench`, which is also a key of a specification.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
     /// Flag as on the command line: `--batch-policy`.

@@ -4,6 +4,7 @@ use crate::spec::Retention;
 use serde::Serialize;
 use std::fmt;
 
+/// Judgement of all histories and replicas after the faults.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// Seed of the faults and of the clients' commands.

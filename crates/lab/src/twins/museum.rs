@@ -78,6 +78,7 @@ pub struct MuseumResult {
     pub version: String,
 }
 
+/// Result of all hunts for one bug of the museum.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ExhibitResult {
     /// Name, such as 8b.
@@ -95,6 +96,7 @@ pub struct ExhibitResult {
     pub seconds: f64,
 }
 
+/// Result of one way of searching for a bug.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HuntResult {
     /// `directed`, `twins`, `mutation`, `random`, `crash-sweep` or `lasso`.
@@ -106,6 +108,7 @@ pub struct HuntResult {
     pub without_bug: Option<FoundResult>,
 }
 
+/// First run in which a hunt found its bug.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FoundResult {
     /// Number of the scenario, from 1.

@@ -155,6 +155,7 @@ pub struct ShrinkArgs {
     pub out: String,
 }
 
+/// Reason why scenarios could not be generated, run or written.
 #[derive(Debug, Error)]
 pub enum TwinsError {
     /// The combination of replicas, faults and twins is impossible.

@@ -8,6 +8,7 @@ use quorate_types::digest::encode_hex;
 use serde_json::{Map, Value, json};
 use std::error::Error;
 
+/// Bytes that the application returned, printed for a reader or as JSON.
 pub struct Answer(pub Vec<u8>);
 
 impl Answer {

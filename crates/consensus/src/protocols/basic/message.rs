@@ -10,6 +10,7 @@ use crate::seam::{Message, Purpose, Role};
 use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Encoder, View, Vote, Wire};
 use std::sync::Arc;
 
+/// Message of basic HotStuff: those of all protocols with views, and the certificate of a phase.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BasicMessage {
     /// Message that all protocols with views share.

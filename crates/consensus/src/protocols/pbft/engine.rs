@@ -23,6 +23,7 @@ use std::time::Duration;
 /// view slightly later than the others.
 const MAX_VIEW_GAP: u64 = 8;
 
+/// State machine of one replica: the slots of its window, and the view change under way.
 pub struct PbftEngine {
     pub(super) genesis: Subject,
     pub(super) log: Log,

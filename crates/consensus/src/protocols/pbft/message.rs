@@ -71,6 +71,7 @@ pub struct NewView {
     pub prepared: Vec<Certificate>,
 }
 
+/// Message between replicas that run PBFT.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PbftMessage {
     /// From the primary to all.
