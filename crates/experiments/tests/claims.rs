@@ -69,9 +69,10 @@ fn ratio() {
         check(&judged(&claim, |batch, leader| near(of(good)(batch, leader))), Verdict::Holds);
         check(&judged(&claim, |batch, leader| near(of(bad)(batch, leader))), Verdict::Fails);
     }
-    // Nothing is known of a ratio to what may be 0.
+    // What is 0 has no ratio; what may be 0 may have any.
     let claim = format!("kind = \"ratio\"\n{both}\nmin = 2");
-    check(&judged(&claim, |batch, _| near(if batch == 100.0 { 0.0 } else { 1.0 })), Verdict::Undecided);
+    check(&judged(&claim, |batch, _| near(if batch == 100.0 { 0.0 } else { 1.0 })), Verdict::Fails);
+    check(&judged(&claim, |batch, _| if batch == 100.0 { vec![0.0, 0.0, 0.1] } else { near(1.0) }), Verdict::Undecided);
 }
 
 #[test]

@@ -27,6 +27,10 @@ pub fn decide(relation: &Relation, readings: &[Reading]) -> (Truth, String) {
         }
         Relation::Ratio { limits, .. } => {
             let [a, b] = readings else { return (Truth::Open, "a ratio needs two figures".to_owned()) };
+            if b.figure.low == 0.0 && b.figure.high == 0.0 {
+                // An undefined ratio lies within no limits, however often the cells are run again.
+                return (Truth::Fails, format!("{}: no ratio, as the denominator is 0", list(readings)));
+            }
             let ratio = a.figure.over(&b.figure);
             let text = format!("{}: ratio {}, claimed {}", list(readings), ratio.shown(), range(*limits));
             (ratio.is_within(limits.min, limits.max), text)
