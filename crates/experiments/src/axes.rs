@@ -38,7 +38,8 @@ pub struct Cell {
     pub instrument: Instrument,
     /// In the order of the axes.
     pub coordinates: Vec<Coordinate>,
-    /// Keys of `quorate bench --spec`, and those of the instrument. The seed is that of repetition 0.
+    /// Keys of `quorate bench --spec`, and those of the instrument. Each repetition has to
+    /// have a seed of its own: equal runs would have intervals of no width, and every claim would be decided.
     pub specification: toml::Table,
     pub outliers: Outliers,
 }

@@ -149,6 +149,7 @@ fn list(readings: &[Reading]) -> String {
 
 fn range(limits: Limits) -> String {
     match (limits.min, limits.max) {
+        (Some(min), Some(max)) if min == max => shown(min),
         (Some(min), Some(max)) => format!("{} to {}", shown(min), shown(max)),
         (Some(min), None) => format!("at least {}", shown(min)),
         (None, Some(max)) => format!("at most {}", shown(max)),
