@@ -27,7 +27,7 @@ pub const FIGURES: &[Figure] = &[
     figure("completed_commands", "commands", "commands completed in the measured time"),
     figure("executed_commands", "commands", "commands executed in the measured time, as one replica counts them"),
     figure("committed_blocks", "blocks", "blocks committed in the measured time, as one replica counts them"),
-    figure("commands_per_block", "commands", "completed commands by committed blocks"),
+    figure("commands_per_block", "commands", "executed commands by committed blocks, both as one replica counts them"),
     figure("views", "views", "views entered in the measured time, as one replica counts them"),
     figure("view_timeouts", "timeouts", "views that timed out in the measured time, as one replica counts them"),
     figure("recovery_percent", "%", "throughput while a recurring fault is off, by that before it was first on"),
