@@ -69,7 +69,7 @@ impl Narrator {
             line = line + " " + word;
         }
         lines.push(line);
-        output::complain(&lines.join("\n"));
+        output::report(&lines.join("\n"));
     }
 }
 

@@ -30,7 +30,7 @@ impl Watcher for Live {
         if !self.on_terminal {
             if self.stage != load.stage {
                 self.stage = load.stage;
-                output::complain(&format!("stage: {}", load.stage));
+                output::report(&format!("stage: {}", load.stage));
             }
             return;
         }
@@ -51,12 +51,12 @@ impl Watcher for Live {
 
     fn event(&mut self, event: &Event) {
         self.clear();
-        output::complain(&format!("{:8.1} s  {}", event.time_s, event.text));
+        output::report(&format!("{:8.1} s  {}", event.time_s, event.text));
     }
 
     fn warn(&mut self, text: &str) {
         self.clear();
-        output::complain(&format!("warning: {text}"));
+        output::report(&format!("warning: {text}"));
     }
 }
 

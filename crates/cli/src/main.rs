@@ -119,7 +119,7 @@ fn main() -> ExitCode {
     };
     let outcome = prepared.and_then(|()| run(command));
     if let Err(error) = &outcome {
-        output::complain(&format!("error: {error}"));
+        output::report(&format!("error: {error}"));
     }
     quorate_operator::failure::exit_code(&outcome, ends_with_signal, failure::kind)
 }
@@ -182,7 +182,7 @@ fn run_bench(spec: &BenchSpec) -> Outcome {
     live.clear();
     let result = result?;
     outputs.deliver(&result.to_table(), &[("--json", &|| result.to_json()), ("--report", &|| render_html(&result))])?;
-    spec.recordings().iter().for_each(|path| output::complain(&format!("recording: {}", path.display())));
+    spec.recordings().iter().for_each(|path| output::report(&format!("recording: {}", path.display())));
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
@@ -190,8 +190,8 @@ fn run_bench(spec: &BenchSpec) -> Outcome {
 /// returned as an error.
 fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
     let heard = |report: &quorate_lab::sim::SimReport| {
-        if let Some(complaint) = &report.complaint {
-            output::complain(&format!("seed {}: {}: {}", report.seed, complaint.law, complaint.what));
+        if let Some(violation) = &report.violation {
+            output::report(&format!("seed {}: {}: {}", report.seed, violation.property, violation.what));
         }
     };
     let files = [Some(options.network.as_str()), options.costs.as_deref()].map(|path| path.map(Path::new));

@@ -28,7 +28,7 @@ fn parse_minutes(text: &str) -> Result<f64, String> {
 pub fn run(arguments: &TortureArgs) -> Result<(), Box<dyn Error>> {
     let TortureArgs { minutes, spec: spec::TortureArgs(spec) } = arguments;
     let duration = std::time::Duration::from_secs_f64(minutes * 60.0);
-    let mut told = |at: f64, what: &str| output::complain(&format!("{at:8.1} s  {what}"));
+    let mut told = |at: f64, what: &str| output::report(&format!("{at:8.1} s  {what}"));
     let outputs = Outputs::open(&[("--json", spec.json.as_deref())], &[])?;
     let verdict = torture::run(spec, duration, &mut told)?;
     outputs.deliver(&verdict.to_string(), &[("--json", &|| verdict.to_json())])?;

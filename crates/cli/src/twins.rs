@@ -43,7 +43,7 @@ fn generate(arguments: &GenerateArgs) -> Outcome {
         }
         _ => {}
     }
-    output::complain(&format!("{written} scenarios"));
+    output::report(&format!("{written} scenarios"));
     Ok(())
 }
 
@@ -74,12 +74,12 @@ fn play(arguments: &RunArgs) -> Outcome {
 fn replay(arguments: &ReplayArgs) -> Outcome {
     let twins::Replayed { protocol, verdict, transcript } = twins::replay(arguments)?;
     output::say(transcript.trim_end())?;
-    match verdict.complaint() {
+    match verdict.violation() {
         None => {
             output::say(&format!("\n{protocol}: safe"))?;
             Ok(())
         }
-        Some(complaint) => Err(format!("{protocol}: {}: {}", complaint.law, complaint.what).into()),
+        Some(violation) => Err(format!("{protocol}: {}: {}", violation.property, violation.what).into()),
     }
 }
 

@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     if let Err(error) = &outcome {
-        output::complain(&format!("error: {error}"));
+        output::report(&format!("error: {error}"));
     }
     failure::exit_code(&outcome, false, failure::kind)
 }

@@ -34,7 +34,7 @@ pub fn say_bytes(line: &[u8]) -> Result<(), String> {
     }
 }
 
-pub fn complain(text: &str) {
+pub fn report(text: &str) {
     // If standard error is closed, there is no other place to report that.
     let _ = writeln!(io::stderr(), "{text}");
 }
@@ -89,9 +89,9 @@ impl Outputs {
     pub fn deliver(mut self, table: &str, forms: &[Form<'_>]) -> Result<(), Box<dyn Error>> {
         let mut failures = Vec::new();
         if self.0.iter().any(|place| place.file.is_none()) {
-            complain(table);
+            report(table);
         } else if let Err(failure) = say(table) {
-            complain(table);
+            report(table);
             failures.push(failure);
         }
         for place in &mut self.0 {
@@ -99,7 +99,7 @@ impl Outputs {
             match text.map(|text| place.write(&text)) {
                 Some(Err(failure)) => failures.push(failure),
                 Some(Ok(())) if place.flag == "--report" && place.file.is_some() => {
-                    complain(&format!("report: {}", place.path));
+                    report(&format!("report: {}", place.path));
                 }
                 _ => {}
             }

@@ -132,13 +132,13 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     text.push_str(&firewall(&net.places, name));
     output::say(&text)?;
     if template.client_authentication == ClientAuthentication::None {
-        output::complain(
+        output::report(
             "warning: --client-authentication none: anyone can send commands as any client; for measurements only",
         );
     }
     if let Some(warning) = template.consensus.stalls_with_silent(committee.quorum, &silent_and_apart(committee.quorum))
     {
-        output::complain(&format!("warning: {warning}"));
+        output::report(&format!("warning: {warning}"));
     }
     Ok(())
 }

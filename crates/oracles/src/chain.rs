@@ -1,6 +1,6 @@
 //! Agreement: the chains that replicas commit are prefixes of one chain.
 
-use crate::law::Law;
+use crate::property::Property;
 use quorate_types::{Block, Bundle, Digest, Height};
 use std::fmt;
 
@@ -21,11 +21,11 @@ pub enum Discord {
 
 impl Discord {
     /// Returns the name of the violated invariant.
-    pub fn law(&self) -> Law {
+    pub fn property(&self) -> Property {
         match self {
-            Discord::Gap { .. } | Discord::Detached { .. } => Law::Contiguity,
-            Discord::Fork { .. } | Discord::StrangeState { .. } => Law::Agreement,
-            Discord::OtherBundles { .. } => Law::Validity,
+            Discord::Gap { .. } | Discord::Detached { .. } => Property::Contiguity,
+            Discord::Fork { .. } | Discord::StrangeState { .. } => Property::Agreement,
+            Discord::OtherBundles { .. } => Property::Validity,
         }
     }
 }

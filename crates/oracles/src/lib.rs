@@ -13,7 +13,7 @@
 //! the oracles report nothing while at most f replicas lie and the others follow the protocol.
 
 mod chain;
-mod law;
+mod property;
 mod relays;
 mod statements;
 mod tallies;
@@ -23,7 +23,7 @@ mod words;
 mod work;
 
 pub use chain::{Chain, Discord};
-pub use law::{Complaint, Law};
+pub use property::{Property, Violation};
 pub use relays::Relays;
 pub use statements::Statements;
 pub use tallies::quorum;

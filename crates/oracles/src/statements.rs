@@ -1,6 +1,6 @@
 //! Two invariants: the order of one replica's statements, and quorums behind its certificates and commits.
 
-use crate::law::{Complaint, Law, unbacked};
+use crate::property::{Property, Violation, unbacked};
 use crate::tallies::Tallies;
 use crate::view_changes::Carried;
 use crate::voices::Voice;
@@ -68,7 +68,7 @@ impl Statements {
     ///
     /// # Errors
     /// If a trusted replica must not send it.
-    pub fn says<M: Message>(&mut self, who: ReplicaId, message: &mut Envelope<M>) -> Result<(), Complaint> {
+    pub fn says<M: Message>(&mut self, who: ReplicaId, message: &mut Envelope<M>) -> Result<(), Violation> {
         let trusted = !self.untrusted.contains(who);
         if let Envelope::Protocol(message) = message {
             if let Some((block, _)) = message.proposed() {
@@ -106,7 +106,7 @@ impl Statements {
         subject: Subject,
         message: &Envelope<M>,
         trusted: bool,
-    ) -> Result<(), Complaint> {
+    ) -> Result<(), Violation> {
         let Envelope::Protocol(message) = message else { return Ok(()) };
         if !self.tallies.add_vote(who, &subject) || !trusted {
             return Ok(());
@@ -120,7 +120,7 @@ impl Statements {
     }
 
     /// Checks the certificates that an honest replica shows.
-    fn check_certificates<M: Message>(&mut self, who: ReplicaId, message: &M) -> Result<(), Complaint> {
+    fn check_certificates<M: Message>(&mut self, who: ReplicaId, message: &M) -> Result<(), Violation> {
         if matches!(message.purpose(), Purpose::Vote | Purpose::Report) {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl Statements {
         Ok(())
     }
 
-    fn check_genuine(&mut self, who: ReplicaId, certificate: &Certificate) -> Result<(), Complaint> {
+    fn check_genuine(&mut self, who: ReplicaId, certificate: &Certificate) -> Result<(), Violation> {
         let Subject { domain, view, height, .. } = certificate.subject;
         let genuine = match domain {
             Domain::Timeout => self.tallies.is_timed_out(certificate),
@@ -152,7 +152,7 @@ impl Statements {
 
     /// Checks that a vote of a later phase follows a quorum of the earlier one, and that a vote in a new view respects
     /// the blocks carried over.
-    fn check_backing(&mut self, who: ReplicaId, subject: &Subject) -> Result<(), Complaint> {
+    fn check_backing(&mut self, who: ReplicaId, subject: &Subject) -> Result<(), Violation> {
         let Subject { domain, view, height, digest } = *subject;
         let before = match (self.protocol.facts().shape, domain) {
             (Shape::Slots, Domain::Commit) | (Shape::Phases, Domain::PreCommit) => Some(Domain::Prepare),
@@ -186,7 +186,7 @@ impl Statements {
     ///
     /// # Errors
     /// If no quorum made the block final, directly or as an ancestor of a block that follows in this step.
-    pub fn commits(&mut self, who: ReplicaId, block: &Block) -> Result<(), Complaint> {
+    pub fn commits(&mut self, who: ReplicaId, block: &Block) -> Result<(), Violation> {
         if block.height <= self.settled || self.untrusted.contains(who) {
             return Ok(());
         }
@@ -200,7 +200,7 @@ impl Statements {
     /// # Errors
     /// If no quorum made the last committed block final.
     #[inline]
-    pub fn settles(&mut self) -> Result<(), Complaint> {
+    pub fn settles(&mut self) -> Result<(), Violation> {
         if self.head.is_none() { Ok(()) } else { self.check_final() }
     }
 
@@ -209,7 +209,7 @@ impl Statements {
         self.head = None;
     }
 
-    fn check_final(&mut self) -> Result<(), Complaint> {
+    fn check_final(&mut self) -> Result<(), Violation> {
         let Some((who, view, height, digest)) = self.head.take() else { return Ok(()) };
         self.settled = height;
         if self.tallies.is_final(&digest) {
@@ -223,9 +223,12 @@ impl Statements {
     }
 }
 
-fn order_breach(who: ReplicaId, subject: &Subject, why: &str) -> Complaint {
+fn order_breach(who: ReplicaId, subject: &Subject, why: &str) -> Violation {
     let Subject { domain, view, .. } = subject;
-    Complaint { law: Law::Order, what: format!("replica {who} signs a {domain:?} statement in view {view}: {why}") }
+    Violation {
+        property: Property::Order,
+        what: format!("replica {who} signs a {domain:?} statement in view {view}: {why}"),
+    }
 }
 
 /// Returns whether evidence lets a block of a two-chain protocol extend an older certificate: timeouts of the previous

@@ -1,6 +1,6 @@
 //! The blocks that a PBFT view change must carry over, derived from the statements that the NEW-VIEW names.
 
-use crate::law::{Complaint, Law};
+use crate::property::{Property, Violation};
 use crate::tallies::Tallies;
 use quorate_consensus::protocols::pbft::message::NewView;
 use quorate_types::{Digest, Height, ReplicaId, Subject, View};
@@ -21,14 +21,14 @@ impl Carried {
     }
 
     /// Checks an honest primary's NEW-VIEW: it must carry over the latest prepared block of each slot.
-    pub fn on_new_view(&mut self, primary: ReplicaId, new_view: &NewView, tallies: &Tallies) -> Result<(), Complaint> {
+    pub fn on_new_view(&mut self, primary: ReplicaId, new_view: &NewView, tallies: &Tallies) -> Result<(), Violation> {
         let view = new_view.view();
         let voters: BTreeSet<ReplicaId> = new_view.voters().collect();
-        let breach = |law: Law, what: String| {
-            Err(Complaint { law, what: format!("replica {primary} opens view {view}: {what}") })
+        let breach = |property: Property, what: String| {
+            Err(Violation { property, what: format!("replica {primary} opens view {view}: {what}") })
         };
         if voters.len() < tallies.quorum() {
-            return breach(Law::Backing, format!("only {} replicas asked for it", voters.len()));
+            return breach(Property::Backing, format!("only {} replicas asked for it", voters.len()));
         }
         let stable = new_view.changes.iter().map(|change| change.checkpoint.height).max().unwrap_or_default();
         let mut highest: BTreeMap<Height, Subject> = BTreeMap::new();
@@ -44,7 +44,7 @@ impl Carried {
             let of = shown.get(slot).map(|subject| subject.view);
             if of != Some(best.view) {
                 let what = format!("slot {slot} was prepared in view {}, but it carries over {of:?}", best.view);
-                return breach(Law::Order, what);
+                return breach(Property::Order, what);
             }
         }
         if self.views.len() == MAX_REMEMBERED {

@@ -1,7 +1,7 @@
 //! Detection of commits that contradict each other.
 
-use crate::stage::{certified, genesis};
-use quorate_oracles::{Chain, Discord, Law};
+use crate::fixture::{certified, genesis};
+use quorate_oracles::{Chain, Discord, Property};
 use quorate_types::{Block, Bundle, BundleBuilder, Certificate, ClientId, Digest, Domain, Height, ReplicaId, View};
 
 fn bundle(sequence: u64) -> Bundle {
@@ -43,7 +43,7 @@ fn a_gap_is_found() {
     let (mut chain, [first, second, third]) = (chain(), blocks());
     let gap = Discord::Gap { height: second.height, after: Height(0) };
     assert_eq!(chain.commits(0, &second, &[bundle(1)]), Err(gap));
-    assert_eq!(gap.law(), Law::Contiguity);
+    assert_eq!(gap.property(), Property::Contiguity);
     chain.clear();
     assert_eq!(chain.commits(0, &first, &[]), Ok(true));
     assert_eq!(chain.commits(0, &third, &[]), Err(Discord::Gap { height: third.height, after: Height(1) }));
@@ -60,7 +60,7 @@ fn a_fork_and_a_detached_block_are_found() {
     assert_eq!(chain.commits(0, &first, &[]), Ok(true));
     let fork = Discord::Fork { height: Height(1), digest: other.digest(), agreed: first.digest() };
     assert_eq!(chain.commits(1, &other, &[]), Err(fork));
-    assert_eq!(fork.law(), Law::Agreement);
+    assert_eq!(fork.property(), Property::Agreement);
     assert!(fork.to_string().contains("disagrees"));
     assert_eq!(chain.commits(0, &onto_other, &[]), Err(Discord::Detached { height: Height(2) }));
 }
@@ -72,7 +72,7 @@ fn bundles_that_the_block_does_not_name_are_found() {
         assert_eq!(chain.commits(0, &first, &[]), Ok(true));
         let other = Discord::OtherBundles { height: Height(2) };
         assert_eq!(chain.commits(0, &second, &wrong), Err(other));
-        assert_eq!(other.law(), Law::Validity);
+        assert_eq!(other.property(), Property::Validity);
     }
 }
 

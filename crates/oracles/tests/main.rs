@@ -2,6 +2,6 @@
 
 mod backing;
 mod chain;
+mod fixture;
 mod order;
-mod stage;
 mod work;

@@ -57,7 +57,7 @@ fn main() {
         let start = thread_cpu_time();
         let report = run(&spec, 1, &commands);
         let seconds = (thread_cpu_time() - start).as_secs_f64();
-        assert_eq!(report.complaint, None);
+        assert_eq!(report.violation, None);
         println!(
             "{protocol} n={replicas} costs {costs}: {:.0} messages/s, {:.0} events/s \
              ({} messages, {seconds:.2} s, {:.2} virtual s)",

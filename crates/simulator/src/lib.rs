@@ -34,7 +34,7 @@ pub use chronicle::Chronicle;
 pub use costs::CostTable;
 pub use faults::{Leaves, Point};
 pub use network::NetworkSpec;
-pub use quorate_oracles::{Complaint, Law};
+pub use quorate_oracles::{Property, Violation};
 pub use quorate_transports::Wire;
 pub use run::{
     Alter, SimReport, recording_header, run, run_altered, run_recorded, run_seeds, run_seeds_while, run_without_marks,

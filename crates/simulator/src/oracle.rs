@@ -5,7 +5,7 @@ use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
 use quorate_consensus::data::digest_map::{DigestMap, Salt};
 use quorate_consensus::{Config, Envelope, Evidence, Message};
-use quorate_oracles::{Chain, Complaint, Law, Relays, Statements, Weight, Work};
+use quorate_oracles::{Chain, Property, Relays, Statements, Violation, Weight, Work};
 use quorate_types::{
     Attachment, Block, Bundle, ClientId, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
 };
@@ -62,7 +62,7 @@ pub struct Oracle {
     /// Proposed blocks over the limit. No honest replica may vote for one.
     too_large: DigestMap<Weight>,
     /// The first violation.
-    pub complaint: Option<Complaint>,
+    pub violation: Option<Violation>,
 }
 
 impl Oracle {
@@ -85,7 +85,7 @@ impl Oracle {
             awaited: None,
             served_within: Duration::ZERO,
             quorum,
-            complaint: None,
+            violation: None,
         }
     }
 
@@ -109,13 +109,13 @@ impl Oracle {
     pub fn accused(&mut self, by: ReplicaId, evidence: &Evidence) {
         let who = evidence.first.voter;
         if !self.liars.contains(who) {
-            self.complain(Law::OneStatement, format!("replica {by} accuses {who}, which is honest: {evidence}"));
+            self.report(Property::OneStatement, format!("replica {by} accuses {who}, which is honest: {evidence}"));
         }
     }
 
     /// Reports a violation. Only the first one is kept.
-    pub fn complain(&mut self, law: Law, what: String) {
-        self.complaint.get_or_insert(Complaint { law, what });
+    pub fn report(&mut self, property: Property, what: String) {
+        self.violation.get_or_insert(Violation { property, what });
     }
 
     /// Observes that a client sends a bundle.
@@ -155,7 +155,7 @@ impl Oracle {
         if now.since(sent) > self.served_within {
             let what =
                 format!("bundle {digest:?} of an honest client, sent at {sent:?}, is still not executed at {now:?}");
-            self.complain(Law::Served, what);
+            self.report(Property::Served, what);
         }
     }
 
@@ -173,7 +173,7 @@ impl Oracle {
         let first = self.signed[replica.index()].enter(subject, attachment, by_slot);
         if !first && !self.liars.contains(replica) {
             let what = format!("replica {replica} signs two {:?} statements in view {}", subject.domain, subject.view);
-            self.complain(Law::OneStatement, what);
+            self.report(Property::OneStatement, what);
         }
         if let Some(weight) = self.too_large.get(&subject.digest).copied() {
             let votes = matches!(subject.domain, Domain::Vote | Domain::Prepare | Domain::Commit);
@@ -185,12 +185,12 @@ impl Oracle {
 
     fn check_block(&mut self, replica: ReplicaId, does: &str, weight: Weight) {
         let excess = self.work.block(replica, does, weight);
-        self.complain_of_work(excess);
+        self.report_excess(excess);
     }
 
-    fn complain_of_work(&mut self, excess: Option<String>) {
+    fn report_excess(&mut self, excess: Option<String>) {
         if let Some(what) = excess {
-            self.complain(Law::Work, what);
+            self.report(Property::Work, what);
         }
     }
 
@@ -229,7 +229,7 @@ impl Oracle {
         };
         if let Some(old) = entered.clone().find(old) {
             let what = format!("replica {replica} accepts executed bundle {old:?} from replica {from}");
-            return self.complain(Law::Work, what);
+            return self.report(Property::Work, what);
         }
         // With f = 0, a single relay is already f+1 relays, so such bundles count towards no share.
         if self.quorum.faults() == 0 {
@@ -240,7 +240,7 @@ impl Oracle {
         let all = relayed.iter().map(|(digest, _)| *digest);
         let share = self.relays.relays(replica, from, all, entered.filter_map(weigh), waits);
         let excess = self.work.relays(replica, from, share);
-        self.complain_of_work(excess);
+        self.report_excess(excess);
     }
 
     /// Observes that a replica sends a message.
@@ -263,14 +263,14 @@ impl Oracle {
     pub fn answers(&mut self, by: ReplicaId, to: ReplicaId, now: Time, bytes: u64, signed: bool) {
         if !self.faulty.contains(by) {
             let excess = self.work.answers(by, to, now, bytes, signed);
-            self.complain_of_work(excess);
+            self.report_excess(excess);
         }
     }
 
     /// Observes the size of a block's results.
     pub fn results(&mut self, replica: ReplicaId, bytes: u64) {
         let excess = self.work.results(replica, bytes);
-        self.complain_of_work(excess);
+        self.report_excess(excess);
     }
 
     /// Observes the end of a replica's step.
@@ -291,9 +291,9 @@ impl Oracle {
     }
 
     #[inline]
-    fn breached(&mut self, said: Result<(), Complaint>) {
-        if let Err(complaint) = said {
-            self.complaint.get_or_insert(complaint);
+    fn breached(&mut self, said: Result<(), Violation>) {
+        if let Err(violation) = said {
+            self.violation.get_or_insert(violation);
         }
     }
 
@@ -312,7 +312,7 @@ impl Oracle {
         let backed = self.statements.commits(replica, block);
         self.breached(backed);
         if let Err(discord) = self.chain.commits(replica.index(), block, bundles) {
-            self.complain(discord.law(), format!("replica {replica} {discord}"));
+            self.report(discord.property(), format!("replica {replica} {discord}"));
         }
     }
 
@@ -320,7 +320,7 @@ impl Oracle {
     pub fn executed(&mut self, replica: ReplicaId, reply: &Reply) {
         let Some(Submitted { by: who, height, refused, .. }) = self.bundles.get_mut(&reply.bundle) else {
             let what = format!("replica {replica} executes bundle {:?}, which no client sent", reply.bundle);
-            return self.complain(Law::Validity, what);
+            return self.report(Property::Validity, what);
         };
         let again = !who.insert(replica);
         // The outcomes are the same on all replicas.
@@ -330,7 +330,7 @@ impl Oracle {
         }
         if again && reply.results.outcomes().any(|outcome| matches!(outcome, Outcome::Executed(_))) {
             let what = format!("replica {replica} executes commands of bundle {:?} a second time", reply.bundle);
-            self.complain(Law::Validity, what);
+            self.report(Property::Validity, what);
         }
         let Some(commands) = self.repeated.get(&reply.bundle) else { return };
         let done = &mut self.done[replica.index()];
@@ -338,7 +338,7 @@ impl Oracle {
         let executed = executed.filter(|(outcome, _)| matches!(outcome, Outcome::Executed(_)));
         if let Some((_, (client, sequence))) = executed.into_iter().find(|(_, command)| !done.insert(**command)) {
             let what = format!("replica {replica} executes command {sequence} of client {client:?} a second time");
-            self.complain(Law::Validity, what);
+            self.report(Property::Validity, what);
         }
     }
 
@@ -346,7 +346,7 @@ impl Oracle {
     pub fn vouches(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest) {
         let executed = Vouched { checkpoint, history };
         if *self.checkpoints.entry(height).or_insert(executed) != executed {
-            self.complain(Law::Agreement, format!("replica {replica} has a different state at height {height}"));
+            self.report(Property::Agreement, format!("replica {replica} has a different state at height {height}"));
         }
     }
 
@@ -355,12 +355,12 @@ impl Oracle {
     pub fn adopts(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest) {
         if self.checkpoints.get(&height) != Some(&Vouched { checkpoint, history }) {
             let what = format!("replica {replica} adopts a state at height {height} that no replica has executed");
-            return self.complain(Law::Agreement, what);
+            return self.report(Property::Agreement, what);
         }
         let at = self.chain.height(replica.index());
         if height.0 < at {
             let what = format!("replica {replica} goes back from height {at} to the state of {height}");
-            return self.complain(Law::Contiguity, what);
+            return self.report(Property::Contiguity, what);
         }
         self.chain.goes_to(replica.index(), height);
         // The order of iteration has no effect.

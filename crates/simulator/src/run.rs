@@ -19,7 +19,7 @@ use quorate_client::load::{LoadReport, Stage};
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, Keyring, ReplicaKeys};
-use quorate_oracles::{Complaint, Law};
+use quorate_oracles::{Property, Violation};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{Address, ClusterId, Committee, ReplicaId, Status, Time};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -63,7 +63,7 @@ pub struct SimReport {
     /// The run was stopped by its caller.
     pub stopped: bool,
     /// The first violation.
-    pub complaint: Option<Complaint>,
+    pub violation: Option<Violation>,
     /// The last lines of the transcript, after a violation.
     pub transcript: Vec<String>,
 }
@@ -127,7 +127,7 @@ pub fn run(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>) -> SimRepor
 fn run_while(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>, goes_on: fn() -> bool) -> SimReport {
     let once = |transcript| Run { transcript, goes_on, ..Run::new(spec, seed, workload, AsMade) }.finish().0;
     let report = once(false);
-    if report.complaint.is_some() { once(true) } else { report }
+    if report.violation.is_some() { once(true) } else { report }
 }
 
 /// Runs one seed with modified replicas.
@@ -154,7 +154,7 @@ pub fn run_recorded(
 ) -> Result<(SimReport, Option<Rerun>), RecordingError> {
     let run = Run { transcript: true, recorder: Some(recorder), ..Run::new(spec, seed, workload, AsMade) };
     let (mut report, recorded) = run.finish();
-    if report.complaint.is_none() {
+    if report.violation.is_none() {
         report.transcript.clear();
     }
     recorded.map(|rerun| (report, rerun))
@@ -275,7 +275,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     if let Err(panic) = ended {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        world.oracle.complain(Law::Panic, said.unwrap_or("panic without a message").to_owned());
+        world.oracle.report(Property::Panic, said.unwrap_or("panic without a message").to_owned());
     }
     let recorded = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
     (report(seed, world), recorded)
@@ -283,7 +283,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
 
 fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
     let (retransmissions, not_queued) = (world.retransmissions(), world.not_queued());
-    let sound = world.oracle.complaint.is_none();
+    let sound = world.oracle.violation.is_none();
     let end = world.nodes.iter().map(|node| (node.alive && sound).then(|| node.status(true))).collect();
     let done = world.clients.stage() == Stage::Done;
     SimReport {
@@ -303,7 +303,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
         not_queued,
         chronicle: world.chronicle,
         stopped: world.stopped,
-        complaint: world.oracle.complaint,
+        violation: world.oracle.violation,
         transcript: world.transcript.into_lines(),
     }
 }

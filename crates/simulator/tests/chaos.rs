@@ -6,7 +6,7 @@ use quorate_client::load::LoadMode;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_simulator::chaos::unequal_links;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::{Law, NetworkSpec, run};
+use quorate_simulator::{NetworkSpec, Property, run};
 use std::time::Duration;
 
 /// Seeds of each protocol; `QUORATE_SIM_SEEDS=<count>` runs more.
@@ -29,7 +29,7 @@ fn every_protocol_survives_chaos() {
             (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (60, 1 << 20);
             let report = run(&spec, seed, &commands);
             let said = report.transcript.join("\n");
-            assert_eq!(report.complaint, None, "{protocol} seed {seed} ({:?})\n{said}", spec.consensus.leader);
+            assert_eq!(report.violation, None, "{protocol} seed {seed} ({:?})\n{said}", spec.consensus.leader);
             assert!(report.virtual_time >= Duration::from_secs(2));
         }
     }
@@ -64,9 +64,9 @@ fn a_livelock_is_reported_as_a_lasso() {
     spec.network.faults = vec![FaultSpec::Misbehave { at_ms: 0.0, replica: 1, fault: Fault::Silent }];
     spec.network.heal_at_ms = Some(100.0);
     spec.load.duration = Duration::from_secs(3600);
-    let complaint = run(&spec, 1, &commands).complaint.expect("there is no progress");
-    assert_eq!(complaint.law, Law::Liveness);
-    assert!(complaint.what.contains("a lasso: in view "), "{}", complaint.what);
+    let violation = run(&spec, 1, &commands).violation.expect("there is no progress");
+    assert_eq!(violation.property, Property::Liveness);
+    assert!(violation.what.contains("a lasso: in view "), "{}", violation.what);
 }
 
 /// The liveness check can fail: with two of four replicas silent nothing can be ordered.
@@ -79,6 +79,6 @@ fn a_core_without_a_quorum_violates_liveness() {
     spec.chaos = Some(Duration::from_millis(200));
     spec.load.duration = Duration::from_secs(3600);
     let report = run(&spec, 1, &commands);
-    assert_eq!(report.complaint.map(|complaint| complaint.law), Some(Law::Liveness));
+    assert_eq!(report.violation.map(|violation| violation.property), Some(Property::Liveness));
     assert!(!report.transcript.is_empty(), "a failing seed has a transcript");
 }

@@ -62,8 +62,8 @@ fn a_block_waits_for_one_flush_per_phase() {
 }
 
 fn judge(report: &SimReport, case: &str) {
-    assert_eq!(report.complaint, None, "{case}:\n{}", report.transcript.join("\n"));
-    let load = report.load.as_ref().expect("a run without a complaint has a load");
+    assert_eq!(report.violation, None, "{case}:\n{}", report.transcript.join("\n"));
+    let load = report.load.as_ref().expect("a run without a violation has a load");
     assert!(load.total_completed > 0 && load.unanswered == 0, "{case}: {} commands are lost", load.unanswered);
     let heights: Vec<_> = report.end.iter().flatten().map(|status| status.height).collect();
     assert!(heights.len() == 4 && heights.iter().all(|height| *height == heights[0]), "{case}: {heights:?}");

@@ -17,7 +17,7 @@ fn equal_seeds_give_equal_runs_and_different_seeds_do_not() {
     for protocol in ProtocolKind::ALL {
         let spec = spec(*protocol);
         let [one, same, other] = [1, 1, 2].map(|seed| run(&spec, seed, &commands));
-        assert_eq!(one.complaint, None);
+        assert_eq!(one.violation, None);
         assert_eq!((&one.trace_hash, one.events), (&same.trace_hash, same.events), "{protocol}");
         assert_ne!(one.trace_hash, other.trace_hash, "{protocol}");
         assert!(one.load.expect("the load is over").completed > 1000, "{protocol}");
@@ -39,7 +39,7 @@ fn a_run_has_the_same_hash_on_every_machine() {
     spec.network.loss = Loss::Bursts { enter: 0.01, leave: 0.3, good: 0.001, bad: 0.5 };
     spec.load.duration = Duration::from_secs(2);
     let report = run(&spec, 7, &commands);
-    assert_eq!(report.complaint, None);
+    assert_eq!(report.violation, None);
     assert!(report.lost_packets > 0 && report.retransmissions > 0);
     assert_eq!(report.trace_hash, GOLDEN, "update the hash if a protocol, the wire or the load changed on purpose");
 }

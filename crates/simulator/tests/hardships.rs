@@ -33,7 +33,7 @@ fn the_view_timeout_grows_until_it_fits_a_slow_network() {
             spec.network.delay = Delay::Constant { mean_ms: (4 * VIEW_TIMEOUT_MS) as f64 };
             spec.network.heal_at_ms = Some(1.0);
             let report = run(&spec, 1, &commands);
-            assert_eq!(report.complaint, None, "{protocol}, {leader}: {}", report.transcript.join("\n"));
+            assert_eq!(report.violation, None, "{protocol}, {leader}: {}", report.transcript.join("\n"));
         }
     }
 }
@@ -51,7 +51,7 @@ fn one_slow_clock_does_not_delay_the_cluster() {
             FaultSpec::Drift { at_ms: 0.0, for_ms: 20_000.0, replica: 3, ppm: -loss_ppm },
         ];
         let report = run(&spec, 1, &commands);
-        assert_eq!(report.complaint, None, "{protocol}: {}", report.transcript.join("\n"));
+        assert_eq!(report.violation, None, "{protocol}: {}", report.transcript.join("\n"));
         let load = report.load.expect("the run ended");
         let most = Duration::from_millis(SLOWER * VIEW_TIMEOUT_MS / 8);
         assert!(load.completed > 0 && load.longest_gap < most, "{protocol}: no answer for {:?}", load.longest_gap);
@@ -110,7 +110,7 @@ fn forgets(protocol: ProtocolKind) {
             spec.network.heal_at_ms = Some(80.0);
             let report = run(&spec, 1, &commands);
             let case = format!("{protocol}: {forgetful:?} of {replicas} lose their journal at {at_ms} ms");
-            assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+            assert_eq!(report.violation, None, "{case}: {}", report.transcript.join("\n"));
             assert_eq!(report.restarts, forgetful.len() as u64, "{case}");
         }
     }

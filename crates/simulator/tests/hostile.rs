@@ -5,7 +5,7 @@ use quorate_client::load::LoadMode;
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::hostile::Hostility;
-use quorate_simulator::{Law, SimReport, run};
+use quorate_simulator::{Property, SimReport, run};
 use std::time::Duration;
 
 /// Bound for a bundle of an honest client.
@@ -34,7 +34,7 @@ fn simulate(protocol: ProtocolKind, client: Hostility, shares_link: bool, load_m
 fn the_honest_are_served_beside(client: Hostility) {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
         let report = beside(protocol, client, false);
-        assert_eq!(report.complaint, None, "{protocol} beside {client}");
+        assert_eq!(report.violation, None, "{protocol} beside {client}");
         assert!(report.load.expect("the load is over").completed > 20, "{protocol} beside {client}");
     }
 }
@@ -63,7 +63,7 @@ fn the_honest_are_served_beside_a_client_that_reads_no_answers() {
 fn the_honest_are_served_beside_a_client_that_uses_one_backup() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
         let report = beside_within(protocol, Hostility::OneBackupOnly, 3000);
-        assert_eq!(report.complaint, None, "{protocol}");
+        assert_eq!(report.violation, None, "{protocol}");
     }
 }
 
@@ -76,7 +76,7 @@ fn the_honest_find_free_links_beside_a_squatter() {
 #[test]
 fn a_squatter_on_a_shared_link_keeps_the_honest_out() {
     let report = beside(ProtocolKind::Jolteon, Hostility::Squat, true);
-    assert_eq!(report.complaint.map(|complaint| complaint.law), Some(Law::Served));
+    assert_eq!(report.violation.map(|violation| violation.property), Some(Property::Served));
 }
 
 #[test]
@@ -103,5 +103,5 @@ fn the_honest_are_served_beside_repeated_commands_and_nothing_is_executed_twice(
 #[test]
 fn a_shared_queue_keeps_the_honest_waiting() {
     let report = beside(ProtocolKind::Jolteon, Hostility::NoRead, true);
-    assert_eq!(report.complaint.map(|complaint| complaint.law), Some(Law::Served));
+    assert_eq!(report.violation.map(|violation| violation.property), Some(Property::Served));
 }

@@ -15,7 +15,7 @@ fn lossy(protocol: ProtocolKind, probability: f64) -> SimSpec {
 }
 
 fn sound(report: SimReport) -> SimReport {
-    assert_eq!(report.complaint, None, "{}", report.transcript.join("\n"));
+    assert_eq!(report.violation, None, "{}", report.transcript.join("\n"));
     report
 }
 

@@ -22,7 +22,7 @@ fn hard(protocol: ProtocolKind) -> SimSpec {
 
 /// Returns everything in the report that marks must not change.
 fn outcome(report: &SimReport) -> (&str, u64, u64, &[u64], String) {
-    let ends = format!("{:?} {:?} {:?}", report.complaint, report.load, report.end);
+    let ends = format!("{:?} {:?} {:?}", report.violation, report.load, report.end);
     (&report.trace_hash, report.events, report.delivered, &report.points, ends)
 }
 
@@ -31,7 +31,7 @@ fn marks_change_no_decision_and_no_answer() {
     for protocol in ProtocolKind::ALL {
         let spec = hard(*protocol);
         let marked = run(&spec, 1, &commands);
-        assert_eq!(marked.complaint, None, "{protocol}: {}", marked.transcript.join("\n"));
+        assert_eq!(marked.violation, None, "{protocol}: {}", marked.transcript.join("\n"));
         assert_eq!(marked.restarts, 3, "{protocol}");
         let load = marked.load.as_ref().expect("the load is over");
         assert!(load.completed > 0 && load.bundles.refusals > 0, "{protocol}: {:?}", load.bundles);

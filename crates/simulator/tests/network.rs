@@ -223,7 +223,7 @@ fn scheduled_faults_happen_and_datagrams_are_lost() {
     ];
     spec.network.transport.kind = Delivery::Datagram;
     let report = run(&spec, 1, &commands);
-    assert_eq!(report.complaint, None);
+    assert_eq!(report.violation, None);
     assert_eq!(report.crashed, [ReplicaId(0)]);
     assert!(report.lost_packets > 0);
     let gap = report.load.expect("the load is over").longest_gap;
@@ -237,7 +237,7 @@ fn report_of(faults: Vec<FaultSpec>) -> SimReport {
     (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (1 << 20, 1 << 30);
     spec.network.faults = faults;
     let report = run(&spec, 1, &commands);
-    assert_eq!(report.complaint, None, "{}", report.transcript.join("\n"));
+    assert_eq!(report.violation, None, "{}", report.transcript.join("\n"));
     report
 }
 
@@ -293,7 +293,7 @@ fn a_short_retransmission_timeout_hides_losses() {
         spec.network.loss = Loss::Independent { probability: 0.02 };
         (spec.network.transport.rto_min_ms, spec.network.transport.rto_initial_ms) = (rto_min_ms, rto_min_ms);
         let report = run(&spec, 1, &commands);
-        assert_eq!(report.complaint, None);
+        assert_eq!(report.violation, None);
         assert!(report.retransmissions > 0);
         report.load.expect("the load is over").throughput()
     };

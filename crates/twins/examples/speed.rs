@@ -8,7 +8,7 @@
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::play::player;
 use quorate_twins::run::{Choice, Source};
-use quorate_twins::{Cast, Shape, Space};
+use quorate_twins::{Participants, Shape, Space};
 use quorate_types::Quorum;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -27,17 +27,17 @@ fn main() {
     let protocol = *named.unwrap_or_else(|| panic!("{name} is not one of {:?}", ProtocolKind::ALL));
     let mut number = |default: u64| arguments.next().map_or(default, |text| text.parse().expect("a number"));
     let (scenarios, rounds, twins) = (number(20_000), number(7) as usize, number(1) as usize);
-    let cast = Cast::new(Quorum::of(4).expect("a sound size"), twins);
-    let shape = Shape { cast, partitions: 2, rounds, one_way: false, pruned: true };
+    let participants = Participants::new(Quorum::of(4).expect("a sound size"), twins);
+    let shape = Shape { participants, partitions: 2, rounds, one_way: false, pruned: true };
     let space = Space::new(shape).expect("it can be counted");
     let source = Source::Space(&space, Choice::Sample { scenarios, seed: 7 });
     let (mut play, mut verdicts, mut wrong) = (player(protocol), DefaultHasher::new(), 0);
     let start = on_processor();
     for number in 0..scenarios {
         let verdict = play(&source.scenario(number));
-        if let Some(complaint) = verdict.complaint() {
+        if let Some(violation) = verdict.violation() {
             wrong += 1;
-            (number, complaint.law, &complaint.what).hash(&mut verdicts);
+            (number, violation.property, &violation.what).hash(&mut verdicts);
         }
     }
     let seconds = (on_processor() - start).as_secs_f64();

@@ -1,15 +1,15 @@
 //! Hostile clients in scenarios. They hold no replica's key and make a new key for every bundle.
 //!
-//! A stage has no sockets and checks no client signatures: bundles that a replica's host would refuse never reach it.
+//! A world has no sockets and checks no client signatures: bundles that a replica's host would refuse never reach it.
 //! Clients that squat connections, read no answers or forge signatures are therefore tested in the simulator and the
 //! node. The clients here test the state machines.
 
 use quorate_consensus::data::pool::Source;
 use quorate_types::choice;
 
-/// Bundles per view to each targeted replica: twice the capacity of a block on a stage with hostile clients.
+/// Bundles per view to each targeted replica: twice the capacity of a block on a world with hostile clients.
 pub(crate) const BUNDLES_PER_VIEW: usize = 16;
-/// Maximum number of commands in a block on such a stage. Half of it is twice the commands of honest clients per view,
+/// Maximum number of commands in a block on such a world. Half of it is twice the commands of honest clients per view,
 /// so that these catch up.
 pub(crate) const BATCH: usize = 8;
 /// Links of the honest and the hostile clients. They share an address, which is the harder case.

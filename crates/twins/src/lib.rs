@@ -1,30 +1,30 @@
 //! quorate: scripted scenarios, Twins, and the bugs that they find.
 //!
-//! A stage is an environment in which a script decides which replicas lead and which messages arrive. The replicas
+//! A world is an environment in which a script decides which replicas lead and which messages arrive. The replicas
 //! are those of the node and the simulator; only their environment differs.
 
-mod actor;
-pub mod cast;
+mod checker;
 pub mod hostile;
-mod judge;
+mod instance;
 mod links;
 #[cfg(feature = "museum")]
 pub mod museum;
-mod notary;
+pub mod participants;
 pub mod play;
 pub mod run;
 pub mod scenario;
 pub mod shrink;
+mod signatures;
 pub mod space;
-mod stage;
 mod states;
 mod stock;
 pub mod symmetry;
 mod transcript;
 mod words;
+mod world;
 
-pub use cast::{ActorId, ActorSet, Cast};
-pub use judge::{Complaint, Law};
+pub use checker::{Property, Violation};
+pub use participants::{InstanceId, InstanceSet, Participants};
 pub use play::Verdict;
 pub use scenario::{Entry, Round, Scenario};
 pub use space::{Shape, Space};

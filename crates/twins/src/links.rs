@@ -1,23 +1,23 @@
-//! Links between actors, by the view of a message.
+//! Links between instances, by the view of a message.
 
-use crate::cast::{ActorId, ActorSet, Cast};
+use crate::participants::{InstanceId, InstanceSet, Participants};
 use quorate_types::View;
 
 /// Highest view for which links can be cut.
 pub const MAX_SCRIPTED_VIEW: u64 = 4096;
 
-/// Directed links by the view of a message. Links are open unless cut, and an actor always reaches itself.
+/// Directed links by the view of a message. Links are open unless cut, and an instance always reaches itself.
 #[derive(Clone, Debug)]
 pub struct Links {
-    everybody: ActorSet,
-    actors: usize,
-    /// Actors reached by the messages of each view and each actor.
-    reach: Vec<ActorSet>,
+    everybody: InstanceSet,
+    instances: usize,
+    /// Actors reached by the messages of each view and each instance.
+    reach: Vec<InstanceSet>,
 }
 
 impl Links {
-    pub fn new(cast: &Cast) -> Links {
-        Links { everybody: cast.everybody(), actors: cast.len(), reach: Vec::new() }
+    pub fn new(participants: &Participants) -> Links {
+        Links { everybody: participants.everybody(), instances: participants.len(), reach: Vec::new() }
     }
 
     /// Opens all links again.
@@ -25,31 +25,31 @@ impl Links {
         self.reach.clear();
     }
 
-    /// Returns the actors that an actor's messages of a view reach.
+    /// Returns the instances that an instance's messages of a view reach.
     #[inline]
-    pub fn reach(&self, view: View, from: ActorId) -> ActorSet {
-        let at = (view.0 as usize).saturating_mul(self.actors).saturating_add(from.0);
+    pub fn reach(&self, view: View, from: InstanceId) -> InstanceSet {
+        let at = (view.0 as usize).saturating_mul(self.instances).saturating_add(from.0);
         self.reach.get(at).copied().unwrap_or(self.everybody)
     }
 
-    fn view(&mut self, view: u64) -> &mut [ActorSet] {
+    fn view(&mut self, view: u64) -> &mut [InstanceSet] {
         assert!(view <= MAX_SCRIPTED_VIEW, "links are scripted up to view {MAX_SCRIPTED_VIEW}, not in {view}");
-        let (at, end) = (view as usize * self.actors, (view as usize + 1) * self.actors);
+        let (at, end) = (view as usize * self.instances, (view as usize + 1) * self.instances);
         if self.reach.len() < end {
             self.reach.resize(end, self.everybody);
         }
         &mut self.reach[at..end]
     }
 
-    /// Restricts messages of a view to groups. An actor in no group is isolated.
-    pub fn partition(&mut self, view: u64, groups: impl IntoIterator<Item = ActorSet>) {
+    /// Restricts messages of a view to groups. An instance in no group is isolated.
+    pub fn partition(&mut self, view: u64, groups: impl IntoIterator<Item = InstanceSet>) {
         let reach = self.view(view);
-        for (actor, reached) in reach.iter_mut().enumerate() {
-            *reached = 1 << actor;
+        for (instance, reached) in reach.iter_mut().enumerate() {
+            *reached = 1 << instance;
         }
         for group in groups {
-            for (actor, reached) in reach.iter_mut().enumerate() {
-                if group >> actor & 1 == 1 {
+            for (instance, reached) in reach.iter_mut().enumerate() {
+                if group >> instance & 1 == 1 {
                     *reached |= group;
                 }
             }
@@ -57,33 +57,36 @@ impl Links {
     }
 
     /// Opens the links from one group to another in a view.
-    pub fn pass(&mut self, view: u64, from: ActorSet, to: ActorSet) {
-        for (actor, reached) in self.view(view).iter_mut().enumerate() {
-            if from >> actor & 1 == 1 {
+    pub fn pass(&mut self, view: u64, from: InstanceSet, to: InstanceSet) {
+        for (instance, reached) in self.view(view).iter_mut().enumerate() {
+            if from >> instance & 1 == 1 {
                 *reached |= to;
             }
         }
     }
 
-    /// Describes the links of a view: the groups, if each actor reaches exactly its own group; otherwise the actors
+    /// Describes the links of a view: the groups, if each instance reaches exactly its own group; otherwise the instances
     /// that each one reaches.
-    pub fn describe(&self, view: View, cast: &Cast) -> String {
-        let reach = |actor: ActorId| self.reach(view, actor) | 1 << actor.0;
-        if cast.actors().all(|actor| reach(actor) == self.everybody) {
+    pub fn describe(&self, view: View, participants: &Participants) -> String {
+        let reach = |instance: InstanceId| self.reach(view, instance) | 1 << instance.0;
+        if participants.instances().all(|instance| reach(instance) == self.everybody) {
             return "all connected".into();
         }
-        let alike = |actor: ActorId| {
-            cast.actors().all(|other| reach(actor) >> other.0 & 1 == 0 || reach(other) == reach(actor))
+        let alike = |instance: InstanceId| {
+            participants.instances().all(|other| reach(instance) >> other.0 & 1 == 0 || reach(other) == reach(instance))
         };
-        if cast.actors().all(alike) {
-            let is_first = |actor: &ActorId| reach(*actor).trailing_zeros() as usize == actor.0;
-            let groups = cast.actors().filter(is_first).map(|actor| format!("{{{}}}", cast.names(reach(actor))));
+        if participants.instances().all(alike) {
+            let is_first = |instance: &InstanceId| reach(*instance).trailing_zeros() as usize == instance.0;
+            let groups = participants
+                .instances()
+                .filter(is_first)
+                .map(|instance| format!("{{{}}}", participants.names(reach(instance))));
             return groups.collect::<Vec<_>>().join(" ");
         }
-        let lines = cast.actors().map(|actor| {
-            let others = reach(actor) & !(1 << actor.0);
-            let others = if others == 0 { "nobody".to_owned() } else { cast.names(others) };
-            format!("{} reaches {others}", cast.name(actor))
+        let lines = participants.instances().map(|instance| {
+            let others = reach(instance) & !(1 << instance.0);
+            let others = if others == 0 { "nobody".to_owned() } else { participants.names(others) };
+            format!("{} reaches {others}", participants.name(instance))
         });
         lines.collect::<Vec<_>>().join(", ")
     }

@@ -1,9 +1,9 @@
 //! Plays a scenario: each of its rounds is a view, and then the network heals.
 
+use crate::checker::{Property, Violation};
 use crate::hostile::BATCH;
-use crate::judge::{Complaint, Law};
 use crate::scenario::Scenario;
-use crate::stage::{Stage, stage_config};
+use crate::world::{World, world_config};
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
@@ -17,28 +17,28 @@ pub enum Verdict {
     /// No invariant was violated.
     Safe,
     /// A safety invariant was violated.
-    Unsafe(Complaint),
+    Unsafe(Violation),
     /// Safe, but too little was executed after the network healed.
-    Stalled(Complaint),
+    Stalled(Violation),
 }
 
 impl Verdict {
     /// Returns the violation, if any.
-    pub fn complaint(&self) -> Option<&Complaint> {
+    pub fn violation(&self) -> Option<&Violation> {
         match self {
             Verdict::Safe => None,
-            Verdict::Unsafe(complaint) | Verdict::Stalled(complaint) => Some(complaint),
+            Verdict::Unsafe(violation) | Verdict::Stalled(violation) => Some(violation),
         }
     }
 }
 
-/// Plays scenarios one after another on one stage, whose memory it reuses.
+/// Plays scenarios one after another on one world, whose memory it reuses.
 pub struct Player<P: Protocol> {
     protocol: ProtocolKind,
     make: MakeReplica<P>,
     #[cfg(feature = "museum")]
     mutant: Option<crate::museum::Mutant>,
-    stage: Option<Stage<P>>,
+    world: Option<World<P>>,
 }
 
 impl<P: Protocol> Player<P> {
@@ -49,91 +49,93 @@ impl<P: Protocol> Player<P> {
             make,
             #[cfg(feature = "museum")]
             mutant: None,
-            stage: None,
+            world: None,
         }
     }
 
     /// Injects a bug into all replicas.
     #[cfg(feature = "museum")]
     pub fn mutate(mut self, mutant: Option<crate::museum::Mutant>) -> Player<P> {
-        (self.mutant, self.stage) = (mutant, None);
+        (self.mutant, self.world) = (mutant, None);
         self
     }
 
     /// Plays a scenario from its beginning.
     pub fn play(&mut self, scenario: &Scenario) -> Verdict {
-        self.play_on_stage(scenario, false).0
+        self.play_on_world(scenario, false).0
     }
 
     /// Plays a scenario and records what happens.
     pub fn replay(&mut self, scenario: &Scenario) -> (Verdict, String) {
-        self.play_on_stage(scenario, true)
+        self.play_on_world(scenario, true)
     }
 
-    fn play_on_stage(&mut self, scenario: &Scenario, recorded: bool) -> (Verdict, String) {
-        let mut stage = match self.stage.take() {
-            Some(mut stage) if *stage.cast() == scenario.cast => {
-                stage.reset();
-                stage
+    fn play_on_world(&mut self, scenario: &Scenario, recorded: bool) -> (Verdict, String) {
+        let mut world = match self.world.take() {
+            Some(mut world) if *world.participants() == scenario.participants => {
+                world.reset();
+                world
             }
             _ => {
-                let mut config = stage_config(self.protocol);
-                if scenario.cast.hostile().is_some() {
+                let mut config = world_config(self.protocol);
+                if scenario.participants.hostile().is_some() {
                     config.batch = BATCH;
                 }
-                let mut stage = Stage::new(config, scenario.cast.clone(), self.make);
+                let mut world = World::new(config, scenario.participants.clone(), self.make);
                 #[cfg(feature = "museum")]
-                stage.mutate(self.mutant);
+                world.mutate(self.mutant);
                 // A scenario crashes no replica.
-                stage.keep_journals(false);
-                stage
+                world.keep_journals(false);
+                world
             }
         };
         if recorded {
-            stage.record();
+            world.record();
         }
-        let outcome = catch_unwind(AssertUnwindSafe(|| perform(&mut stage, scenario)));
-        let transcript = stage.transcript();
+        let outcome = catch_unwind(AssertUnwindSafe(|| perform(&mut world, scenario)));
+        let transcript = world.transcript();
         match outcome {
             Ok(verdict) => {
-                self.stage = Some(stage);
+                self.world = Some(world);
                 (verdict, transcript)
             }
-            // The panic may have left the stage inconsistent.
-            Err(panic) => (Verdict::Unsafe(Complaint { law: Law::Panic, what: panic_text(&*panic) }), transcript),
+            // The panic may have left the world inconsistent.
+            Err(panic) => {
+                (Verdict::Unsafe(Violation { property: Property::Panic, what: panic_text(&*panic) }), transcript)
+            }
         }
     }
 }
 
 /// Follows the script and heals the network. If twins leave no honest replica to lead, they lead then too.
-fn perform<P: Protocol>(stage: &mut Stage<P>, scenario: &Scenario) -> Verdict {
+fn perform<P: Protocol>(world: &mut World<P>, scenario: &Scenario) -> Verdict {
     for (round, view) in scenario.rounds.iter().zip(1..) {
-        stage.leader(view, round.leader);
-        stage.links().partition(view, round.groups.iter().copied());
+        world.leader(view, round.leader);
+        world.links().partition(view, round.groups.iter().copied());
         for (from, to) in &round.passes {
-            stage.links().pass(view, round.groups[usize::from(*from)], round.groups[usize::from(*to)]);
+            world.links().pass(view, round.groups[usize::from(*from)], round.groups[usize::from(*to)]);
         }
     }
     for view in 1..=scenario.rounds.len() as u64 {
-        stage.run_view(view);
-        if stage.complaint().is_some() {
-            return verdict(stage);
+        world.run_view(view);
+        if world.violation().is_some() {
+            return verdict(world);
         }
     }
-    let cast = stage.cast();
-    let (honest, everybody) = (cast.honest(), (0..cast.replicas() as u16).map(ReplicaId));
-    match cast.twins() < cast.replicas() {
-        true => stage.heal(honest),
-        false => stage.heal(everybody),
+    let participants = world.participants();
+    let (honest, everybody) = (participants.honest(), (0..participants.replicas() as u16).map(ReplicaId));
+    match participants.twins() < participants.replicas() {
+        true => world.heal(honest),
+        false => world.heal(everybody),
     };
-    verdict(stage)
+    verdict(world)
 }
 
-fn verdict<P: Protocol>(stage: &Stage<P>) -> Verdict {
-    match stage.complaint().cloned() {
+fn verdict<P: Protocol>(world: &World<P>) -> Verdict {
+    match world.violation().cloned() {
         None => Verdict::Safe,
-        Some(complaint) if complaint.law == Law::Liveness => Verdict::Stalled(complaint),
-        Some(complaint) => Verdict::Unsafe(complaint),
+        Some(violation) if violation.property == Property::Liveness => Verdict::Stalled(violation),
+        Some(violation) => Verdict::Unsafe(violation),
     }
 }
 
@@ -144,7 +146,7 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Returns a function that plays scenarios of the protocol with this name. It can be called repeatedly, and reuses its
-/// stage.
+/// world.
 pub fn player(protocol: ProtocolKind) -> Box<dyn FnMut(&Scenario) -> Verdict + Send> {
     struct Make(ProtocolKind);
     impl ForProtocol for Make {

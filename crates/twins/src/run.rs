@@ -1,6 +1,6 @@
 //! Plays many scenarios on all cores.
 
-use crate::judge::Complaint;
+use crate::checker::Violation;
 use crate::play::{Verdict, player};
 use crate::scenario::{Entry, Scenario};
 use crate::space::Space;
@@ -106,7 +106,7 @@ pub struct Finding {
     /// Number of the scenario in the source.
     pub number: u64,
     pub scenario: Scenario,
-    pub complaint: Complaint,
+    pub violation: Violation,
     /// Whether it violated only liveness.
     pub stalled: bool,
 }
@@ -128,10 +128,10 @@ impl Outcome {
     fn add(&mut self, number: u64, scenario: Scenario, verdict: Verdict) {
         self.scenarios += 1;
         let stalled = matches!(verdict, Verdict::Stalled(_));
-        let (Verdict::Unsafe(complaint) | Verdict::Stalled(complaint)) = verdict else { return };
+        let (Verdict::Unsafe(violation) | Verdict::Stalled(violation)) = verdict else { return };
         *(if stalled { &mut self.stalled } else { &mut self.unsafe_scenarios }) += 1;
         if self.findings.len() < MAX_FINDINGS {
-            self.findings.push(Finding { number, scenario, complaint, stalled });
+            self.findings.push(Finding { number, scenario, violation, stalled });
         }
     }
 

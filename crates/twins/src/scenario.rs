@@ -1,8 +1,8 @@
 //! Scenarios, which define the leader and the links of each view, and their file format.
 
-use crate::cast::{ActorId, ActorSet, Cast, MAX_ACTORS};
+use crate::checker::Violation;
 use crate::hostile::HostileClient;
-use crate::judge::Complaint;
+use crate::participants::{InstanceId, InstanceSet, MAX_INSTANCES, Participants};
 use quorate_consensus::config::ProtocolKind;
 use quorate_types::{Fault, Quorum, ReplicaId};
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,8 @@ pub const MAX_ROUNDS: usize = 1000;
 pub struct Round {
     /// The leader. If it is a twin, both instances lead.
     pub leader: ReplicaId,
-    /// Groups whose members receive each other's messages. An actor in no group is isolated.
-    pub groups: Vec<ActorSet>,
+    /// Groups whose members receive each other's messages. An instance in no group is isolated.
+    pub groups: Vec<InstanceSet>,
     /// One-way links as (from, to), by position in `groups`.
     pub passes: Vec<(u8, u8)>,
 }
@@ -25,7 +25,7 @@ pub struct Round {
 /// A script for a cast.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scenario {
-    pub cast: Cast,
+    pub participants: Participants,
     /// One round for each view, from view 1.
     pub rounds: Vec<Round>,
 }
@@ -35,7 +35,7 @@ pub struct Scenario {
 pub struct Entry {
     pub scenario: Scenario,
     pub protocol: Option<ProtocolKind>,
-    pub found: Option<Complaint>,
+    pub found: Option<Violation>,
 }
 
 /// Error in a line of a scenario file.
@@ -65,7 +65,7 @@ struct EntryText {
     hostile: Option<HostileClient>,
     rounds: Vec<RoundText>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    found: Option<Complaint>,
+    found: Option<Violation>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -79,9 +79,9 @@ struct RoundText {
 
 impl Scenario {
     /// Returns the names of the members.
-    fn group_text(&self, group: ActorSet) -> Vec<String> {
-        let members = self.cast.actors().filter(|actor| group >> actor.0 & 1 == 1);
-        members.map(|actor| self.cast.name(actor)).collect()
+    fn group_text(&self, group: InstanceSet) -> Vec<String> {
+        let members = self.participants.instances().filter(|instance| group >> instance.0 & 1 == 1);
+        members.map(|instance| self.participants.name(instance)).collect()
     }
 }
 
@@ -94,19 +94,19 @@ impl From<Scenario> for Entry {
 impl Entry {
     /// Returns the line without a line feed.
     pub fn to_line(&self) -> String {
-        let Scenario { cast, rounds } = &self.scenario;
+        let Scenario { participants, rounds } = &self.scenario;
         let round = |round: &Round| RoundText {
             leader: format!("{:?}", round.leader),
             groups: round.groups.iter().map(|group| self.scenario.group_text(*group)).collect(),
             passes: round.passes.clone(),
         };
-        let usual = Quorum::of(cast.replicas()).expect("a cast has a committee");
+        let usual = Quorum::of(participants.replicas()).expect("a cast has a committee");
         let text = EntryText {
             protocol: self.protocol,
-            replicas: cast.replicas(),
-            faults: (cast.quorum() != usual).then(|| cast.quorum().faults()),
-            twins: cast.twins(),
-            hostile: cast.hostile(),
+            replicas: participants.replicas(),
+            faults: (participants.quorum() != usual).then(|| participants.quorum().faults()),
+            twins: participants.twins(),
+            hostile: participants.hostile(),
             rounds: rounds.iter().map(round).collect(),
             found: self.found.clone(),
         };
@@ -119,14 +119,14 @@ impl Entry {
     /// If the line is not JSON or describes an impossible scenario.
     pub fn from_line(line: &str) -> Result<Entry, ScenarioError> {
         let text: EntryText = serde_json::from_str(line)?;
-        let cast = cast(text.replicas, text.faults, text.twins)?.with_hostile(text.hostile);
+        let participants = participants(text.replicas, text.faults, text.twins)?.with_hostile(text.hostile);
         if text.rounds.is_empty() || text.rounds.len() > MAX_ROUNDS {
             let what = format!("a scenario has between 1 and {MAX_ROUNDS} rounds, not {}", text.rounds.len());
             return Err(invalid(what, "write another number of rounds"));
         }
-        let rounds = text.rounds.iter().enumerate().map(|(at, round)| parse_round(at, round, &cast));
+        let rounds = text.rounds.iter().enumerate().map(|(at, round)| parse_round(at, round, &participants));
         let rounds = rounds.collect::<Result<Vec<Round>, ScenarioError>>()?;
-        Ok(Entry { scenario: Scenario { cast, rounds }, protocol: text.protocol, found: text.found })
+        Ok(Entry { scenario: Scenario { participants, rounds }, protocol: text.protocol, found: text.found })
     }
 }
 
@@ -135,7 +135,7 @@ impl Entry {
 ///
 /// # Errors
 /// If the numbers do not fit together.
-pub fn cast(replicas: usize, faults: Option<usize>, twins: usize) -> Result<Cast, ScenarioError> {
+pub fn participants(replicas: usize, faults: Option<usize>, twins: usize) -> Result<Participants, ScenarioError> {
     let quorum = match faults {
         None => Quorum::of(replicas),
         Some(faults) => Quorum::with_faults(replicas, faults),
@@ -145,34 +145,34 @@ pub fn cast(replicas: usize, faults: Option<usize>, twins: usize) -> Result<Cast
         let what = format!("{twins} of {replicas} replicas cannot be twins");
         return Err(invalid(what, "set at most as many twins as replicas"));
     }
-    if replicas + twins > MAX_ACTORS {
-        let what = format!("{replicas} replicas and {twins} twins are more than {MAX_ACTORS} actors");
+    if replicas + twins > MAX_INSTANCES {
+        let what = format!("{replicas} replicas and {twins} twins are more than {MAX_INSTANCES} instances");
         return Err(invalid(what, "set fewer"));
     }
-    Ok(Cast::new(quorum, twins))
+    Ok(Participants::new(quorum, twins))
 }
 
-fn parse_round(at: usize, text: &RoundText, cast: &Cast) -> Result<Round, ScenarioError> {
+fn parse_round(at: usize, text: &RoundText, participants: &Participants) -> Result<Round, ScenarioError> {
     let round = at + 1;
-    let names = || cast.names(cast.everybody());
+    let names = || participants.names(participants.everybody());
     let find = |name: &String| {
         let what = || format!("round {round}: there is no `{name}`");
-        cast.find(name).ok_or_else(|| invalid(what(), format!("the actors are {}", names())))
+        participants.find(name).ok_or_else(|| invalid(what(), format!("the instances are {}", names())))
     };
     let leader = find(&text.leader)?;
-    if leader.0 >= cast.replicas() {
+    if leader.0 >= participants.replicas() {
         let what = format!("round {round}: the leader is `{}`, one of two instances", text.leader);
         return Err(invalid(what, "name the identity: both instances lead"));
     }
-    let mut groups: Vec<ActorSet> = Vec::with_capacity(text.groups.len());
+    let mut groups: Vec<InstanceSet> = Vec::with_capacity(text.groups.len());
     for group in &text.groups {
-        let mut set: ActorSet = 0;
+        let mut set: InstanceSet = 0;
         for name in group {
-            let ActorId(actor) = find(name)?;
-            if groups.iter().chain([&set]).any(|earlier| earlier >> actor & 1 == 1) {
-                return Err(invalid(format!("round {round}: `{name}` is named twice"), "an actor is in one group"));
+            let InstanceId(instance) = find(name)?;
+            if groups.iter().chain([&set]).any(|earlier| earlier >> instance & 1 == 1) {
+                return Err(invalid(format!("round {round}: `{name}` is named twice"), "an instance is in one group"));
             }
-            set |= 1 << actor;
+            set |= 1 << instance;
         }
         if set == 0 {
             return Err(invalid(format!("round {round}: a group is empty"), "leave it out"));
@@ -185,5 +185,5 @@ fn parse_round(at: usize, text: &RoundText, cast: &Cast) -> Result<Round, Scenar
             return Err(invalid(what, "groups are named by their positions, from 0"));
         }
     }
-    Ok(Round { leader: cast.identity(leader), groups, passes: text.passes.clone() })
+    Ok(Round { leader: participants.identity(leader), groups, passes: text.passes.clone() })
 }

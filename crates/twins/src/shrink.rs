@@ -1,6 +1,6 @@
 //! Shrinks a scenario with a violation, so that people can read it.
 
-use crate::cast::{ActorId, ActorSet, Cast};
+use crate::participants::{InstanceId, InstanceSet, Participants};
 use crate::scenario::{Round, Scenario};
 
 /// Returns a locally minimal scenario for which `is_bad` holds: no scenario that is one step simpler is bad.
@@ -19,7 +19,7 @@ pub fn shrink(scenario: &Scenario, mut is_bad: impl FnMut(&Scenario) -> bool) ->
     }
 }
 
-/// Returns the scenarios that are one step simpler: without one of the twins; without one of the rounds; with one actor
+/// Returns the scenarios that are one step simpler: without one of the twins; without one of the rounds; with one instance
 /// fewer outside the largest group of a round, or one group fewer; with one one-way link fewer; with fewer changes of
 /// the leader. Each step lowers one of these numbers and raises none before it, so shrinking terminates.
 pub fn steps(scenario: &Scenario) -> impl Iterator<Item = Scenario> {
@@ -27,7 +27,7 @@ pub fn steps(scenario: &Scenario) -> impl Iterator<Item = Scenario> {
     let fewer_rounds = (0..rounds).rev().filter(move |_| rounds > 1).map(|at| without_round(scenario, at));
     let in_round = (0..rounds).flat_map(move |at| {
         let round = &scenario.rounds[at];
-        let simpler = connected(round, &scenario.cast).into_iter().chain(merged(round)).chain(moved(round));
+        let simpler = connected(round, &scenario.participants).into_iter().chain(merged(round)).chain(moved(round));
         simpler.chain(without_pass(round)).map(move |simpler| with_round(scenario, at, simpler))
     });
     let steadier = (0..rounds).filter_map(move |at| steadier(scenario, at));
@@ -48,21 +48,22 @@ fn with_round(scenario: &Scenario, at: usize, round: Round) -> Scenario {
 
 /// Removes the second instance of the last twin.
 fn without_twin(scenario: &Scenario) -> Option<Scenario> {
-    let twins = scenario.cast.twins().checked_sub(1)?;
-    let cast = Cast::new(scenario.cast.quorum(), twins).with_hostile(scenario.cast.hostile());
-    let rounds = scenario.rounds.iter().map(|round| restrict(round, cast.everybody())).collect();
-    Some(Scenario { cast, rounds })
+    let twins = scenario.participants.twins().checked_sub(1)?;
+    let participants =
+        Participants::new(scenario.participants.quorum(), twins).with_hostile(scenario.participants.hostile());
+    let rounds = scenario.rounds.iter().map(|round| restrict(round, participants.everybody())).collect();
+    Some(Scenario { participants, rounds })
 }
 
-/// Returns the round with only the actors in a set.
-fn restrict(round: &Round, set: ActorSet) -> Round {
+/// Returns the round with only the instances in a set.
+fn restrict(round: &Round, set: InstanceSet) -> Round {
     let groups = round.groups.iter().map(|group| group & set).collect();
     without_empty_groups(Round { leader: round.leader, groups, passes: round.passes.clone() })
 }
 
-/// Returns the round with one group of all actors.
-fn connected(round: &Round, cast: &Cast) -> Option<Round> {
-    let everybody = cast.everybody();
+/// Returns the round with one group of all instances.
+fn connected(round: &Round, participants: &Participants) -> Option<Round> {
+    let everybody = participants.everybody();
     let connected = Round { leader: round.leader, groups: vec![everybody], passes: Vec::new() };
     (round.groups != connected.groups).then_some(connected)
 }
@@ -89,24 +90,24 @@ fn merged(round: &Round) -> impl Iterator<Item = Round> {
     })
 }
 
-/// Returns the rounds with one actor moved to the largest group.
+/// Returns the rounds with one instance moved to the largest group.
 fn moved(round: &Round) -> impl Iterator<Item = Round> {
     let largest = (0..round.groups.len()).max_by_key(|at| round.groups[*at].count_ones());
     largest.into_iter().flat_map(move |largest| {
         let outside = (0..round.groups.len()).filter(move |at| *at != largest && round.groups[*at].count_ones() > 1);
         outside.flat_map(move |at| {
-            members(round.groups[at]).map(move |ActorId(actor)| {
+            members(round.groups[at]).map(move |InstanceId(instance)| {
                 let mut simpler = round.clone();
-                simpler.groups[at] &= !(1 << actor);
-                simpler.groups[largest] |= 1 << actor;
+                simpler.groups[at] &= !(1 << instance);
+                simpler.groups[largest] |= 1 << instance;
                 simpler
             })
         })
     })
 }
 
-fn members(set: ActorSet) -> impl Iterator<Item = ActorId> {
-    (0..ActorSet::BITS as usize).filter(move |actor| set >> actor & 1 == 1).map(ActorId)
+fn members(set: InstanceSet) -> impl Iterator<Item = InstanceId> {
+    (0..InstanceSet::BITS as usize).filter(move |instance| set >> instance & 1 == 1).map(InstanceId)
 }
 
 fn without_pass(round: &Round) -> impl Iterator<Item = Round> {

@@ -1,7 +1,7 @@
 //! All scenarios of a shape, numbered, with only one of those that are equal up to a renaming.
 //!
 //! After Bano et al., "Twins: BFT systems made robust" (2020), and Gogada et al., ApPLIED 2023, section 4.1: the
-//! partitions of the actors into a bounded number of groups, times the leaders, arranged over the rounds. A renaming
+//! partitions of the instances into a bounded number of groups, times the leaders, arranged over the rounds. A renaming
 //! must be the same in all rounds. Two rounds that differ only in the isolated honest replica are different choices, so
 //! pruning each round on its own, as step 2 there reads, would lose the scenarios in which honest replicas change
 //! sides. Here exactly the least scenario, comparing round by round, is kept from each orbit under the group of
@@ -12,14 +12,14 @@
 //! remaining rounds, under the renamings that fix all rounds chosen so far. A number is therefore turned into its
 //! scenario round by round, and samples are uniform.
 
-use crate::cast::{ActorSet, Cast};
+use crate::participants::{InstanceSet, Participants};
 use crate::scenario::{Round, Scenario};
 use crate::symmetry::{self, Renaming};
 use quorate_types::ReplicaId;
 use std::collections::HashMap;
 use thiserror::Error;
 
-/// Maximum number of divisions of the actors.
+/// Maximum number of divisions of the instances.
 const MAX_DIVISIONS: usize = 1 << 20;
 /// Maximum number of entries in the table of renamed divisions (renamings times divisions).
 const MAX_RENAMED: u64 = 1 << 24;
@@ -29,7 +29,7 @@ const MAX_KEPT: usize = 1 << 25;
 /// Parameters of a space.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape {
-    pub cast: Cast,
+    pub participants: Participants,
     /// Maximum number of groups in a round, at least 1.
     pub partitions: usize,
     /// Views of the script, at least 1.
@@ -46,10 +46,10 @@ pub enum SpaceError {
     #[error("{0} is 0; set at least 1")]
     Zero(&'static str),
     #[error(
-        "there are more than {MAX_DIVISIONS} ways to divide {actors} actors into {partitions} groups; set fewer \
+        "there are more than {MAX_DIVISIONS} ways to divide {instances} instances into {partitions} groups; set fewer \
          partitions or replicas"
     )]
-    Divisions { actors: usize, partitions: usize },
+    Divisions { instances: usize, partitions: usize },
     #[error(
         "{renamings} renamings of the replicas are too many to prune {divisions} ways to divide them; use \
          --unpruned, or fewer partitions or replicas"
@@ -60,8 +60,8 @@ pub enum SpaceError {
     Count(usize),
 }
 
-/// A division of the actors into groups, and the one-way links between groups.
-type Division = (Vec<ActorSet>, Vec<(u8, u8)>);
+/// A division of the instances into groups, and the one-way links between groups.
+type Division = (Vec<InstanceSet>, Vec<(u8, u8)>);
 
 /// The choices for a round, a division and a leader, under one number.
 struct Choices {
@@ -140,7 +140,7 @@ impl Space {
             rounds.push(self.choices.round(choice));
             state = &self.states[next];
         }
-        Scenario { cast: self.shape.cast.clone(), rounds }
+        Scenario { participants: self.shape.participants.clone(), rounds }
     }
 
     /// Finds the reachable states.
@@ -195,15 +195,15 @@ impl Space {
 
 impl Choices {
     fn new(shape: &Shape) -> Result<Choices, SpaceError> {
-        let Shape { cast, partitions, one_way, pruned, .. } = shape;
-        let divisions = divisions(cast.len(), *partitions, *one_way)
-            .ok_or(SpaceError::Divisions { actors: cast.len(), partitions: *partitions })?;
-        let order = symmetry::order(cast);
+        let Shape { participants, partitions, one_way, pruned, .. } = shape;
+        let divisions = divisions(participants.len(), *partitions, *one_way)
+            .ok_or(SpaceError::Divisions { instances: participants.len(), partitions: *partitions })?;
+        let order = symmetry::order(participants);
         let fits =
             order.and_then(|order| order.checked_mul(divisions.len() as u64)).is_some_and(|all| all <= MAX_RENAMED);
         let renamings = match (*pruned, fits) {
-            (true, true) => symmetry::all(cast),
-            (false, _) => vec![symmetry::nothing(cast)],
+            (true, true) => symmetry::all(participants),
+            (false, _) => vec![symmetry::nothing(participants)],
             (true, false) => {
                 let renamings = order.map_or("more than 2^64".into(), |order| order.to_string());
                 return Err(SpaceError::Renamings { renamings, divisions: divisions.len() });
@@ -213,10 +213,12 @@ impl Choices {
         let renamed =
             |renaming: &Renaming| divisions.iter().map(|division| places[&rename(division, renaming)]).collect();
         let leaders = |renaming: &Renaming| {
-            (0..cast.replicas() as u16).map(|leader| renaming.identity(cast, ReplicaId(leader)).0).collect()
+            (0..participants.replicas() as u16)
+                .map(|leader| renaming.identity(participants, ReplicaId(leader)).0)
+                .collect()
         };
         Ok(Choices {
-            leaders: cast.replicas(),
+            leaders: participants.replicas(),
             renamed: renamings.iter().map(renamed).collect(),
             renamed_leaders: renamings.iter().map(leaders).collect(),
             divisions,
@@ -256,12 +258,12 @@ impl Choices {
     }
 }
 
-/// Returns all divisions of `actors` actors into at most `max_groups` groups, or `None` if there are too many.
-fn divisions(actors: usize, max_groups: usize, one_way: bool) -> Option<Vec<Division>> {
+/// Returns all divisions of `instances` instances into at most `max_groups` groups, or `None` if there are too many.
+fn divisions(instances: usize, max_groups: usize, one_way: bool) -> Option<Vec<Division>> {
     let mut all = Vec::new();
-    let mut open: Vec<(usize, Vec<ActorSet>)> = vec![(0, Vec::new())];
+    let mut open: Vec<(usize, Vec<InstanceSet>)> = vec![(0, Vec::new())];
     while let Some((placed, groups)) = open.pop() {
-        if placed == actors {
+        if placed == instances {
             for passes in passes(groups.len(), one_way)? {
                 all.push((groups.clone(), passes));
             }
@@ -270,7 +272,7 @@ fn divisions(actors: usize, max_groups: usize, one_way: bool) -> Option<Vec<Divi
             }
             continue;
         }
-        // The next actor joins a group or starts one. Pushed in reverse, so that the first case is popped first.
+        // The next instance joins a group or starts one. Pushed in reverse, so that the first case is popped first.
         if groups.len() < max_groups {
             let mut begun = groups.clone();
             begun.push(1 << placed);
@@ -308,7 +310,7 @@ fn passes(groups: usize, one_way: bool) -> Option<Vec<Vec<(u8, u8)>>> {
 
 /// Returns the renamed division in canonical form: groups ordered by first member, links by position.
 fn rename((groups, passes): &Division, renaming: &Renaming) -> Division {
-    let mut renamed: Vec<(ActorSet, usize)> =
+    let mut renamed: Vec<(InstanceSet, usize)> =
         groups.iter().enumerate().map(|(at, group)| (renaming.set(*group), at)).collect();
     renamed.sort_unstable_by_key(|(group, _)| group.trailing_zeros());
     let place = |old: u8| renamed.iter().position(|(_, at)| *at == usize::from(old)).expect("it is one of them") as u8;

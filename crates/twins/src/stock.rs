@@ -1,7 +1,7 @@
 //! Commands that clients send in each view, created once and shared by all scenarios.
 
-use crate::cast::{ActorId, Cast};
 use crate::hostile::BUNDLES_PER_VIEW;
+use crate::participants::{InstanceId, Participants};
 use quorate_types::{Bundle, BundleBuilder, ClientId};
 
 /// Client id of the first made-up key.
@@ -17,10 +17,10 @@ pub(crate) struct Stock {
 }
 
 impl Stock {
-    pub fn new(cast: &Cast) -> Stock {
+    pub fn new(participants: &Participants) -> Stock {
         Stock {
-            first_instances: cast.replicas(),
-            each_round: if cast.twins() > 0 { 2 } else { 1 },
+            first_instances: participants.replicas(),
+            each_round: if participants.twins() > 0 { 2 } else { 1 },
             bundles: Vec::new(),
             hostile: Vec::new(),
         }
@@ -47,9 +47,9 @@ impl Stock {
         &self.hostile[start..end]
     }
 
-    /// Returns the bundles of a round in the order in which an actor gets them.
-    pub fn for_actor(&mut self, round: u64, actor: ActorId) -> Vec<Bundle> {
-        let second = actor.0 >= self.first_instances;
+    /// Returns the bundles of a round in the order in which an instance gets them.
+    pub fn for_instance(&mut self, round: u64, instance: InstanceId) -> Vec<Bundle> {
+        let second = instance.0 >= self.first_instances;
         let mut bundles = self.of_round(round).to_vec();
         if second {
             bundles.reverse();

@@ -1,9 +1,9 @@
 //! Symmetries of a cast: permutations of honest replicas, permutations of twins, and swaps of a twin's two instances.
 
-use crate::cast::{ActorId, ActorSet, Cast};
+use crate::participants::{InstanceId, InstanceSet, Participants};
 use quorate_types::ReplicaId;
 
-/// A renaming: the new actor for each actor.
+/// A renaming: the new instance for each instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Renaming {
     to: Vec<u8>,
@@ -11,26 +11,28 @@ pub struct Renaming {
 
 impl Renaming {
     /// Returns the new name of an identity.
-    pub fn identity(&self, cast: &Cast, identity: ReplicaId) -> ReplicaId {
-        cast.identity(ActorId(self.to[identity.index()].into()))
+    pub fn identity(&self, participants: &Participants, identity: ReplicaId) -> ReplicaId {
+        participants.identity(InstanceId(self.to[identity.index()].into()))
     }
 
-    /// Returns the new names of a set of actors.
-    pub fn set(&self, set: ActorSet) -> ActorSet {
+    /// Returns the new names of a set of instances.
+    pub fn set(&self, set: InstanceSet) -> InstanceSet {
         self.to.iter().enumerate().fold(0, |renamed, (from, to)| renamed | (set >> from & 1) << to)
     }
 }
 
 /// Returns the number of renamings: h! t! 2^t for h honest replicas and t twins, or `None` on overflow.
-pub fn order(cast: &Cast) -> Option<u64> {
+pub fn order(participants: &Participants) -> Option<u64> {
     let factorial = |n: usize| (1..=n as u64).try_fold(1u64, u64::checked_mul);
-    let twins = cast.twins();
-    factorial(cast.replicas() - twins)?.checked_mul(factorial(twins)?)?.checked_mul(1u64.checked_shl(twins as u32)?)
+    let twins = participants.twins();
+    factorial(participants.replicas() - twins)?
+        .checked_mul(factorial(twins)?)?
+        .checked_mul(1u64.checked_shl(twins as u32)?)
 }
 
 /// Returns all renamings, the identity first.
-pub fn all(cast: &Cast) -> Vec<Renaming> {
-    let (twins, replicas) = (cast.twins(), cast.replicas());
+pub fn all(participants: &Participants) -> Vec<Renaming> {
+    let (twins, replicas) = (participants.twins(), participants.replicas());
     let honest: Vec<u8> = (twins as u8..replicas as u8).collect();
     let mut renamings = Vec::new();
     for of_honest in permutations(&honest) {
@@ -50,8 +52,8 @@ pub fn all(cast: &Cast) -> Vec<Renaming> {
 }
 
 /// Returns the identity.
-pub fn nothing(cast: &Cast) -> Renaming {
-    Renaming { to: (0..cast.len() as u8).collect() }
+pub fn nothing(participants: &Participants) -> Renaming {
+    Renaming { to: (0..participants.len() as u8).collect() }
 }
 
 /// Returns all permutations of the items, the given order first.

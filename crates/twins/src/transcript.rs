@@ -1,6 +1,6 @@
-//! Human-readable record of a stage, with one line for each event.
+//! Human-readable record of a world, with one line for each event.
 
-use crate::cast::{ActorId, ActorSet, Cast};
+use crate::participants::{InstanceId, InstanceSet, Participants};
 use quorate_consensus::seam::Message;
 use quorate_consensus::{Envelope, seam::text};
 use quorate_types::{Block, Digest, View};
@@ -34,11 +34,11 @@ impl Transcript {
         }
     }
 
-    /// Adds an event of an actor. Calls `text` only if the transcript is on.
+    /// Adds an event of an instance. Calls `text` only if the transcript is on.
     #[inline]
-    pub fn add(&mut self, cast: &Cast, actor: ActorId, text: impl FnOnce() -> String) {
+    pub fn add(&mut self, participants: &Participants, instance: InstanceId, text: impl FnOnce() -> String) {
         if self.is_on {
-            self.line(format!("  {:<4} {}", cast.name(actor), text()));
+            self.line(format!("  {:<4} {}", participants.name(instance), text()));
         }
     }
 
@@ -56,12 +56,12 @@ impl Transcript {
         }
     }
 
-    /// Records a message, and the actors that it reaches despite cut links.
+    /// Records a message, and the instances that it reaches despite cut links.
     pub fn sends<M: Message>(
         &mut self,
-        cast: &Cast,
-        actor: ActorId,
-        (reached, cut): (ActorSet, ActorSet),
+        participants: &Participants,
+        instance: InstanceId,
+        (reached, cut): (InstanceSet, InstanceSet),
         message: &Envelope<M>,
     ) {
         if !self.is_on {
@@ -76,16 +76,16 @@ impl Transcript {
             Envelope::Blocks(blocks) => blocks.iter().for_each(|block| self.name_block(block)),
             _ => {}
         }
-        let lost = if cut == 0 { String::new() } else { format!(" (not {})", cast.names(cut)) };
-        let to = if reached == 0 { "nobody".to_owned() } else { cast.names(reached) };
-        self.add(cast, actor, || format!("-> {to}{lost}: {}", text::envelope(message)));
+        let lost = if cut == 0 { String::new() } else { format!(" (not {})", participants.names(cut)) };
+        let to = if reached == 0 { "nobody".to_owned() } else { participants.names(reached) };
+        self.add(participants, instance, || format!("-> {to}{lost}: {}", text::envelope(message)));
     }
 
-    /// Records that an actor commits.
-    pub fn commits(&mut self, cast: &Cast, actor: ActorId, block: &Block) {
+    /// Records that an instance commits.
+    pub fn commits(&mut self, participants: &Participants, instance: InstanceId, block: &Block) {
         if self.is_on {
             self.name_block(block);
-            self.add(cast, actor, || format!("COMMITS {}", text::block(block)));
+            self.add(participants, instance, || format!("COMMITS {}", text::block(block)));
         }
     }
 

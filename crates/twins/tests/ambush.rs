@@ -3,7 +3,7 @@
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::mutants::Bug;
-use quorate_twins::Law;
+use quorate_twins::Property;
 use quorate_twins::museum::{Hunt, Mutant, Play, Rule};
 
 /// Scenarios of each protocol; `QUORATE_AMBUSHES=<count>` plays more.
@@ -29,7 +29,7 @@ fn views_that_begin_by_timeouts_alone_stop_progress() {
     let mutant = Some(Mutant::Hook(Bug::TimeoutsAlone));
     let mut play = Hunt::Ambush.scenes(ProtocolKind::Jolteon, Play { mutant, broken: true, ..SOUND });
     let seen = (0..2000).find_map(&mut play).expect("it is found");
-    assert_eq!(seen.law, Law::Liveness, "{}", seen.what);
+    assert_eq!(seen.property, Property::Liveness, "{}", seen.what);
 }
 
 /// The order of statements is violated before two chains are.
@@ -38,5 +38,5 @@ fn a_vote_against_the_timeouts_is_detected_before_a_fork() {
     let mutant = Some(Mutant::Rule(Rule::OldParentAccepted));
     let mut play = Hunt::Twins.scenes(ProtocolKind::Jolteon, Play { mutant, broken: true, ..SOUND });
     let seen = (0..2000).find_map(&mut play).expect("it is found");
-    assert_eq!(seen.law, Law::Order, "{}", seen.what);
+    assert_eq!(seen.property, Property::Order, "{}", seen.what);
 }

@@ -2,13 +2,13 @@
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::run::{Choice, Shard, Source};
-use quorate_twins::{Cast, Complaint, Entry, Law, Shape, Space};
+use quorate_twins::{Entry, Participants, Property, Shape, Space, Violation};
 use quorate_types::Quorum;
 
 fn entries(one_way: bool) -> Vec<Entry> {
-    let cast = Cast::new(Quorum::with_faults(6, 1).expect("six tolerate one fault"), 2);
-    let space =
-        Space::new(Shape { cast, partitions: 3, rounds: 4, one_way, pruned: false }).expect("it can be counted");
+    let participants = Participants::new(Quorum::with_faults(6, 1).expect("six tolerate one fault"), 2);
+    let space = Space::new(Shape { participants, partitions: 3, rounds: 4, one_way, pruned: false })
+        .expect("it can be counted");
     Source::Space(&space, Choice::Sample { scenarios: 200, seed: 3 }).part(Shard::WHOLE).map(Entry::from).collect()
 }
 
@@ -19,7 +19,7 @@ fn a_written_scenario_can_be_read() {
         let what = "it's \"so\"\n".to_owned();
         let found = Entry {
             protocol: Some(ProtocolKind::FastHotStuff),
-            found: Some(Complaint { law: Law::Agreement, what }),
+            found: Some(Violation { property: Property::Agreement, what }),
             ..entry
         };
         let line = found.to_line();
@@ -59,8 +59,8 @@ fn an_invalid_line_is_refused_with_a_reason() {
         (file(4, 1, ""), "between 1 and 1000 rounds"),
         (file(0, 0, round), "not 0"),
         (file(3, 4, round), "4 of 3 replicas cannot be twins"),
-        (file(60, 5, round), "64 actors"),
-        (file(4, 0, round), "there is no `R0'`; help: the actors are R0 R1 R2 R3"),
+        (file(60, 5, round), "64 instances"),
+        (file(4, 0, round), "there is no `R0'`; help: the instances are R0 R1 R2 R3"),
         (file(4, 1, r#"{"leader":"R0'","groups":[]}"#), "one of two instances"),
         (file(4, 1, r#"{"leader":"R9","groups":[]}"#), "round 1: there is no `R9`"),
         (file(4, 1, r#"{"leader":"R0","groups":[["R1"],["R2","R1"]]}"#), "named twice"),

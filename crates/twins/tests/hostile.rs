@@ -8,12 +8,13 @@ use quorate_twins::hostile::HostileClient;
 use quorate_twins::museum::{Mutant, Rewriting};
 use quorate_twins::play::Player;
 use quorate_twins::run::{Choice, Source};
-use quorate_twins::{Cast, Entry, Law, Scenario, Shape, Space, Verdict};
+use quorate_twins::{Entry, Participants, Property, Scenario, Shape, Space, Verdict};
 use quorate_types::Quorum;
 
 fn scenarios(hostile: HostileClient, twins: usize, rounds: usize, scenarios: u64) -> Vec<Scenario> {
-    let cast = Cast::new(Quorum::of(4).expect("a committee"), twins).with_hostile(Some(hostile));
-    let space = Space::new(Shape { cast, partitions: 2, rounds, one_way: false, pruned: true }).expect("a small space");
+    let participants = Participants::new(Quorum::of(4).expect("a committee"), twins).with_hostile(Some(hostile));
+    let space =
+        Space::new(Shape { participants, partitions: 2, rounds, one_way: false, pruned: true }).expect("a small space");
     let source = Source::Space(&space, Choice::Sample { scenarios, seed: 1 });
     (0..scenarios).map(|number| source.scenario(number)).collect()
 }
@@ -41,7 +42,7 @@ fn the_honest_are_served_beside_each_hostile_client() {
     }
 }
 
-/// The judge detects a violation: with one queue for all clients, the backlog of the flood precedes every honest
+/// The checker detects a violation: with one queue for all clients, the backlog of the flood precedes every honest
 /// command.
 #[test]
 fn one_queue_lets_a_flood_starve_the_honest() {
@@ -50,7 +51,8 @@ fn one_queue_lets_a_flood_starve_the_honest() {
         ProtocolKind::Jolteon,
         Verdicts(ProtocolKind::Jolteon, Some(Mutant::Rewriting(Rewriting::OneQueue)), &played),
     );
-    let stalled = |verdict: &&Verdict| matches!(verdict, Verdict::Stalled(complaint) if complaint.law == Law::Liveness);
+    let stalled =
+        |verdict: &&Verdict| matches!(verdict, Verdict::Stalled(violation) if violation.property == Property::Liveness);
     assert!(verdicts.iter().filter(stalled).count() >= 15, "{verdicts:?}");
 }
 

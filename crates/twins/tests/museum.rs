@@ -33,11 +33,11 @@ fn every_bug_of_the_list_is_exhibited_or_listed_as_absent() {
 }
 
 #[test]
-fn every_scenario_shows_its_bug_by_the_law_it_violates() {
+fn every_scenario_shows_its_bug_by_the_property_it_violates() {
     for exhibit in EXHIBITS {
         let ending = exhibit.transcript(true);
-        let seen = ending.complaint.unwrap_or_else(|| panic!("{}: no violation", exhibit.name()));
-        assert_eq!(seen.law, exhibit.law, "{}: {}", exhibit.name(), seen.what);
+        let seen = ending.violation.unwrap_or_else(|| panic!("{}: no violation", exhibit.name()));
+        assert_eq!(seen.property, exhibit.property, "{}: {}", exhibit.name(), seen.what);
         assert!(ending.transcript.contains("view 1: leader R"), "{}: {}", exhibit.name(), ending.transcript);
     }
 }

@@ -1,18 +1,18 @@
 //! Tests scenarios of all protocols: with the tolerated number of faults they are safe and live; with more they are
-//! not, and the judge detects that.
+//! not, and the checker detects that.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::play::{player, replay};
 use quorate_twins::run::{Choice, Outcome, Shard, Source, run};
 use quorate_twins::shrink::{shrink, steps};
-use quorate_twins::{Cast, Law, Shape, Space, Verdict};
+use quorate_twins::{Participants, Property, Shape, Space, Verdict};
 use quorate_types::Quorum;
 
 const THREADS: usize = 2;
 
 fn space(replicas: usize, twins: usize, partitions: usize, rounds: usize, one_way: bool) -> Space {
-    let cast = Cast::new(Quorum::of(replicas).expect("the size is sound"), twins);
-    Space::new(Shape { cast, partitions, rounds, one_way, pruned: true }).expect("it can be counted")
+    let participants = Participants::new(Quorum::of(replicas).expect("the size is sound"), twins);
+    Space::new(Shape { participants, partitions, rounds, one_way, pruned: true }).expect("it can be counted")
 }
 
 fn sample(protocol: ProtocolKind, space: &Space, scenarios: u64, seed: u64) -> Outcome {
@@ -53,7 +53,7 @@ fn partitions_alone_violate_nothing() {
     }
 }
 
-/// Two twins among four replicas are one more than a protocol tolerates: nothing is guaranteed, and the judge must
+/// Two twins among four replicas are one more than a protocol tolerates: nothing is guaranteed, and the checker must
 /// detect a violation.
 #[test]
 fn more_twins_than_faults_are_found_unsafe_under_every_protocol() {
@@ -61,7 +61,7 @@ fn more_twins_than_faults_are_found_unsafe_under_every_protocol() {
         let outcome = sample(*protocol, &space(4, 2, 2, 7, false), 4000, 1);
         assert!(outcome.unsafe_scenarios > 0, "{protocol}: two chains are not detected");
         let first = outcome.findings.iter().find(|finding| !finding.stalled).expect("it is among the findings");
-        assert_eq!(first.complaint.law, Law::Agreement, "{protocol}");
+        assert_eq!(first.violation.property, Property::Agreement, "{protocol}");
     }
 }
 
@@ -76,8 +76,8 @@ fn a_replay_shows_the_same_violation_as_the_run() {
             let (again, transcript) = replay(*protocol, &scenario);
             assert_eq!(again, verdict, "{protocol}: {scenario:?}");
             assert!(transcript.starts_with("view 1: leader R"), "{transcript}");
-            if let Verdict::Unsafe(complaint) = &verdict {
-                assert!(complaint.law != Law::Agreement || transcript.contains("COMMITS"), "{transcript}");
+            if let Verdict::Unsafe(violation) = &verdict {
+                assert!(violation.property != Property::Agreement || transcript.contains("COMMITS"), "{transcript}");
             }
         }
     }
@@ -90,12 +90,12 @@ fn a_shrunk_scenario_is_minimal_and_still_unsafe() {
         let first = outcome.findings.iter().find(|finding| !finding.stalled).expect("something is unsafe");
         let mut play = player(protocol);
         let mut is_unsafe =
-            |scenario: &_| matches!(play(scenario), Verdict::Unsafe(found) if found.law == Law::Agreement);
+            |scenario: &_| matches!(play(scenario), Verdict::Unsafe(found) if found.property == Property::Agreement);
         let simplest = shrink(&first.scenario, &mut is_unsafe);
         assert!(is_unsafe(&simplest), "{protocol}");
         assert!(!steps(&simplest).any(|simpler| is_unsafe(&simpler)), "{protocol}: {simplest:?} can be simpler");
         assert!(simplest.rounds.len() <= first.scenario.rounds.len());
-        assert_eq!(simplest.cast.twins(), 2, "{protocol}: with one twin it would be safe");
+        assert_eq!(simplest.participants.twins(), 2, "{protocol}: with one twin it would be safe");
     }
 }
 

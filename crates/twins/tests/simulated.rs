@@ -14,7 +14,7 @@ use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::SchemeKind;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::{Alter, CostTable, Law, NetworkSpec, Signatures, SimReport, SimSpec, run, run_altered};
+use quorate_simulator::{Alter, CostTable, NetworkSpec, Property, Signatures, SimReport, SimSpec, run, run_altered};
 use quorate_types::Quorum;
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Alter for Having {
 /// Expects no violation, and returns what the clients measured.
 fn passes(spec: &SimSpec, case: &str) -> (LoadReport, SimReport) {
     let report = run(spec, 1, &commands);
-    assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+    assert_eq!(report.violation, None, "{case}: {}", report.transcript.join("\n"));
     let load = report.load.clone().expect("the run was completed");
     assert!(load.completed > 0, "{case}: no command is ordered");
     (load, report)
@@ -79,10 +79,10 @@ fn passes(spec: &SimSpec, case: &str) -> (LoadReport, SimReport) {
 
 /// Expects a violation of the `work` oracle that contains these words, with a bug.
 fn fails(spec: &SimSpec, mutant: Bug, words: &str, case: &str) {
-    let complaint = run_altered(spec, 1, &commands, Having(mutant)).complaint;
-    let complaint = complaint.unwrap_or_else(|| panic!("{case}: {mutant:?} is not detected"));
-    assert_eq!(complaint.law, Law::Work, "{case}: {}", complaint.what);
-    assert!(complaint.what.contains(words), "{case}: {}", complaint.what);
+    let violation = run_altered(spec, 1, &commands, Having(mutant)).violation;
+    let violation = violation.unwrap_or_else(|| panic!("{case}: {mutant:?} is not detected"));
+    assert_eq!(violation.property, Property::Work, "{case}: {}", violation.what);
+    assert!(violation.what.contains(words), "{case}: {}", violation.what);
 }
 
 /// Returns how often honest replicas dropped a message of the liar for this reason.

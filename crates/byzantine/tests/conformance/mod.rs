@@ -40,7 +40,7 @@ fn two_faulty_replicas_of_seven_violate_nothing() {
             let spec = two_of_seven(spec(*protocol, leader, LEADER, one), other);
             let report = run(&spec, 1, &commands);
             let case = format!("{one} of replica 0 and {other} of replica 1 under {protocol} with {leader} leaders");
-            assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+            assert_eq!(report.violation, None, "{case}: {}", report.transcript.join("\n"));
             let honest = report.end.iter().flatten().filter(|status| status.replica.0 > OTHER);
             let evidence: Vec<&String> = honest.flat_map(|status| &status.evidence).collect();
             let about_them = |line: &&String| ["replica 0 ", "replica 1 "].iter().any(|them| line.starts_with(them));
@@ -57,7 +57,7 @@ fn every_fault(protocol: ProtocolKind) {
                 let spec = spec(protocol, *leader, faulty, fault);
                 let report = run(&spec, 1, &commands);
                 let case = format!("{fault} of replica {faulty} under {protocol} with {leader} leaders");
-                assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+                assert_eq!(report.violation, None, "{case}: {}", report.transcript.join("\n"));
                 if let Err(why) = promise(protocol, *leader, fault) {
                     println!("{case}: {why}");
                 } else {
@@ -83,7 +83,7 @@ fn every_fault_nearby(protocol: ProtocolKind) {
             spec.load.duration = 3 * PATIENCE;
             let report = run(&spec, 1, &commands);
             let case = format!("{fault} of nearby replica {NEAR} under {protocol} with {leader} leaders");
-            assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+            assert_eq!(report.violation, None, "{case}: {}", report.transcript.join("\n"));
             let load = report.load.as_ref().expect("the run was completed");
             assert!(load.completed > 0, "{case}: no command is ordered");
             assert!(load.longest_gap < 2 * PATIENCE, "{case}: no command is ordered for {:?}", load.longest_gap);
@@ -170,7 +170,7 @@ fn every_fault_in_trouble(protocol: ProtocolKind) {
             let spec = world::troubled(spec(protocol, leader, (seed % 4) as u16, fault));
             let report = run(&spec, seed, &commands);
             let case = format!("{fault} of replica {} under {protocol} with {leader} leaders, seed {seed}", seed % 4);
-            assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+            assert_eq!(report.violation, None, "{case}: {}", report.transcript.join("\n"));
         }
     }
 }

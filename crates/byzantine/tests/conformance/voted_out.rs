@@ -26,7 +26,7 @@ fn a_leader_that_acknowledges_but_never_proposes_is_replaced() {
         );
 
         let report = run(&spec(*protocol, LeaderKind::Fixed, LEADER, Fault::PassOver), 1, &commands);
-        assert_eq!(report.complaint, None, "{protocol}: {}", report.transcript.join("\n"));
+        assert_eq!(report.violation, None, "{protocol}: {}", report.transcript.join("\n"));
         let leaders: Vec<u16> = report.end.iter().flatten().map(|status| status.leader.0).collect();
         assert!(leaders.iter().all(|leader| *leader != LEADER), "{protocol}: {leaders:?} lead");
         let load = report.load.as_ref().expect("the run was completed");

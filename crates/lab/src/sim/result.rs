@@ -153,7 +153,7 @@ fn seed_result(spec: &BenchSpec, options: &SimOptions, report: &SimReport) -> Se
         p50_ms: report.load.as_ref().and_then(|load| load.latency_ms(0.5)),
         lost_packets: report.lost_packets,
         retransmissions: report.retransmissions,
-        oracle: report.complaint.as_ref().map(|complaint| (complaint.law.to_string(), complaint.what.clone())),
+        oracle: report.violation.as_ref().map(|violation| (violation.property.to_string(), violation.what.clone())),
         transcript: report.transcript.clone(),
         replay: command(spec, options, report.seed),
     }
@@ -225,8 +225,11 @@ fn busiest(report: &SimReport, growth: &Growth<'_>) -> f64 {
 }
 
 fn agreement(report: &SimReport) -> Agreement {
-    if let Some(complaint) = &report.complaint {
-        return Agreement::Unknown(format!("the run ended when the oracle `{}` reported a violation", complaint.law));
+    if let Some(violation) = &report.violation {
+        return Agreement::Unknown(format!(
+            "the run ended when the oracle `{}` reported a violation",
+            violation.property
+        ));
     }
     Agreement::of(&report.end)
 }

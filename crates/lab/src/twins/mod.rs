@@ -102,22 +102,23 @@ pub fn run(arguments: &RunArgs, on_progress: &(dyn Fn(u64, u64) + Sync)) -> Resu
 /// Shrinks a finding to the simplest scenario with the same violation.
 fn simplest(protocol: ProtocolKind, finding: &Finding) -> Entry {
     let (scenario, verdict) = simplify(protocol, &finding.scenario).expect("a scenario has the same verdict each time");
-    entry(protocol, &scenario, verdict.complaint().expect("it violates the same invariant"))
+    entry(protocol, &scenario, verdict.violation().expect("it violates the same invariant"))
 }
 
 /// Shrinks a scenario to the simplest one that violates the same invariant; `None` if it violates none.
 fn simplify(protocol: ProtocolKind, scenario: &Scenario) -> Option<(Scenario, Verdict)> {
     let mut play = player(protocol);
-    let law = play(scenario).complaint()?.law;
-    let simplest =
-        shrink_scenario::shrink(scenario, |simpler| play(simpler).complaint().is_some_and(|found| found.law == law));
+    let property = play(scenario).violation()?.property;
+    let simplest = shrink_scenario::shrink(scenario, |simpler| {
+        play(simpler).violation().is_some_and(|found| found.property == property)
+    });
     let verdict = play(&simplest);
     Some((simplest, verdict))
 }
 
 /// Returns the findings as lines of a scenario file, the simplest first.
 fn lines(arguments: &RunArgs, simplest: &Entry, findings: &[Finding]) -> String {
-    let found = findings.iter().map(|finding| entry(arguments.protocol, &finding.scenario, &finding.complaint));
+    let found = findings.iter().map(|finding| entry(arguments.protocol, &finding.scenario, &finding.violation));
     let lines: Vec<String> = std::iter::once(simplest.to_line()).chain(found.map(|found| found.to_line())).collect();
     lines.join("\n") + "\n"
 }
@@ -146,7 +147,7 @@ pub fn replay(arguments: &ReplayArgs) -> Result<Replayed, TwinsError> {
 pub fn shrink(arguments: &ShrinkArgs) -> Result<Entry, TwinsError> {
     let (protocol, read) = read_entry(&arguments.entry)?;
     let (scenario, verdict) = simplify(protocol, &read.scenario).ok_or(TwinsError::Safe(protocol))?;
-    Ok(entry(protocol, &scenario, verdict.complaint().expect("it violates the same invariant")))
+    Ok(entry(protocol, &scenario, verdict.violation().expect("it violates the same invariant")))
 }
 
 fn read_entry(arguments: &EntryArgs) -> Result<(ProtocolKind, Entry), TwinsError> {

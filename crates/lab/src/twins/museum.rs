@@ -113,7 +113,7 @@ pub struct HuntResult {
 pub struct FoundResult {
     /// Number of the scenario, from 1.
     pub scenarios: u64,
-    pub law: &'static str,
+    pub property: &'static str,
     pub what: String,
 }
 
@@ -152,8 +152,8 @@ impl HuntResult {
         };
         match &self.without_bug {
             Some(wrong) => {
-                let FoundResult { scenarios, law, what } = wrong;
-                format!("{found}, and WITHOUT THE BUG scenario {scenarios} violates {law}: {what}")
+                let FoundResult { scenarios, property, what } = wrong;
+                format!("{found}, and WITHOUT THE BUG scenario {scenarios} violates {property}: {what}")
             }
             None => found,
         }

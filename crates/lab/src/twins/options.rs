@@ -206,9 +206,9 @@ impl ShapeArgs {
     /// # Errors
     /// If the replicas, faults and twins do not fit, or there are too many scenarios to count.
     pub fn space(&self) -> Result<Space, TwinsError> {
-        let cast = scenario::cast(self.replicas, self.faults, self.twins)?.with_hostile(self.hostile);
+        let participants = scenario::participants(self.replicas, self.faults, self.twins)?.with_hostile(self.hostile);
         let (partitions, rounds, one_way) = (self.partitions, self.rounds, self.one_way);
-        Ok(Space::new(Shape { cast, partitions, rounds, one_way, pruned: !self.unpruned })?)
+        Ok(Space::new(Shape { participants, partitions, rounds, one_way, pruned: !self.unpruned })?)
     }
 }
 

@@ -4,7 +4,7 @@ use super::RunArgs;
 use crate::result::{Machine, count, line, version};
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::run::{Finding, Outcome, Shard};
-use quorate_twins::{Complaint, Entry, Scenario, Shape};
+use quorate_twins::{Entry, Scenario, Shape, Violation};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ pub struct FindingResult {
     pub number: u64,
     /// `unsafe` or `stalled`.
     pub verdict: &'static str,
-    pub law: &'static str,
+    pub property: &'static str,
     pub what: String,
 }
 
@@ -97,9 +97,9 @@ pub struct Simplest {
 impl ShapeResult {
     pub(super) fn of(shape: &Shape, space: u128) -> ShapeResult {
         ShapeResult {
-            replicas: shape.cast.replicas(),
-            faults: shape.cast.quorum().faults(),
-            twins: shape.cast.twins(),
+            replicas: shape.participants.replicas(),
+            faults: shape.participants.quorum().faults(),
+            twins: shape.participants.twins(),
             partitions: shape.partitions,
             rounds: shape.rounds,
             one_way: shape.one_way,
@@ -110,8 +110,8 @@ impl ShapeResult {
 }
 
 /// Returns the line of a scenario file for a scenario with a violation.
-pub(super) fn entry(protocol: ProtocolKind, scenario: &Scenario, complaint: &Complaint) -> Entry {
-    Entry { scenario: scenario.clone(), protocol: Some(protocol), found: Some(complaint.clone()) }
+pub(super) fn entry(protocol: ProtocolKind, scenario: &Scenario, violation: &Violation) -> Entry {
+    Entry { scenario: scenario.clone(), protocol: Some(protocol), found: Some(violation.clone()) }
 }
 
 impl TwinsResult {
@@ -127,8 +127,8 @@ impl TwinsResult {
         let finding = |finding: &Finding| FindingResult {
             number: finding.number,
             verdict: if finding.stalled { "stalled" } else { "unsafe" },
-            law: finding.complaint.law.name(),
-            what: finding.complaint.what.clone(),
+            property: finding.violation.property.name(),
+            what: finding.violation.what.clone(),
         };
         let beyond = shape.as_ref().filter(|shape| shape.twins > shape.faults).map(|shape| {
             format!(
@@ -190,8 +190,8 @@ impl TwinsResult {
         text.push_str(&line("time", format!("{seconds:.3} s on {threads} threads, {rate} scenarios/s")));
         text.extend(self.beyond.iter().map(|why| line("beyond f", why)));
         for finding in self.findings.iter().take(SHOWN) {
-            let FindingResult { number, verdict, law, what } = finding;
-            text.push_str(&line(verdict, format!("{number}: {law}: {what}")));
+            let FindingResult { number, verdict, property, what } = finding;
+            text.push_str(&line(verdict, format!("{number}: {property}: {what}")));
         }
         if let Some(simplest) = &self.simplest {
             text.push_str(&format!("\n scenario {}, shrunk:\n{}\n\n", simplest.number, simplest.scenario));

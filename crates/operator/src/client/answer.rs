@@ -99,7 +99,7 @@ impl<'a> Listing<'a> {
     /// Reports on standard error that pairs were left out.
     pub fn finish(self, has_more: bool) -> Outcome {
         if has_more {
-            output::complain(&format!("{} pairs; there are more: raise --limit, or continue with --from", self.pairs));
+            output::report(&format!("{} pairs; there are more: raise --limit, or continue with --from", self.pairs));
         }
         Ok(())
     }

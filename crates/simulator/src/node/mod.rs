@@ -30,7 +30,7 @@ use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Replica, Timer, seam::text};
 use quorate_gateway::turns::Turns;
 use quorate_hosting::{DEFAULT_REPLY_CACHE_BYTES, DurabilityGate, Outgoing, ReplyCache, StateKeeper};
-use quorate_oracles::Law;
+use quorate_oracles::Property;
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
 use quorate_types::{Block, Bundle, Certificate, ClusterId, Digest, Height, ReplicaId, ReplicaReply, Status, Time};
@@ -423,7 +423,7 @@ impl<P: Protocol> Node<P> {
     fn halt(&mut self, why: &Halt, world: &mut Surroundings<'_, P::Message>) {
         let me = self.parts.me;
         world.transcript.add(self.now, || format!("{me:?} {}", text::halt(why)));
-        world.oracle.complain(Law::Agreement, format!("replica {me} {}", text::halt(why)));
+        world.oracle.report(Property::Agreement, format!("replica {me} {}", text::halt(why)));
     }
 
     fn marked(&mut self, mark: &Mark, world: &mut Surroundings<'_, P::Message>) {
@@ -459,7 +459,7 @@ impl<P: Protocol> Node<P> {
         }
         world.transcript.add(self.now, || format!("{me:?} commits {}", text::block(block)));
         world.oracle.committed(me, block, bundles);
-        if world.oracle.complaint.is_some() {
+        if world.oracle.violation.is_some() {
             return;
         }
         self.blocks += u64::from(!self.recalls);

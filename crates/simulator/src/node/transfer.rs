@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::{Action, Input, Protocol};
 use quorate_hosting::Chunks;
-use quorate_oracles::Law;
+use quorate_oracles::Property;
 use quorate_types::state::chunk_of;
 use quorate_types::{Certificate, Height, Manifest};
 
@@ -131,7 +131,7 @@ impl<P: Protocol> Node<P> {
             }
             Err(why) => {
                 let what = format!("replica {me} adopts an invalid state of height {height}: {why}");
-                world.oracle.complain(Law::Agreement, what);
+                world.oracle.report(Property::Agreement, what);
                 None
             }
         }

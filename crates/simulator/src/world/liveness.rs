@@ -4,7 +4,7 @@ use super::lasso::Lasso;
 use super::{Event, World};
 use crate::parcel::Parcel;
 use quorate_consensus::Protocol;
-use quorate_oracles::Law;
+use quorate_oracles::Property;
 use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, Time};
 
 const PROBE: ClientId = ClientId(1 << 40);
@@ -72,7 +72,7 @@ impl<P: Protocol> World<'_, P> {
                 self.now,
                 self.quorum_view(&core)
             );
-            return self.oracle.complain(Law::Liveness, what);
+            return self.oracle.report(Property::Liveness, what);
         }
         let bytes = bundle.body().len();
         for replica in core {

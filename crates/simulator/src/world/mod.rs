@@ -36,7 +36,7 @@ use lives::Lives;
 use quorate_client::load::Stage;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Input, Protocol};
-use quorate_oracles::Law;
+use quorate_oracles::Property;
 use quorate_recording::Recorder;
 use quorate_types::{Bundle, Height, ReplicaId, Time};
 use shipping::Pairs;
@@ -218,11 +218,11 @@ impl<'a, P: Protocol> World<'a, P> {
         self.begin();
         let mut settle_until = None;
         let mut at_once = 0;
-        while self.oracle.complaint.is_none() {
+        while self.oracle.violation.is_none() {
             let Some((time, event)) = self.schedule.pop() else { break };
             at_once = if time == self.now { at_once + 1 } else { 0 };
             if at_once > MAX_EVENTS_AT_ONCE {
-                return self.oracle.complain(Law::Spin, format!("{at_once} events at {time:?}"));
+                return self.oracle.report(Property::Spin, format!("{at_once} events at {time:?}"));
             }
             assert!(time >= self.now, "time runs backwards");
             if self.chronicle.is_due(time) {

@@ -42,8 +42,8 @@ pub fn short_memory(protocol: ProtocolKind) -> SimSpec {
 /// Checks that there is no violation, that all commands were answered, and that the absent replicas have caught up.
 /// Returns the state transfers.
 pub fn judged<'a>(report: &'a SimReport, away: &[u16], case: &str) -> &'a [Fetched] {
-    assert_eq!(report.complaint, None, "{case}:\n{}", report.transcript.join("\n"));
-    let load = report.load.as_ref().expect("a run without a complaint has a load");
+    assert_eq!(report.violation, None, "{case}:\n{}", report.transcript.join("\n"));
+    let load = report.load.as_ref().expect("a run without a violation has a load");
     assert_eq!(load.unanswered, 0, "{case}: commands are lost");
     let most = report.end.iter().flatten().map(|status| status.committed_commands).max();
     for replica in away {

@@ -2,10 +2,10 @@
 //! it receives signed statements, assembles certificates from them, and shows these first. Liveness is checked while it
 //! is active.
 
-use super::certificates::judge_view_gap;
+use super::certificates::checker_view_gap;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
 use super::scene::run;
-use crate::stage::Stage;
+use crate::world::World;
 use quorate_byzantine::{Fault, Lie, Malleable, Misbehaviour};
 use quorate_consensus::Protocol;
 use quorate_types::ReplicaId;
@@ -37,22 +37,22 @@ fn lie(dice: &mut Dice) -> Fault {
 }
 
 /// Plays a random scenario.
-pub fn lie_in_ambush<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) {
-    let (liar, everybody) = (dice.actor(), stage.cast().everybody());
+pub fn lie_in_ambush<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut Dice) {
+    let (liar, everybody) = (dice.instance(), world.participants().everybody());
     let me = ReplicaId(liar.0 as u16);
-    let context = context_of(stage.cast(), me);
-    stage.behave(liar, Misbehaviour::always(lie(dice)).behaviour(context));
+    let context = context_of(world.participants(), me);
+    world.behave(liar, Misbehaviour::always(lie(dice)).behaviour(context));
     if !dice.one_in(FAR) {
-        stage.bring_near(me);
+        world.bring_near(me);
     }
     for view in 1..=ROUNDS {
-        stage.leader(view, ReplicaId(dice.below(REPLICAS as u64) as u16));
+        world.leader(view, ReplicaId(dice.below(REPLICAS as u64) as u16));
     }
     for _ in 0..dice.below(MAX_DIVIDED + 1) {
         let (view, group) = (1 + dice.below(ROUNDS), dice.some_of(everybody));
-        stage.links().partition(view, [group, everybody & !group]);
+        world.links().partition(view, [group, everybody & !group]);
     }
-    run(stage, 1..=ROUNDS);
-    judge_view_gap(stage, ROUNDS);
-    honest_lead(stage);
+    run(world, 1..=ROUNDS);
+    checker_view_gap(world, ROUNDS);
+    honest_lead(world);
 }

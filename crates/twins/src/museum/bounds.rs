@@ -5,9 +5,9 @@ use super::scene::{
     Ending, Jolteons, Play, Setting, builds_on, genesis, go_on, leaders, only, play_jolteon, play_jolteon_with,
     play_pbft, pre_prepare, run, short_memory, unjudged, unsigned,
 };
-use crate::cast::ActorId;
-use crate::judge::Law;
-use crate::stage::stage_config;
+use crate::checker::Property;
+use crate::participants::InstanceId;
+use crate::world::world_config;
 use bytes::Bytes;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::chained::message::{ChainedMessage, Timeout};
@@ -35,25 +35,25 @@ fn word(number: u64) -> Digest {
     digest
 }
 
-fn flood(stage: &mut Jolteons, message: impl Fn(u64) -> ChainedMessage) {
-    stage.misbehave(ActorId(3), unjudged());
-    run(stage, 1..=3);
+fn flood(world: &mut Jolteons, message: impl Fn(u64) -> ChainedMessage) {
+    world.misbehave(InstanceId(3), unjudged());
+    run(world, 1..=3);
     for number in 0..FLOOD {
-        stage.inject(ReplicaId(3), ActorId(0), View(3), Envelope::Protocol(message(number)));
+        world.inject(ReplicaId(3), InstanceId(0), View(3), Envelope::Protocol(message(number)));
     }
-    stage.settle();
-    let rounds = stage.replica(ActorId(0)).parts().tally.rounds();
+    world.settle();
+    let rounds = world.replica(InstanceId(0)).parts().tally.rounds();
     if rounds > MAX_ROUNDS {
         let what = format!("R0 keeps {rounds} rounds of votes after {FLOOD} messages of one peer");
-        stage.judge().complain(Law::Memory, what);
+        world.checker().report(Property::Memory, what);
     }
-    stage.heal((0..4).map(ReplicaId));
+    world.heal((0..4).map(ReplicaId));
 }
 
 /// 20: R3 lies and votes for unknown blocks, in view after view.
 pub fn flood_of_votes(how: &Play) -> Ending {
-    play_jolteon(how, |stage| {
-        flood(stage, |number| {
+    play_jolteon(how, |world| {
+        flood(world, |number| {
             let (view, height) = (View(4 + number), Height(4 + number));
             let subject = Subject { domain: Domain::Vote, view, height, digest: word(number) };
             ChainedMessage::Vote(Vote { signature: FORGED, ..unsigned(ReplicaId(3), subject) })
@@ -63,9 +63,9 @@ pub fn flood_of_votes(how: &Play) -> Ending {
 
 /// 20: R3 lies and times out of view after view.
 pub fn flood_of_timeouts(how: &Play) -> Ending {
-    play_jolteon(how, |stage| {
-        let genesis = genesis(stage);
-        flood(stage, |number| {
+    play_jolteon(how, |world| {
+        let genesis = genesis(world);
+        flood(world, |number| {
             let (high, attachment) = (genesis.clone(), Attachment::HighView(View(0)));
             let vote = unsigned(ReplicaId(3), timeout_subject(View(6 + number)));
             let vote = Vote { attachment, signature: FORGED, ..vote };
@@ -76,101 +76,101 @@ pub fn flood_of_timeouts(how: &Play) -> Ending {
 
 /// 20: R3 lies and claims to have executed slots further and further ahead.
 pub fn flood_of_claims(how: &Play) -> Ending {
-    play_pbft(how, |stage| {
-        stage.misbehave(ActorId(3), unjudged());
-        go_on(stage, 1);
+    play_pbft(how, |world| {
+        world.misbehave(InstanceId(3), unjudged());
+        go_on(world, 1);
         for number in 0..FLOOD / MAX_DECIDED as u64 + 1 {
             let above = Height(number * MAX_DECIDED as u64);
             let digests = (0..MAX_DECIDED as u64).map(|at| word(above.0 + at)).collect();
             let decided = PbftMessage::Decided { above, digests, checkpoint: None };
-            stage.inject(ReplicaId(3), ActorId(0), View(1), Envelope::Protocol(decided));
+            world.inject(ReplicaId(3), InstanceId(0), View(1), Envelope::Protocol(decided));
         }
-        stage.settle();
-        let claimed = stage.replica(ActorId(0)).protocol().claimed();
+        world.settle();
+        let claimed = world.replica(InstanceId(0)).protocol().claimed();
         if claimed > MAX_CLAIMED {
             let what = format!("R0 keeps one peer's claims of {claimed} slots");
-            stage.judge().complain(Law::Memory, what);
+            world.checker().report(Property::Memory, what);
         }
-        stage.heal((0..4).map(ReplicaId));
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
 /// 32: R3 lies and claims repeatedly that it has executed nothing.
 pub fn flood_of_questions(how: &Play) -> Ending {
-    play_pbft(how, |stage| {
-        stage.misbehave(ActorId(3), unjudged());
-        (1..=3).for_each(|view| go_on(stage, view));
+    play_pbft(how, |world| {
+        world.misbehave(InstanceId(3), unjudged());
+        (1..=3).for_each(|view| go_on(world, view));
         for _ in 0..FLOOD {
             let status = PbftMessage::Status { view: View(1), committed: Height(0) };
-            stage.inject(ReplicaId(3), ActorId(0), View(3), Envelope::Protocol(status));
+            world.inject(ReplicaId(3), InstanceId(0), View(3), Envelope::Protocol(status));
         }
-        stage.settle();
-        stage.heal((0..4).map(ReplicaId));
+        world.settle();
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
 /// 33: R3 lies, will lead view 8, and sends R0 a PRE-PREPARE of that view repeatedly.
 pub fn flood_of_early_pre_prepares(how: &Play) -> Ending {
-    play_pbft(how, |stage| {
-        stage.misbehave(ActorId(3), unjudged());
-        go_on(stage, 1);
+    play_pbft(how, |world| {
+        world.misbehave(InstanceId(3), unjudged());
+        go_on(world, 1);
         let mut early = pre_prepare(Block::of_slot(View(8), ReplicaId(3), Height(60), vec![word(1)]));
         early.vote_to_sign().expect("a PRE-PREPARE is signed").signature = FORGED;
         for _ in 0..FLOOD {
-            stage.inject(ReplicaId(3), ActorId(0), View(1), early.clone());
+            world.inject(ReplicaId(3), InstanceId(0), View(1), early.clone());
         }
-        stage.settle();
-        let (early, _) = stage.replica(ActorId(0)).protocol().early();
+        world.settle();
+        let (early, _) = world.replica(InstanceId(0)).protocol().early();
         if early > 1 {
-            stage.judge().complain(Law::Memory, format!("R0 keeps one PRE-PREPARE of a later view {early} times"));
+            world.checker().report(Property::Memory, format!("R0 keeps one PRE-PREPARE of a later view {early} times"));
         }
-        stage.heal((0..4).map(ReplicaId));
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
 /// 21: only R1 is locked on the first block; R0 lies, has a rival certified in a later view and then falls silent.
 pub fn locked_alone(how: &Play) -> Ending {
-    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |stage| {
-        leaders(stage, &[2, 3, 1, 0, 2]);
-        only(stage, 3..=4, &[0, 2, 3]);
-        let genesis = genesis(stage);
-        stage.misbehave(ActorId(0), builds_on(4, genesis));
-        run(stage, 1..=4);
-        stage.crash(ActorId(0));
-        stage.heal((1..4).map(ReplicaId));
+    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |world| {
+        leaders(world, &[2, 3, 1, 0, 2]);
+        only(world, 3..=4, &[0, 2, 3]);
+        let genesis = genesis(world);
+        world.misbehave(InstanceId(0), builds_on(4, genesis));
+        run(world, 1..=4);
+        world.crash(InstanceId(0));
+        world.heal((1..4).map(ReplicaId));
     })
 }
 
 /// 21: only R1 knows that the first block is committed; R0 lies and proposes a rival that shows only the certificate of
 /// genesis.
 pub fn omitted_justification(how: &Play) -> Ending {
-    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |stage| {
-        leaders(stage, &[2, 3, 2, 1, 0, 2, 3, 2]);
-        only(stage, 4..=9, &[0, 2, 3]);
-        let genesis = genesis(stage);
-        stage.misbehave(ActorId(0), builds_on(5, genesis));
-        run(stage, 1..=9);
-        stage.heal((1..4).map(ReplicaId));
+    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |world| {
+        leaders(world, &[2, 3, 2, 1, 0, 2, 3, 2]);
+        only(world, 4..=9, &[0, 2, 3]);
+        let genesis = genesis(world);
+        world.misbehave(InstanceId(0), builds_on(5, genesis));
+        run(world, 1..=9);
+        world.heal((1..4).map(ReplicaId));
     })
 }
 
 /// 24: R3 remembers executed blocks longer than the others do, and a client sends its first command again.
 pub fn command_sent_again(how: &Play) -> Ending {
     // Ten times as many are kept until the first state is kept.
-    let mut forgetful = stage_config(ProtocolKind::Jolteon);
+    let mut forgetful = world_config(ProtocolKind::Jolteon);
     short_memory(&mut forgetful);
-    play_jolteon(how, |stage| {
-        (0..3).for_each(|at| stage.configure(ActorId(at), forgetful.clone()));
-        // A bundle that all but R3 have forgotten can be ordered again. Make the judge accept that, as it does with a
+    play_jolteon(how, |world| {
+        (0..3).for_each(|at| world.configure(InstanceId(at), forgetful.clone()));
+        // A bundle that all but R3 have forgotten can be ordered again. Make the checker accept that, as it does with a
         // Byzantine leader.
-        stage.misbehave(ActorId(0), unjudged());
-        stage.run_view(1);
+        world.misbehave(InstanceId(0), unjudged());
+        world.run_view(1);
         let bundle = BundleBuilder::single(ClientId(77), 1, b"once");
         for views in [2..=30, 31..=60] {
-            stage.cast().actors().for_each(|actor| stage.submit(actor, vec![bundle.clone()]));
-            run(stage, views);
+            world.participants().instances().for_each(|instance| world.submit(instance, vec![bundle.clone()]));
+            run(world, views);
         }
-        stage.heal((0..4).map(ReplicaId));
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
@@ -183,15 +183,15 @@ fn single_commands(config: &mut Config) {
 
 /// 31: a client sends a backlog to R0, the leader, and one command to the others.
 pub fn backlog_at_the_leader(how: &Play) -> Ending {
-    play_jolteon_with(how, single_commands, |stage| {
-        stage.leaders_after([ReplicaId(0)]);
-        stage.supply(false);
-        stage.run_view(1);
+    play_jolteon_with(how, single_commands, |world| {
+        world.leaders_after([ReplicaId(0)]);
+        world.supply(false);
+        world.run_view(1);
         let bundle = |sequence| BundleBuilder::single(ClientId(77), sequence, b"once");
-        stage.submit(ActorId(0), (1..=BACKLOG).map(bundle).collect());
-        (1..4).map(ActorId).for_each(|backup| stage.submit(backup, vec![bundle(BACKLOG + 1)]));
-        run(stage, 2..=6);
-        stage.heal([ReplicaId(0)]);
+        world.submit(InstanceId(0), (1..=BACKLOG).map(bundle).collect());
+        (1..4).map(InstanceId).for_each(|backup| world.submit(backup, vec![bundle(BACKLOG + 1)]));
+        run(world, 2..=6);
+        world.heal([ReplicaId(0)]);
     })
 }
 
@@ -200,28 +200,28 @@ const VIEWS_OF_A_ROUND: u64 = 10;
 
 /// 34: a client sends all replicas a backlog, each command under a new key, before an honest client sends one command.
 pub fn flood_of_made_up_keys(how: &Play) -> Ending {
-    play_jolteon_with(how, single_commands, |stage| {
+    play_jolteon_with(how, single_commands, |world| {
         let bundle = |owner: u64| {
             let client = ClientId(u128::from(1000 + owner) << ClientId::SESSION_BITS);
             BundleBuilder::single(client, 1, b"once")
         };
-        stage.supply(false);
-        stage.run_view(1);
-        let actors: Vec<ActorId> = stage.cast().actors().collect();
-        for actor in &actors {
-            stage.submit_over(*actor, (1..=BACKLOG).map(bundle).collect(), 1);
+        world.supply(false);
+        world.run_view(1);
+        let instances: Vec<InstanceId> = world.participants().instances().collect();
+        for instance in &instances {
+            world.submit_over(*instance, (1..=BACKLOG).map(bundle).collect(), 1);
         }
-        let backlog = stage.judge().submitted();
-        for actor in &actors {
-            stage.submit_over(*actor, vec![bundle(0)], 2);
+        let backlog = world.checker().submitted();
+        for instance in &instances {
+            world.submit_over(*instance, vec![bundle(0)], 2);
         }
-        run(stage, 2..=1 + VIEWS_OF_A_ROUND);
-        let everybody = stage.cast().everybody();
-        if !stage.judge().all_executed_after(backlog, everybody) {
+        run(world, 2..=1 + VIEWS_OF_A_ROUND);
+        let everybody = world.participants().everybody();
+        if !world.checker().all_executed_after(backlog, everybody) {
             let what =
                 format!("a command that was sent behind {BACKLOG} of made-up keys waits for {VIEWS_OF_A_ROUND} views");
-            stage.judge().complain(Law::Liveness, what);
+            world.checker().report(Property::Liveness, what);
         }
-        stage.heal((0..4).map(ReplicaId));
+        world.heal((0..4).map(ReplicaId));
     })
 }

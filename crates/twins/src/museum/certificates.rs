@@ -4,9 +4,9 @@ use super::scene::{
     Ending, Keeper, Play, Setting, go_on, has_purpose, leaders, let_go, only, play, play_jolteon, rewrite, run,
     unjudged,
 };
-use crate::cast::ActorId;
-use crate::judge::Law;
-use crate::stage::{Rewrite, Stage};
+use crate::checker::Property;
+use crate::participants::InstanceId;
+use crate::world::{Rewrite, World};
 use bytes::Bytes;
 use quorate_byzantine::Malleable;
 use quorate_consensus::config::ProtocolKind;
@@ -30,30 +30,30 @@ const CLAIMED: View = View(1 << 63);
 const POISONED_VIEWS: u64 = 12;
 
 /// Checks that no honest replica is far ahead of the script.
-pub fn judge_view_gap<P: Protocol>(stage: &mut Stage<P>, view: u64) {
-    for actor in stage.cast().actors() {
-        let at = stage.replica(actor).view();
-        if stage.judge().trusts(actor) && at.0 > view + VIEW_GAP {
-            let what = format!("{} is in {at:?} while the others are in v{view}", stage.cast().name(actor));
-            stage.judge().complain(Law::Views, what);
+pub fn checker_view_gap<P: Protocol>(world: &mut World<P>, view: u64) {
+    for instance in world.participants().instances() {
+        let at = world.replica(instance).view();
+        if world.checker().trusts(instance) && at.0 > view + VIEW_GAP {
+            let what = format!("{} is in {at:?} while the others are in v{view}", world.participants().name(instance));
+            world.checker().report(Property::Views, what);
         }
     }
 }
 
 /// 4: R3 lies and shows each replica that replica's highest certificate, with a view far ahead.
 pub fn replayed_certificate(how: &Play) -> Ending {
-    play_jolteon(how, |stage| {
-        stage.misbehave(ActorId(3), unjudged());
-        run(stage, 1..=10);
-        for to in (0..3).map(ActorId) {
-            let mut high = stage.replica(to).protocol().high().clone();
+    play_jolteon(how, |world| {
+        world.misbehave(InstanceId(3), unjudged());
+        run(world, 1..=10);
+        for to in (0..3).map(InstanceId) {
+            let mut high = world.replica(to).protocol().high().clone();
             high.subject.view.0 += REPLAYED_AHEAD;
             let advance = ChainedMessage::Advance { high: Box::new(high), evidence: None };
-            stage.inject(ReplicaId(3), to, View(10), Envelope::Protocol(advance));
+            world.inject(ReplicaId(3), to, View(10), Envelope::Protocol(advance));
         }
-        stage.settle();
-        judge_view_gap(stage, 10);
-        stage.heal((0..4).map(ReplicaId));
+        world.settle();
+        checker_view_gap(world, 10);
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
@@ -68,7 +68,7 @@ fn forged(view: View) -> Certificate {
 /// 5: R0 completes no view that it leads, and its timeouts show a forged certificate that ranks above all others.
 pub fn poisoned_timeouts(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::FastHotStuff, 4);
-    play(how, setting, replica::<FastHotStuff>, |stage: &mut Stage<ChainedEngine<FastHotStuff>>| {
+    play(how, setting, replica::<FastHotStuff>, |world: &mut World<ChainedEngine<FastHotStuff>>| {
         let poison = |message: &mut ChainedMessage| {
             if let (Purpose::Timeout, Some(view)) = (message.purpose(), message.view()) {
                 let choose = |role, shown: &Certificate| if role == Role::Base { forged(view) } else { shown.clone() };
@@ -76,21 +76,21 @@ pub fn poisoned_timeouts(how: &Play) -> Ending {
             }
             message.purpose() != Purpose::Proposal
         };
-        stage.misbehave(ActorId(0), rewrite(poison));
-        leaders(stage, &[1, 2, 3]);
-        run(stage, 1..=3);
+        world.misbehave(InstanceId(0), rewrite(poison));
+        leaders(world, &[1, 2, 3]);
+        run(world, 1..=3);
         // R0 leads two views in a row: its certificate, of the previous view, is then higher than every genuine one.
-        stage.heal([0, 0, 1, 2, 3].map(ReplicaId));
+        world.heal([0, 0, 1, 2, 3].map(ReplicaId));
     })
 }
 
 /// 6: R3 is away for ten views.
 pub fn away_for_ten_views(how: &Play) -> Ending {
-    play_jolteon(how, |stage| {
-        stage.leaders_after((0..3).map(ReplicaId));
-        only(stage, 1..=10, &[0, 1, 2]);
-        run(stage, 1..=10);
-        stage.heal((0..3).map(ReplicaId));
+    play_jolteon(how, |world| {
+        world.leaders_after((0..3).map(ReplicaId));
+        only(world, 1..=10, &[0, 1, 2]);
+        run(world, 1..=10);
+        world.heal((0..3).map(ReplicaId));
     })
 }
 
@@ -113,24 +113,24 @@ fn spoils_its_votes<M: Malleable>() -> Rewrite<M> {
 
 /// 18: R0, the first to vote, sends each vote again without a signature.
 pub fn spoilt_votes(how: &Play) -> Ending {
-    play_jolteon(how, |stage| {
-        stage.misbehave(ActorId(0), spoils_its_votes());
-        run(stage, 1..=2);
-        stage.heal((1..4).map(ReplicaId));
+    play_jolteon(how, |world| {
+        world.misbehave(InstanceId(0), spoils_its_votes());
+        run(world, 1..=2);
+        world.heal((1..4).map(ReplicaId));
     })
 }
 
 /// 19: the votes of view 3 reach R3, which collects them, after the timeouts of that view.
 pub fn votes_after_timeouts(how: &Play) -> Ending {
-    play_jolteon(how, |stage| {
+    play_jolteon(how, |world| {
         let keeper = Keeper::default();
-        stage.lose(Some(keeper.keep(|_, _, view, message| view == View(3) && has_purpose(message, Purpose::Vote))));
-        leaders(stage, &[0, 1, 2, 3, 0]);
-        run(stage, 1..=4);
-        stage.lose(None);
-        let_go(stage, keeper.take());
-        run(stage, 5..=6);
-        stage.heal((0..4).map(ReplicaId));
+        world.lose(Some(keeper.keep(|_, _, view, message| view == View(3) && has_purpose(message, Purpose::Vote))));
+        leaders(world, &[0, 1, 2, 3, 0]);
+        run(world, 1..=4);
+        world.lose(None);
+        let_go(world, keeper.take());
+        run(world, 5..=6);
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
@@ -176,31 +176,31 @@ fn poisons_timeouts() -> Rewrite<ChainedMessage> {
 
 /// 29: R3 lies and receives the others' timeouts before they receive each other's, in every view that fails.
 pub fn timeouts_alone(how: &Play) -> Ending {
-    play_jolteon(how, |stage| {
-        leaders(stage, &[0, 1, 3]);
-        stage.leaders_after((0..3).map(ReplicaId));
-        stage.misbehave(ActorId(3), poisons_timeouts());
-        run(stage, 1..=3);
-        let height = |stage: &mut Stage<_>| (0..3).map(|at| stage.judge().height(ActorId(at))).max();
+    play_jolteon(how, |world| {
+        leaders(world, &[0, 1, 3]);
+        world.leaders_after((0..3).map(ReplicaId));
+        world.misbehave(InstanceId(3), poisons_timeouts());
+        run(world, 1..=3);
+        let height = |world: &mut World<_>| (0..3).map(|at| world.checker().height(InstanceId(at))).max();
         let mut poisoned = |view| {
-            go_on(stage, view);
-            let (keeper, liar) = (Keeper::default(), ActorId(3));
-            stage.lose(Some(keeper.keep(move |from, to, _, message| {
+            go_on(world, view);
+            let (keeper, liar) = (Keeper::default(), InstanceId(3));
+            world.lose(Some(keeper.keep(move |from, to, _, message| {
                 from != liar && to != liar && has_purpose(message, Purpose::Timeout)
             })));
-            stage.give_up_below(View(view));
-            stage.settle();
-            stage.lose(None);
-            let_go(stage, keeper.take());
-            height(stage)
+            world.give_up_below(View(view));
+            world.settle();
+            world.lose(None);
+            let_go(world, keeper.take());
+            height(world)
         };
         // The first lie comes with a certificate that the others did not know.
         let before = poisoned(4);
         let after = (5..5 + POISONED_VIEWS).map(&mut poisoned).max().flatten();
         if after == before {
             let what = format!("nothing is executed in {POISONED_VIEWS} views with honest leaders");
-            stage.judge().complain(Law::Liveness, what);
+            world.checker().report(Property::Liveness, what);
         }
-        stage.heal((0..3).map(ReplicaId));
+        world.heal((0..3).map(ReplicaId));
     })
 }

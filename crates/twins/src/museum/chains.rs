@@ -2,68 +2,68 @@
 
 use super::rules::by_rules;
 use super::scene::{Ending, Play, Setting, builds_on, genesis, leaders, only, play_jolteon, run};
-use crate::cast::ActorId;
+use crate::participants::InstanceId;
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
 use quorate_types::ReplicaId;
 
 /// 1: four honest replicas; only R1 knows the certificate of view 4, and only R2 that of view 6.
 pub fn two_chain_with_a_gap(how: &Play) -> Ending {
-    by_rules!(how, Setting::new(ProtocolKind::FastHotStuff, 4), |stage| {
-        leaders(stage, &[0, 0, 0, 0, 1, 0, 2, 1, 1, 2, 2, 3]);
-        only(stage, 5..=5, &[0, 2, 3]);
-        only(stage, 6..=6, &[0, 2, 3]);
-        only(stage, 7..=8, &[0, 1, 3]);
-        only(stage, 9..=11, &[0, 2, 3]);
-        run(stage, 1..=12);
-        stage.heal((0..4).map(ReplicaId));
+    by_rules!(how, Setting::new(ProtocolKind::FastHotStuff, 4), |world| {
+        leaders(world, &[0, 0, 0, 0, 1, 0, 2, 1, 1, 2, 2, 3]);
+        only(world, 5..=5, &[0, 2, 3]);
+        only(world, 6..=6, &[0, 2, 3]);
+        only(world, 7..=8, &[0, 1, 3]);
+        only(world, 9..=11, &[0, 2, 3]);
+        run(world, 1..=12);
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
 /// 2: only R0 knows the certificate of view 1 while a rival is certified in view 3; then the chain of R0 is longer, and
 /// then that of the rival.
 pub fn three_chain_with_a_gap(how: &Play) -> Ending {
-    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |stage| {
-        leaders(stage, &[1, 0, 3, 3, 0, 0, 0, 3, 1, 2, 3, 1]);
-        only(stage, 2..=3, &[1, 2, 3]);
-        only(stage, 4..=6, &[0, 1, 2]);
+    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |world| {
+        leaders(world, &[1, 0, 3, 3, 0, 0, 0, 3, 1, 2, 3, 1]);
+        only(world, 2..=3, &[1, 2, 3]);
+        only(world, 4..=6, &[0, 1, 2]);
         // The others receive from R3, but it receives nothing that was certified without it.
-        only(stage, 7..=8, &[1, 2]);
+        only(world, 7..=8, &[1, 2]);
         for view in 7..=8 {
-            stage.links().pass(view, 1 << 3, 1 << 1 | 1 << 2);
+            world.links().pass(view, 1 << 3, 1 << 1 | 1 << 2);
         }
-        only(stage, 9..=11, &[1, 2, 3]);
-        run(stage, 1..=12);
-        stage.heal((0..4).map(ReplicaId));
+        only(world, 9..=11, &[1, 2, 3]);
+        run(world, 1..=12);
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
 /// 3: R3 misses four views; then it receives everything except the answers to its requests.
 pub fn missing_ancestor(how: &Play) -> Ending {
-    play_jolteon(how, |stage| {
-        stage.leaders_after((0..3).map(ReplicaId));
-        only(stage, 1..=4, &[0, 1, 2]);
-        stage.lose(Some(Box::new(|from, to, _, message| {
+    play_jolteon(how, |world| {
+        world.leaders_after((0..3).map(ReplicaId));
+        only(world, 1..=4, &[0, 1, 2]);
+        world.lose(Some(Box::new(|from, to, _, message| {
             let fetching = matches!(message, Envelope::FetchBlocks { .. } | Envelope::Blocks(_));
-            fetching && (from == ActorId(3) || to == ActorId(3))
+            fetching && (from == InstanceId(3) || to == InstanceId(3))
         })));
-        run(stage, 1..=9);
-        stage.heal((0..3).map(ReplicaId));
+        run(world, 1..=9);
+        world.heal((0..3).map(ReplicaId));
     })
 }
 
 /// 26: only the last replica knows that the first block is committed; after a view change R0 lies and proposes a rival.
 fn lost_lock(how: &Play, replicas: usize) -> Ending {
-    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, replicas), |stage| {
-        let replicas = stage.cast().replicas();
+    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, replicas), |world| {
+        let replicas = world.participants().replicas();
         let last = replicas as u16 - 1;
-        leaders(stage, &[1, 2, 3, last, 0, 1, 2, 3]);
+        leaders(world, &[1, 2, 3, last, 0, 1, 2, 3]);
         let others: Vec<usize> = (0..replicas - 1).collect();
-        only(stage, 4..=9, &others);
-        let genesis = genesis(stage);
-        stage.misbehave(ActorId(0), builds_on(5, genesis));
-        run(stage, 1..=9);
-        stage.heal((1..replicas as u16).map(ReplicaId));
+        only(world, 4..=9, &others);
+        let genesis = genesis(world);
+        world.misbehave(InstanceId(0), builds_on(5, genesis));
+        run(world, 1..=9);
+        world.heal((1..replicas as u16).map(ReplicaId));
     })
 }
 
@@ -80,22 +80,22 @@ pub fn lost_lock_of_six(how: &Play) -> Ending {
 /// 28: only R3 knows that the first block is committed; R0 lies and proposes a rival on its parent, with genuine
 /// timeouts.
 pub fn old_parent_accepted(how: &Play) -> Ending {
-    by_rules!(how, Setting::new(ProtocolKind::Jolteon, 4), |stage| {
-        leaders(stage, &[1, 2, 3, 0, 1, 2, 1]);
-        only(stage, 3..=7, &[0, 1, 2]);
-        let genesis = genesis(stage);
-        stage.misbehave(ActorId(0), builds_on(4, genesis));
-        run(stage, 1..=7);
-        stage.heal((1..4).map(ReplicaId));
+    by_rules!(how, Setting::new(ProtocolKind::Jolteon, 4), |world| {
+        leaders(world, &[1, 2, 3, 0, 1, 2, 1]);
+        only(world, 3..=7, &[0, 1, 2]);
+        let genesis = genesis(world);
+        world.misbehave(InstanceId(0), builds_on(4, genesis));
+        run(world, 1..=7);
+        world.heal((1..4).map(ReplicaId));
     })
 }
 
 /// 28: the leader of view 3 is too slow; the next one has no newer certificate than its predecessor.
 pub fn old_parent_refused(how: &Play) -> Ending {
-    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |stage| {
-        leaders(stage, &[0, 1, 2, 3]);
-        only(stage, 3..=3, &[0, 1, 3]);
-        run(stage, 1..=4);
-        stage.heal((0..4).map(ReplicaId));
+    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |world| {
+        leaders(world, &[0, 1, 2, 3]);
+        only(world, 3..=3, &[0, 1, 3]);
+        run(world, 1..=4);
+        world.heal((0..4).map(ReplicaId));
     })
 }

@@ -1,7 +1,7 @@
-//! Random numbers for the hunts, and shared settings of their stages.
+//! Random numbers for the hunts, and shared settings of their worlds.
 
-use crate::cast::{ActorId, ActorSet, Cast};
-use crate::stage::Stage;
+use crate::participants::{InstanceId, InstanceSet, Participants};
+use crate::world::World;
 use quorate_byzantine::behaviour::Context;
 use quorate_consensus::Protocol;
 use quorate_types::ReplicaId;
@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
-/// Signatures of a stage are empty.
+/// Signatures of a world are empty.
 const SHAPE: ProofShape = ProofShape { signature_bytes: 0, is_aggregate: false };
 /// Replicas of every scenario.
 pub(super) const REPLICAS: usize = 4;
@@ -42,23 +42,23 @@ impl Dice {
         of[self.below(of.len() as u64) as usize]
     }
 
-    pub(super) fn actor(&mut self) -> ActorId {
-        ActorId(self.below(REPLICAS as u64) as usize)
+    pub(super) fn instance(&mut self) -> InstanceId {
+        InstanceId(self.below(REPLICAS as u64) as usize)
     }
 
-    pub(super) fn some_of(&mut self, all: ActorSet) -> ActorSet {
+    pub(super) fn some_of(&mut self, all: InstanceSet) -> InstanceSet {
         self.0.next_u64() & all
     }
 }
 
-/// Heals a stage with honest leaders.
-pub(super) fn honest_lead<P: Protocol>(stage: &mut Stage<P>) {
-    let trusted = stage.judge().trusted();
+/// Heals a world with honest leaders.
+pub(super) fn honest_lead<P: Protocol>(world: &mut World<P>) {
+    let trusted = world.checker().trusted();
     let leaders = (0..REPLICAS as u16).filter(|at| trusted >> at & 1 == 1).map(ReplicaId);
-    stage.heal(leaders);
+    world.heal(leaders);
 }
 
 /// Returns a Byzantine replica's knowledge of the cluster.
-pub(super) fn context_of(cast: &Cast, me: ReplicaId) -> Context {
-    Context { me, quorum: cast.quorum(), shape: SHAPE, view_timeout: Duration::ZERO }
+pub(super) fn context_of(participants: &Participants, me: ReplicaId) -> Context {
+    Context { me, quorum: participants.quorum(), shape: SHAPE, view_timeout: Duration::ZERO }
 }

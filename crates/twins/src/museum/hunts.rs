@@ -5,16 +5,16 @@
 
 use super::Hunt;
 use super::ambush::lie_in_ambush;
-use super::certificates::judge_view_gap;
+use super::certificates::checker_view_gap;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
 use super::rules::for_rules;
 use super::scene::{Keeper, Play, Setting, go_on, let_go, play, run};
-use crate::cast::{ActorId, ActorSet, Cast};
-use crate::judge::Complaint;
+use crate::checker::Violation;
+use crate::participants::{InstanceId, InstanceSet, Participants};
 use crate::play::Player;
 use crate::run::draw;
 use crate::space::{Shape, Space};
-use crate::stage::{Rewrite, Stage};
+use crate::world::{Rewrite, World};
 use quorate_byzantine::behaviour::{Behaviour, Context};
 use quorate_byzantine::malleable::{ForMalleable, Malleable};
 use quorate_byzantine::memory::Memory;
@@ -39,11 +39,11 @@ const MAX_FAULTY_ROUNDS: u64 = 3;
 const RANDOM_VIEWS: u64 = 12;
 /// Maximum delay of a message in a random simulation, in views.
 const MAX_LATE: u64 = 4;
-/// Maximum number of actions of an actor before its random crash.
+/// Maximum number of actions of an instance before its random crash.
 const MAX_ACTIONS: u64 = 24;
 
 /// Plays the scenario with a number, from 0, and returns its violation.
-pub type Scenes = Box<dyn FnMut(u64) -> Option<Complaint>>;
+pub type Scenes = Box<dyn FnMut(u64) -> Option<Violation>>;
 
 impl Hunt {
     /// Returns the scenarios of this hunt for replicas of a protocol.
@@ -59,7 +59,7 @@ impl Hunt {
                     Hunt::Random => drawn(protocol, make, how, make_trouble::<P>),
                     Hunt::Ambush => drawn(protocol, make, how, lie_in_ambush::<P>),
                     Hunt::CrashSweep(scene) | Hunt::Lasso(scene) => {
-                        Box::new(move |number| scene(&how, number as usize).complaint)
+                        Box::new(move |number| scene(&how, number as usize).violation)
                     }
                 }
             }
@@ -71,7 +71,8 @@ impl Hunt {
 fn twins<P: Protocol + 'static>(protocol: ProtocolKind, make: MakeReplica<P>, how: Play) -> Scenes {
     let quorum = Quorum::of(REPLICAS).expect("four replicas tolerate one fault");
     let space = |twins, rounds, one_way| {
-        let shape = Shape { cast: Cast::new(quorum, twins), partitions: 2, rounds, one_way, pruned: true };
+        let shape =
+            Shape { participants: Participants::new(quorum, twins), partitions: 2, rounds, one_way, pruned: true };
         let space = Space::new(shape).expect("spaces of four replicas can be counted");
         (space, Player::new(protocol, make).mutate(how.mutant))
     };
@@ -79,7 +80,7 @@ fn twins<P: Protocol + 'static>(protocol: ProtocolKind, make: MakeReplica<P>, ho
     Box::new(move |number| {
         let (space, player) = &mut kinds[(number % 2) as usize];
         let scenario = space.scenario(draw(1, number, space.count()));
-        player.play(&scenario).complaint().cloned()
+        player.play(&scenario).violation().cloned()
     })
 }
 
@@ -87,11 +88,11 @@ fn drawn<P: Protocol + 'static>(
     protocol: ProtocolKind,
     make: MakeReplica<P>,
     how: Play,
-    script: fn(&mut Stage<P>, &mut Dice),
+    script: fn(&mut World<P>, &mut Dice),
 ) -> Scenes {
     Box::new(move |number| {
         let mut dice = Dice::new(number);
-        play(&how, Setting::new(protocol, REPLICAS), make, |stage| script(stage, &mut dice)).complaint
+        play(&how, Setting::new(protocol, REPLICAS), make, |world| script(world, &mut dice)).violation
     })
 }
 
@@ -147,7 +148,7 @@ impl Change {
 }
 
 /// Returns a rewriting that mutates messages of one replica to some others in some views.
-fn changes<M: Malleable>(context: Context, rounds: BTreeMap<View, (Change, ActorSet)>) -> Rewrite<M> {
+fn changes<M: Malleable>(context: Context, rounds: BTreeMap<View, (Change, InstanceSet)>) -> Rewrite<M> {
     let (liar, mut memory) = (context.me, Memory::default());
     Box::new(move |_, actions| {
         for action in std::mem::take(actions) {
@@ -182,70 +183,70 @@ fn changes<M: Malleable>(context: Context, rounds: BTreeMap<View, (Change, Actor
     })
 }
 
-fn mutate_rounds<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) {
-    let (liar, everybody) = (dice.actor(), stage.cast().everybody());
+fn mutate_rounds<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut Dice) {
+    let (liar, everybody) = (dice.instance(), world.participants().everybody());
     let mut rounds = BTreeMap::new();
     for _ in 0..=dice.below(MAX_FAULTY_ROUNDS) {
         let (view, change) = (View(1 + dice.below(MUTATED_ROUNDS)), dice.pick(&Change::ALL));
         rounds.insert(view, (change, dice.some_of(everybody)));
     }
-    stage.misbehave(liar, changes(context_of(stage.cast(), ReplicaId(liar.0 as u16)), rounds));
+    world.misbehave(liar, changes(context_of(world.participants(), ReplicaId(liar.0 as u16)), rounds));
     for view in 1..=MUTATED_ROUNDS {
-        stage.leader(view, ReplicaId(dice.actor().0 as u16));
+        world.leader(view, ReplicaId(dice.instance().0 as u16));
     }
     for _ in 0..=dice.below(MAX_FAULTY_ROUNDS) {
         let (view, group) = (1 + dice.below(MUTATED_ROUNDS), dice.some_of(everybody));
-        stage.links().partition(view, [group, everybody & !group]);
+        world.links().partition(view, [group, everybody & !group]);
     }
-    run(stage, 1..=MUTATED_ROUNDS);
-    judge_view_gap(stage, MUTATED_ROUNDS);
-    honest_lead(stage);
+    run(world, 1..=MUTATED_ROUNDS);
+    checker_view_gap(world, MUTATED_ROUNDS);
+    honest_lead(world);
 }
 
-fn make_trouble<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) {
-    let liar = dice.one_in(2).then(|| misbehaves(stage, dice));
+fn make_trouble<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut Dice) {
+    let liar = dice.one_in(2).then(|| misbehaves(world, dice));
     let (lost, late) = (dice.pick(&[0, 5, 20]), dice.pick(&[0, 5, 20]));
     let (impatient, unstable) = (dice.pick(&[1, 2, 8]), dice.pick(&[4, 12]));
     let (mut of_links, keeper) = (dice.others(), Keeper::default());
     let mut delays = dice.others();
     let mut keep = keeper.keep(|_, _, _, _| true);
-    stage.lose(Some(Box::new(move |from, to, view, message| {
+    world.lose(Some(Box::new(move |from, to, view, message| {
         of_links.below(100) < lost || of_links.below(100) < late && keep(from, to, view, message)
     })));
     let mut on_the_way = Vec::new();
     for view in 1..=RANDOM_VIEWS {
         on_the_way.extend(keeper.take().into_iter().map(|kept| (view + delays.below(MAX_LATE), kept)));
         let due = on_the_way.extract_if(.., |(due, _)| *due <= view).map(|(_, kept)| kept).collect();
-        for actor in stage.cast().actors() {
-            if !stage.is_up(actor) && dice.one_in(2) {
-                stage.restart(actor);
-            } else if stage.is_up(actor) && Some(actor) != liar && dice.one_in(unstable) {
-                stage.crash_after(actor, dice.below(MAX_ACTIONS) as usize);
+        for instance in world.participants().instances() {
+            if !world.is_up(instance) && dice.one_in(2) {
+                world.restart(instance);
+            } else if world.is_up(instance) && Some(instance) != liar && dice.one_in(unstable) {
+                world.crash_after(instance, dice.below(MAX_ACTIONS) as usize);
             }
         }
-        go_on(stage, view);
-        let_go(stage, due);
-        for actor in stage.cast().actors() {
+        go_on(world, view);
+        let_go(world, due);
+        for instance in world.participants().instances() {
             if dice.one_in(impatient) {
-                stage.ring(actor, Timer::View);
+                world.ring(instance, Timer::View);
             }
         }
-        stage.settle();
-        judge_view_gap(stage, view);
+        world.settle();
+        checker_view_gap(world, view);
     }
-    for actor in stage.cast().actors() {
-        match stage.is_up(actor) {
-            true => stage.keep_up(actor),
-            false => stage.restart(actor),
+    for instance in world.participants().instances() {
+        match world.is_up(instance) {
+            true => world.keep_up(instance),
+            false => world.restart(instance),
         }
     }
-    honest_lead(stage);
+    honest_lead(world);
 }
 
 /// Makes one of the replicas misbehave, with a fault that needs no clock, load or requests of others. Excludes
 /// `barren`, which needs a leader for many views, and the faults that keep bundles, which need load.
-fn misbehaves<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
-    let liar = dice.actor();
+fn misbehaves<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut Dice) -> InstanceId {
+    let liar = dice.instance();
     let needs_state = |fault: &Fault| {
         matches!(
             fault,
@@ -269,8 +270,8 @@ fn misbehaves<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut 
             fault => break fault,
         }
     };
-    let context = context_of(stage.cast(), ReplicaId(liar.0 as u16));
+    let context = context_of(world.participants(), ReplicaId(liar.0 as u16));
     let mut wrapper = Wrapper::<P::Message>::new(Misbehaviour::always(fault), context);
-    stage.misbehave(liar, Box::new(move |now, actions| wrapper.rewrite(now, actions)));
+    world.misbehave(liar, Box::new(move |now, actions| wrapper.rewrite(now, actions)));
     liar
 }

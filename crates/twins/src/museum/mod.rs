@@ -2,7 +2,7 @@
 //!
 //! An [`Exhibit`] is a [`Mutant`], or a configuration that cannot make progress, with a scenario that shows it and the
 //! hunts that find it. Replicas without the bug must pass every scenario that was played to find it. Violations are
-//! detected from the outside, by [`judge`](crate::judge).
+//! detected from the outside, by [`checker`](crate::checker).
 
 mod ambush;
 mod bounds;
@@ -25,7 +25,7 @@ pub use rewriting::Rewriting;
 pub use rules::Rule;
 pub use scene::{Ending, Play};
 
-use crate::judge::{Complaint, Law};
+use crate::checker::{Property, Violation};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::mutants::Bug;
 use std::fmt;
@@ -73,8 +73,8 @@ pub struct Exhibit {
     /// core; the scenario then contains it.
     pub mutant: Option<Mutant>,
     pub protocol: ProtocolKind,
-    /// The law that the directed scenario violates.
-    pub law: Law,
+    /// The property that the directed scenario violates.
+    pub property: Property,
     /// The directed scenario, which is known to show the bug.
     pub scene: fn(&Play) -> Ending,
     /// Hunts that find the bug too, each with its budget in scenarios.
@@ -129,9 +129,9 @@ pub struct Caught {
     /// Scenarios within which the bug must be found.
     pub budget: u64,
     /// First scenario that found the bug, from 1, and the violation.
-    pub found: Option<(u64, Complaint)>,
+    pub found: Option<(u64, Violation)>,
     /// First of the same scenarios, from 1, that fails without the bug, and the violation.
-    pub sound: Option<(u64, Complaint)>,
+    pub sound: Option<(u64, Violation)>,
 }
 
 impl Caught {
@@ -164,7 +164,7 @@ impl Exhibit {
     /// Plays the directed scenario with and without the bug.
     pub fn directed(&self) -> Caught {
         let scene = self.scene;
-        self.look("directed", 1, true, &|how| Box::new(move |_| scene(&how).complaint))
+        self.look("directed", 1, true, &|how| Box::new(move |_| scene(&how).violation))
     }
 
     fn how(&self, broken: bool) -> Play {
@@ -176,7 +176,7 @@ impl Exhibit {
     fn look(&self, hunt: &'static str, budget: u64, sweep: bool, scenes: &dyn Fn(Play) -> Scenes) -> Caught {
         let first = |broken: bool, scenarios: u64| {
             let mut play = scenes(self.how(broken));
-            (0..scenarios).find_map(|number| play(number).map(|complaint| (number + 1, complaint)))
+            (0..scenarios).find_map(|number| play(number).map(|violation| (number + 1, violation)))
         };
         let found = first(true, budget);
         let played = found.as_ref().filter(|_| !sweep).map_or(budget, |(number, _)| *number);

@@ -2,7 +2,7 @@
 
 use super::Mutant;
 use super::scene::{Ending, Play, Setting, play};
-use crate::stage::Stage;
+use crate::world::World;
 use quorate_byzantine::malleable::{ForMalleable, Malleable, for_malleable};
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
@@ -141,7 +141,7 @@ pub(super) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<
 
 /// A script that is generic over protocols.
 pub(super) trait Script {
-    fn perform<P: Protocol<Message: Malleable>>(self, stage: &mut Stage<P>);
+    fn perform<P: Protocol<Message: Malleable>>(self, world: &mut World<P>);
 }
 
 /// Plays a script with the protocol of the setting, with the mutant's wrong rule if it has one.
@@ -150,20 +150,20 @@ pub(super) fn play_by_rules(how: &Play, setting: Setting, script: impl Script) -
     impl<S: Script> ForMalleable for Playing<'_, S> {
         type Output = Ending;
         fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Ending {
-            play(self.0, self.1, make, |stage| self.2.perform(stage))
+            play(self.0, self.1, make, |world| self.2.perform(world))
         }
     }
     for_rules(setting.config.protocol, how.mutant, Playing(how, setting, script))
 }
 
-/// Plays a script on a stage of any protocol by [`play_by_rules`].
+/// Plays a script on a world of any protocol by [`play_by_rules`].
 macro_rules! by_rules {
-    ($how:expr, $setting:expr, |$stage:ident| $script:block) => {{
+    ($how:expr, $setting:expr, |$world:ident| $script:block) => {{
         struct Scene;
         impl $crate::museum::rules::Script for Scene {
             fn perform<P: quorate_consensus::Protocol<Message: quorate_byzantine::Malleable>>(
                 self,
-                $stage: &mut $crate::stage::Stage<P>,
+                $world: &mut $crate::world::World<P>,
             ) $script
         }
         $crate::museum::rules::play_by_rules($how, $setting, Scene)

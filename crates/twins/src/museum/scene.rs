@@ -1,10 +1,10 @@
 //! Shared parts of directed scenarios.
 
 use super::Mutant;
-use crate::cast::{ActorId, Cast};
-use crate::judge::{Complaint, Law};
+use crate::checker::{Property, Violation};
+use crate::participants::{InstanceId, Participants};
 use crate::play::panic_text;
-use crate::stage::{Lose, Rewrite, Stage, stage_config};
+use crate::world::{Lose, Rewrite, World, world_config};
 use bytes::Bytes;
 use quorate_byzantine::Malleable;
 use quorate_consensus::config::ProtocolKind;
@@ -21,8 +21,8 @@ use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-/// A stage of Jolteon.
-pub type Jolteons = Stage<ChainedEngine<Jolteon>>;
+/// A world of Jolteon.
+pub type Jolteons = World<ChainedEngine<Jolteon>>;
 
 /// How to play a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,12 +39,12 @@ pub struct Play {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ending {
     /// First violation.
-    pub complaint: Option<Complaint>,
+    pub violation: Option<Violation>,
     /// Transcript, if it was recorded.
     pub transcript: String,
 }
 
-/// A protocol and a cluster size, with the settings of a stage.
+/// A protocol and a cluster size, with the settings of a world.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub config: Config,
@@ -55,26 +55,26 @@ impl Setting {
     /// Returns a setting with the maximum number of faults that the replicas tolerate.
     pub fn new(protocol: ProtocolKind, replicas: usize) -> Setting {
         let quorum = Quorum::of(replicas).expect("an exhibit has a sound shape");
-        Setting { config: stage_config(protocol), quorum }
+        Setting { config: world_config(protocol), quorum }
     }
 }
 
-/// Plays a script on a stage without twins. A panic counts as a violation.
+/// Plays a script on a world without twins. A panic counts as a violation.
 pub fn play<P: Protocol + 'static>(
     play: &Play,
     setting: Setting,
     make: MakeReplica<P>,
-    script: impl FnOnce(&mut Stage<P>),
+    script: impl FnOnce(&mut World<P>),
 ) -> Ending {
-    let mut stage = Stage::new(setting.config, Cast::new(setting.quorum, 0), make);
-    stage.mutate(play.mutant);
+    let mut world = World::new(setting.config, Participants::new(setting.quorum, 0), make);
+    world.mutate(play.mutant);
     if play.record {
-        stage.record();
+        world.record();
     }
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| script(&mut stage))) {
-        stage.judge().complain(Law::Panic, panic_text(&*panic));
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| script(&mut world))) {
+        world.checker().report(Property::Panic, panic_text(&*panic));
     }
-    Ending { complaint: stage.complaint().cloned(), transcript: stage.transcript() }
+    Ending { violation: world.violation().cloned(), transcript: world.transcript() }
 }
 
 /// Plays a script with four replicas of Jolteon.
@@ -90,7 +90,7 @@ pub fn play_jolteon_with(how: &Play, change: impl FnOnce(&mut Config), script: i
 }
 
 /// Plays a script with four replicas of PBFT.
-pub fn play_pbft(how: &Play, script: impl FnOnce(&mut Stage<PbftEngine>)) -> Ending {
+pub fn play_pbft(how: &Play, script: impl FnOnce(&mut World<PbftEngine>)) -> Ending {
     play(how, Setting::new(ProtocolKind::Pbft, 4), pbft::replica, script)
 }
 
@@ -100,33 +100,33 @@ pub fn short_memory(config: &mut Config) {
 }
 
 /// Runs views one after the other.
-pub fn run<P: Protocol>(stage: &mut Stage<P>, views: RangeInclusive<u64>) {
-    views.for_each(|view| stage.run_view(view));
+pub fn run<P: Protocol>(world: &mut World<P>, views: RangeInclusive<u64>) {
+    views.for_each(|view| world.run_view(view));
 }
 
 /// Advances to another view of the script with new client commands, without forcing replicas into it.
-pub fn go_on<P: Protocol>(stage: &mut Stage<P>, view: u64) {
-    stage.open_view(view);
-    stage.send_commands();
-    stage.settle();
+pub fn go_on<P: Protocol>(world: &mut World<P>, view: u64) {
+    world.open_view(view);
+    world.send_commands();
+    world.settle();
 }
 
 /// Restricts messages of some views to one group.
-pub fn only<P: Protocol>(stage: &mut Stage<P>, views: RangeInclusive<u64>, group: &[usize]) {
-    let group: Vec<ActorId> = group.iter().copied().map(ActorId).collect();
-    views.for_each(|view| stage.partition(view, &[&group]));
+pub fn only<P: Protocol>(world: &mut World<P>, views: RangeInclusive<u64>, group: &[usize]) {
+    let group: Vec<InstanceId> = group.iter().copied().map(InstanceId).collect();
+    views.for_each(|view| world.partition(view, &[&group]));
 }
 
 /// Sets the leaders of the views from view 1 on.
-pub fn leaders<P: Protocol>(stage: &mut Stage<P>, leaders: &[u16]) {
+pub fn leaders<P: Protocol>(world: &mut World<P>, leaders: &[u16]) {
     for (view, leader) in (1..).zip(leaders) {
-        stage.leader(view, ReplicaId(*leader));
+        world.leader(view, ReplicaId(*leader));
     }
 }
 
-/// Returns the certificate of genesis on this stage.
-pub fn genesis<P: Protocol>(stage: &Stage<P>) -> Certificate {
-    Certificate::genesis(&stage.replica(ActorId(0)).parts().cluster)
+/// Returns the certificate of genesis on this world.
+pub fn genesis<P: Protocol>(world: &World<P>) -> Certificate {
+    Certificate::genesis(&world.replica(InstanceId(0)).parts().cluster)
 }
 
 /// Returns an unsigned vote of a replica on a subject.
@@ -153,12 +153,12 @@ pub fn has_purpose<M: Message>(message: &Envelope<M>, purpose: Purpose) -> bool 
     matches!(message, Envelope::Protocol(message) if message.purpose() == purpose)
 }
 
-/// Returns a rewriting that changes nothing, but exempts the actor from the checks.
+/// Returns a rewriting that changes nothing, but exempts the instance from the checks.
 pub fn unjudged<M>() -> Rewrite<M> {
     Box::new(|_, _| {})
 }
 
-/// Returns a rewriting of an actor's protocol messages. Messages for which `change` returns false are dropped.
+/// Returns a rewriting of an instance's protocol messages. Messages for which `change` returns false are dropped.
 pub fn rewrite<M: Malleable>(mut change: impl FnMut(&mut M) -> bool + Send + 'static) -> Rewrite<M> {
     Box::new(move |_, actions| {
         actions.retain_mut(|action| match action {
@@ -181,9 +181,9 @@ pub fn builds_on<M: Malleable>(view: u64, base: Certificate) -> Rewrite<M> {
 /// A message withheld from its recipient.
 pub struct Kept<M> {
     /// Its sender.
-    pub from: ActorId,
+    pub from: InstanceId,
     /// Its recipient.
-    pub to: ActorId,
+    pub to: InstanceId,
     /// The view it belongs to.
     pub view: View,
     pub message: Envelope<M>,
@@ -201,7 +201,10 @@ impl<M> Default for Keeper<M> {
 
 impl<M: Clone + Send + 'static> Keeper<M> {
     /// Withholds the messages that `matches` selects.
-    pub fn keep(&self, matches: impl Fn(ActorId, ActorId, View, &Envelope<M>) -> bool + Send + 'static) -> Lose<M> {
+    pub fn keep(
+        &self,
+        matches: impl Fn(InstanceId, InstanceId, View, &Envelope<M>) -> bool + Send + 'static,
+    ) -> Lose<M> {
         let kept = self.0.clone();
         Box::new(move |from, to, view, message| {
             let keeps = matches(from, to, view, message);
@@ -220,10 +223,10 @@ impl<M: Clone + Send + 'static> Keeper<M> {
 }
 
 /// Releases withheld messages.
-pub fn let_go<P: Protocol>(stage: &mut Stage<P>, kept: Vec<Kept<P::Message>>) {
+pub fn let_go<P: Protocol>(world: &mut World<P>, kept: Vec<Kept<P::Message>>) {
     for Kept { from, to, view, message } in kept {
-        let from = stage.cast().identity(from);
-        stage.inject(from, to, view, message);
+        let from = world.participants().identity(from);
+        world.inject(from, to, view, message);
     }
-    stage.settle();
+    world.settle();
 }

@@ -1,10 +1,10 @@
-//! Exhibit about executed commands of clients. Replicas execute nothing on a stage, so here one executes with the
+//! Exhibit about executed commands of clients. Replicas execute nothing on a world, so here one executes with the
 //! session tables.
 
 use super::scene::{Ending, Play, play_jolteon_with, run, short_memory};
-use crate::cast::ActorId;
-use crate::judge::Law;
-use crate::stage::Rewrite;
+use crate::checker::Property;
+use crate::participants::InstanceId;
+use crate::world::Rewrite;
 use quorate_applications::session::{Admission, MAX_SESSION_UNITS, Sessions};
 use quorate_consensus::seam::Action;
 use quorate_types::{Bundle, BundleBuilder, ClientId, Height, ReplicaId};
@@ -77,27 +77,27 @@ fn bundle(owner: u128, sessions: u16) -> Bundle {
 /// bundle is ordered again.
 pub fn old_command_again(how: &Play) -> Ending {
     // Replicas forget old bundles, as they do under load, so that only the sessions know them.
-    play_jolteon_with(how, short_memory, |stage| {
+    play_jolteon_with(how, short_memory, |world| {
         let table = match how.broken {
             true => Table::Forgetful(VecDeque::new()),
             false => Table::Sound(Box::new(Sessions::with_limit(LIMIT))),
         };
         let executed = Arc::new(Mutex::new(Executed { table, times: BTreeMap::new() }));
-        stage.misbehave(ActorId(0), executes(&executed));
-        stage.run_view(1);
+        world.misbehave(InstanceId(0), executes(&executed));
+        world.run_view(1);
         let (victim, flood) = (bundle(77, 1), bundle(78, LIMIT as u16));
         for (views, sent) in [(2..=30, &victim), (31..=60, &flood), (61..=90, &victim)] {
-            stage.cast().actors().for_each(|actor| stage.submit(actor, vec![sent.clone()]));
-            run(stage, views);
+            world.participants().instances().for_each(|instance| world.submit(instance, vec![sent.clone()]));
+            run(world, views);
         }
-        stage.heal((0..4).map(ReplicaId));
+        world.heal((0..4).map(ReplicaId));
         let executed = executed.lock().expect("nothing panics while it holds this lock");
         let times = |bundle: &Bundle| bundle.commands().next().map(|command| (command.client, command.sequence));
         let victims = times(&victim).and_then(|command| executed.times.get(&command));
         assert!(victims.is_some(), "the victim's command is executed");
         for ((client, sequence), times) in executed.times.iter().filter(|(_, times)| **times > 1) {
             let what = format!("command {sequence} of client {client} is executed {times} times");
-            stage.judge().complain(Law::Validity, what);
+            world.checker().report(Property::Validity, what);
         }
     })
 }

@@ -1,9 +1,9 @@
 //! Exhibits about state transfer, and about heights after a restart.
 
 use super::scene::{Ending, Jolteons, Play, only, play_jolteon, play_jolteon_with, run, short_memory};
-use crate::cast::ActorId;
-use crate::judge::Law;
-use crate::stage::Rewrite;
+use crate::checker::Property;
+use crate::participants::InstanceId;
+use crate::world::Rewrite;
 use quorate_consensus::Envelope;
 use quorate_consensus::recovery::transfer::MANIFEST;
 use quorate_consensus::seam::{Action, Drop, Mark, To};
@@ -18,11 +18,11 @@ const MAX_QUESTIONS: usize = 200;
 
 /// Keeps R3 away until its missing blocks are gone, and then opens all links. The others keep the state at every second
 /// height.
-fn come_back_late(stage: &mut Jolteons) {
-    stage.keep_states();
-    stage.leaders_after((0..3).map(ReplicaId));
-    only(stage, 1..=AWAY, &[0, 1, 2]);
-    run(stage, 1..=AWAY + 1);
+fn come_back_late(world: &mut Jolteons) {
+    world.keep_states();
+    world.leaders_after((0..3).map(ReplicaId));
+    only(world, 1..=AWAY, &[0, 1, 2]);
+    run(world, 1..=AWAY + 1);
 }
 
 /// Returns a rewriting that sends forged bytes of a state.
@@ -42,10 +42,10 @@ fn forges_chunks<M: Send>() -> Rewrite<M> {
 
 /// 22: R1 lies and sends R3 a forged chunk.
 pub fn forged_chunk(how: &Play) -> Ending {
-    play_jolteon_with(how, short_memory, |stage| {
-        stage.misbehave(ActorId(1), forges_chunks());
-        come_back_late(stage);
-        stage.heal((0..4).map(ReplicaId));
+    play_jolteon_with(how, short_memory, |world| {
+        world.misbehave(InstanceId(1), forges_chunks());
+        come_back_late(world);
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
@@ -80,27 +80,27 @@ fn repeats_offers<M: Clone + Send + 'static>(asked: Arc<AtomicUsize>) -> Rewrite
 
 /// 23: R0 lies and repeats its offer whenever R3 requests a part of the state.
 pub fn repeated_offers(how: &Play) -> Ending {
-    play_jolteon_with(how, short_memory, |stage| {
+    play_jolteon_with(how, short_memory, |world| {
         let asked = Arc::<AtomicUsize>::default();
-        stage.misbehave(ActorId(0), repeats_offers(asked.clone()));
-        come_back_late(stage);
+        world.misbehave(InstanceId(0), repeats_offers(asked.clone()));
+        come_back_late(world);
         let asked = asked.load(Ordering::Relaxed);
         if asked > MAX_QUESTIONS {
             let what = format!("R3 has requested parts of a state {asked} times from one peer, and has received none");
-            stage.judge().complain(Law::Liveness, what);
+            world.checker().report(Property::Liveness, what);
         }
-        stage.heal((0..4).map(ReplicaId));
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
 /// 27: all replicas have committed blocks and restart after a crash.
 pub fn everybody_restarts(how: &Play) -> Ending {
-    play_jolteon(how, |stage| {
-        run(stage, 1..=5);
-        let everybody: Vec<ActorId> = stage.cast().actors().collect();
-        everybody.iter().for_each(|actor| stage.crash(*actor));
-        everybody.iter().for_each(|actor| stage.restart(*actor));
-        stage.settle();
-        stage.heal((0..4).map(ReplicaId));
+    play_jolteon(how, |world| {
+        run(world, 1..=5);
+        let everybody: Vec<InstanceId> = world.participants().instances().collect();
+        everybody.iter().for_each(|instance| world.crash(*instance));
+        everybody.iter().for_each(|instance| world.restart(*instance));
+        world.settle();
+        world.heal((0..4).map(ReplicaId));
     })
 }

@@ -1,13 +1,13 @@
 //! Exhibits about views: their beginning, stalls, and leaders.
 
-use super::certificates::judge_view_gap;
+use super::certificates::checker_view_gap;
 use super::scene::{
     Ending, Keeper, Play, Setting, go_on, has_purpose, leaders, let_go, only, play, play_jolteon, play_pbft, proposal,
     run, unjudged,
 };
-use crate::cast::ActorId;
-use crate::judge::Law;
-use crate::stage::{Rewrite, Stage};
+use crate::checker::Property;
+use crate::participants::InstanceId;
+use crate::world::{Rewrite, World};
 use quorate_byzantine::Malleable;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::basic::message::BasicMessage;
@@ -30,65 +30,65 @@ const FAR_VIEW: u64 = 1004;
 /// 7: R3 lies and proposes in a view far ahead that it would lead.
 pub fn proposal_from_afar(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
-    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
-        stage.misbehave(ActorId(3), unjudged());
-        run(stage, 1..=3);
-        let justify = stage.replica(ActorId(3)).protocol().high().clone();
+    play(how, setting, replica::<ChainedHotStuff>, |world: &mut World<ChainedEngine<ChainedHotStuff>>| {
+        world.misbehave(InstanceId(3), unjudged());
+        run(world, 1..=3);
+        let justify = world.replica(InstanceId(3)).protocol().high().clone();
         let proposal = proposal(Block::new(View(FAR_VIEW), ReplicaId(3), justify, Vec::new()));
-        for to in (0..3).map(ActorId) {
-            stage.inject(ReplicaId(3), to, View(3), proposal.clone());
+        for to in (0..3).map(InstanceId) {
+            world.inject(ReplicaId(3), to, View(3), proposal.clone());
         }
-        stage.settle();
-        judge_view_gap(stage, 3);
-        stage.heal((0..4).map(ReplicaId));
+        world.settle();
+        checker_view_gap(world, 3);
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
 /// 7: R3 lies and asks for a view far ahead.
 pub fn view_change_from_afar(how: &Play) -> Ending {
-    play_pbft(how, |stage| {
-        stage.misbehave(ActorId(3), unjudged());
-        go_on(stage, 1);
+    play_pbft(how, |world| {
+        world.misbehave(InstanceId(3), unjudged());
+        go_on(world, 1);
         let keeper = Keeper::default();
-        stage.lose(Some(keeper.keep(|from, _, _, _| from == ActorId(3))));
-        stage.force(ActorId(3), View(FAR_VIEW));
-        stage.lose(None);
+        world.lose(Some(keeper.keep(|from, _, _, _| from == InstanceId(3))));
+        world.force(InstanceId(3), View(FAR_VIEW));
+        world.lose(None);
         for asked in keeper.take() {
-            stage.inject(ReplicaId(3), asked.to, View(1), asked.message);
+            world.inject(ReplicaId(3), asked.to, View(1), asked.message);
         }
-        stage.settle();
-        judge_view_gap(stage, 1);
-        stage.heal((0..4).map(ReplicaId));
+        world.settle();
+        checker_view_gap(world, 1);
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
 /// 10: the messages that time out of view 3 are lost, once.
 pub fn lost_timeouts(how: &Play) -> Ending {
-    play_jolteon(how, |stage| {
-        stage.lose(Some(Box::new(|_, _, view, _| view == View(3))));
-        run(stage, 1..=3);
-        go_on(stage, 4);
-        stage.give_up_below(View(4));
-        stage.settle();
-        stage.heal((0..4).map(ReplicaId));
+    play_jolteon(how, |world| {
+        world.lose(Some(Box::new(|_, _, view, _| view == View(3))));
+        run(world, 1..=3);
+        go_on(world, 4);
+        world.give_up_below(View(4));
+        world.settle();
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
 /// 11: only R0, the primary, has links to the others while they time out of its view.
 pub fn only_the_primary_is_linked(how: &Play) -> Ending {
-    play_pbft(how, |stage| {
+    play_pbft(how, |world| {
         for view in 1..=2 {
-            only(stage, view..=view, &[]);
+            only(world, view..=view, &[]);
             for backup in 1..4 {
-                stage.links().pass(view, 1, 1 << backup);
-                stage.links().pass(view, 1 << backup, 1);
+                world.links().pass(view, 1, 1 << backup);
+                world.links().pass(view, 1 << backup, 1);
             }
         }
-        go_on(stage, 1);
-        go_on(stage, 2);
-        stage.give_up_below(View(2));
-        stage.settle();
-        stage.heal((0..4).map(ReplicaId));
+        go_on(world, 1);
+        go_on(world, 2);
+        world.give_up_below(View(2));
+        world.settle();
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
@@ -96,17 +96,17 @@ pub fn only_the_primary_is_linked(how: &Play) -> Ending {
 pub fn checkpoints_of_different_age(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Pbft, 4);
     (setting.config.checkpoint_interval, setting.config.window) = (2, 64);
-    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
-        stage.lose(Some(Box::new(|_, to, _, message| match message {
+    play(how, setting, pbft::replica, |world: &mut World<PbftEngine>| {
+        world.lose(Some(Box::new(|_, to, _, message| match message {
             Envelope::Checkpoint(vote) => {
                 let slot = vote.subject.height.0;
-                (to == ActorId(1)) || (to == ActorId(2) && slot > 2)
+                (to == InstanceId(1)) || (to == InstanceId(2) && slot > 2)
             }
             _ => false,
         })));
-        (1..=5).for_each(|view| go_on(stage, view));
-        stage.crash(ActorId(0));
-        stage.heal((0..4).map(ReplicaId));
+        (1..=5).for_each(|view| go_on(world, view));
+        world.crash(InstanceId(0));
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
@@ -143,19 +143,19 @@ fn hides_what_is_prepared() -> Rewrite<BasicMessage> {
 /// 13: R0 lies and leads every other view, and R1 the rest; messages of R3 arrive last.
 pub fn hidden_lock(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::BasicHotStuff, 4);
-    play(how, setting, basic::replica, |stage: &mut Stage<ViewEngine<BasicHotStuff>>| {
-        stage.misbehave(ActorId(0), hides_what_is_prepared());
-        leaders(stage, &[1, 2]);
-        run(stage, 1..=2);
-        stage.leaders_after([ReplicaId(0), ReplicaId(1)]);
-        watch_for_lasso(stage, 3..=18, 2, |stage| standing(stage, &[1, 2, 3]));
-        stage.heal([ReplicaId(0), ReplicaId(1)]);
+    play(how, setting, basic::replica, |world: &mut World<ViewEngine<BasicHotStuff>>| {
+        world.misbehave(InstanceId(0), hides_what_is_prepared());
+        leaders(world, &[1, 2]);
+        run(world, 1..=2);
+        world.leaders_after([ReplicaId(0), ReplicaId(1)]);
+        watch_for_lasso(world, 3..=18, 2, |world| standing(world, &[1, 2, 3]));
+        world.heal([ReplicaId(0), ReplicaId(1)]);
     })
 }
 
 /// Returns the positions of some replicas, relative to the highest view that one of them is in.
-fn standing<F: Family>(stage: &Stage<ViewEngine<F>>, of: &[usize]) -> Vec<[u64; 4]> {
-    let replicas: Vec<_> = of.iter().map(|at| stage.replica(ActorId(*at))).collect();
+fn standing<F: Family>(world: &World<ViewEngine<F>>, of: &[usize]) -> Vec<[u64; 4]> {
+    let replicas: Vec<_> = of.iter().map(|at| world.replica(InstanceId(*at))).collect();
     let top = replicas.iter().map(|replica| replica.view().0).max().unwrap_or(0);
     let place = |replica: &&Replica<ViewEngine<F>>| {
         let (high, lock) = (replica.protocol().high().view(), replica.parts().safety.lock().view);
@@ -167,22 +167,22 @@ fn standing<F: Family>(stage: &Stage<ViewEngine<F>>, of: &[usize]) -> Vec<[u64; 
 /// Runs views with `leaders` in turn. Reports a violation if a state recurs in which only the view has changed: a
 /// lasso, which continues forever.
 fn watch_for_lasso<P: Protocol, S: PartialEq>(
-    stage: &mut Stage<P>,
+    world: &mut World<P>,
     views: RangeInclusive<u64>,
     leaders: u64,
-    state: impl Fn(&Stage<P>) -> S,
+    state: impl Fn(&World<P>) -> S,
 ) {
     let mut seen: Vec<S> = Vec::new();
     for view in views {
-        stage.run_view(view);
-        let now = state(stage);
+        world.run_view(view);
+        let now = state(world);
         // A state recurs only if the same leader is next.
         let again =
             |(at, earlier): &(usize, &S)| ((seen.len() - at) as u64).is_multiple_of(leaders) && **earlier == now;
         if let Some((before, _)) = seen.iter().enumerate().rev().find(again) {
             let period = seen.len() - before;
             let what = format!("the state repeats itself after {period} views, and nothing is executed in between");
-            stage.judge().complain(Law::Liveness, what);
+            world.checker().report(Property::Liveness, what);
         }
         seen.push(now);
     }
@@ -199,10 +199,10 @@ fn commits<P: Protocol + 'static>(
     let replicas = setting.quorum.replicas();
     let names: Vec<ReplicaId> = silent.iter().map(|at| ReplicaId(*at as u16)).collect();
     let warning = setting.config.stalls_with_silent(setting.quorum, &names);
-    play(how, setting, make, |stage: &mut Stage<P>| {
-        silent.iter().for_each(|at| stage.crash(ActorId(*at)));
-        run(stage, 1..=5 * replicas as u64);
-        let height = (0..replicas).map(|at| stage.judge().height(ActorId(at))).max().unwrap_or(0);
+    play(how, setting, make, |world: &mut World<P>| {
+        silent.iter().for_each(|at| world.crash(InstanceId(*at)));
+        run(world, 1..=5 * replicas as u64);
+        let height = (0..replicas).map(|at| world.checker().height(InstanceId(at))).max().unwrap_or(0);
         let what = match (&warning, height) {
             (Some(warning), 0) => format!("nothing is committed in {} views, as predicted: {warning}", 5 * replicas),
             (None, 0) => format!("nothing is committed in {} views, without a warning", 5 * replicas),
@@ -210,7 +210,7 @@ fn commits<P: Protocol + 'static>(
             (None, _) if expected => return,
             (None, _) => format!("{height} blocks are committed unexpectedly"),
         };
-        stage.judge().complain(Law::Liveness, what);
+        world.checker().report(Property::Liveness, what);
     })
 }
 
@@ -234,7 +234,7 @@ pub fn one_of_four_silent(how: &Play) -> Ending {
 /// silent replicas are adjacent.
 pub fn two_of_seven_silent(how: &Play) -> Ending {
     let ending = silent_leaders(how, 7, &[2, 5]);
-    if how.broken || ending.complaint.is_some() {
+    if how.broken || ending.violation.is_some() {
         return ending;
     }
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 7);
@@ -263,10 +263,10 @@ pub fn silent_set(how: &Play, replicas: usize, number: usize) -> Ending {
 /// Runs views until a state recurs in which only the view has changed.
 fn stands_still<F: Family>(how: &Play, setting: Setting, make: MakeReplica<ViewEngine<F>>, silent: &[usize]) -> Ending {
     let replicas = setting.quorum.replicas() as u64;
-    play(how, setting, make, |stage: &mut Stage<ViewEngine<F>>| {
-        silent.iter().for_each(|at| stage.crash(ActorId(*at)));
+    play(how, setting, make, |world: &mut World<ViewEngine<F>>| {
+        silent.iter().for_each(|at| world.crash(InstanceId(*at)));
         let speaking: Vec<usize> = (0..replicas as usize).filter(|at| !silent.contains(at)).collect();
-        watch_for_lasso(stage, 1..=5 * replicas, replicas, |stage| standing(stage, &speaking));
+        watch_for_lasso(world, 1..=5 * replicas, replicas, |world| standing(world, &speaking));
     })
 }
 
@@ -277,29 +277,29 @@ const SLOW_STEPS: u64 = 12;
 pub fn slow_primary(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Pbft, 4);
     setting.config.view_timeout_ms = 1500;
-    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+    play(how, setting, pbft::replica, |world: &mut World<PbftEngine>| {
         let keeper = Keeper::default();
-        stage.lose(Some(keeper.keep(|_, _, _, message| has_purpose(message, Purpose::Proposal))));
+        world.lose(Some(keeper.keep(|_, _, _, message| has_purpose(message, Purpose::Proposal))));
         for step in 1..=SLOW_STEPS {
             let late = keeper.take();
-            go_on(stage, step);
-            let_go(stage, late);
-            for actor in stage.cast().actors() {
-                stage.ring(actor, Timer::View);
+            go_on(world, step);
+            let_go(world, late);
+            for instance in world.participants().instances() {
+                world.ring(instance, Timer::View);
             }
-            stage.settle();
+            world.settle();
         }
-        for actor in stage.cast().actors() {
-            let (view, height) = (stage.replica(actor).view(), stage.judge().height(actor));
+        for instance in world.participants().instances() {
+            let (view, height) = (world.replica(instance).view(), world.checker().height(instance));
             if view > View(1) || height + 2 < SLOW_STEPS {
-                let name = stage.cast().name(actor);
+                let name = world.participants().name(instance);
                 let what = format!(
                     "{name} is in {view:?}, although its primary serves, after {height} blocks of {SLOW_STEPS}"
                 );
-                stage.judge().complain(Law::Liveness, what);
+                world.checker().report(Property::Liveness, what);
             }
         }
-        stage.heal((0..4).map(ReplicaId));
+        world.heal((0..4).map(ReplicaId));
     })
 }
 
@@ -332,10 +332,10 @@ fn usurps() -> Rewrite<ChainedMessage> {
 /// 21: R0, which does not lead, is the first to propose in each view, to R1.
 pub fn usurper(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
-    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
-        stage.misbehave(ActorId(0), usurps());
-        leaders(stage, &[1, 2, 0]);
-        run(stage, 1..=3);
-        stage.heal((1..4).map(ReplicaId));
+    play(how, setting, replica::<ChainedHotStuff>, |world: &mut World<ChainedEngine<ChainedHotStuff>>| {
+        world.misbehave(InstanceId(0), usurps());
+        leaders(world, &[1, 2, 0]);
+        run(world, 1..=3);
+        world.heal((1..4).map(ReplicaId));
     })
 }

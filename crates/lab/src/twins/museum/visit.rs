@@ -3,7 +3,7 @@
 use super::{AbsentResult, ExhibitResult, FoundResult, HuntResult, MuseumArgs, MuseumError, MuseumResult, THREAD_NAME};
 use crate::partial;
 use crate::result::{Machine, version};
-use quorate_twins::Complaint;
+use quorate_twins::Violation;
 use quorate_twins::museum::{ABSENT, Caught, EXHIBITS, Exhibit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,8 +42,8 @@ pub fn transcripts(arguments: &MuseumArgs) -> Result<String, MuseumError> {
             player.expect("the system has a thread to spare").join().expect("a panic of a replica is caught")
         });
         let seen = ending
-            .complaint
-            .map_or_else(|| "nothing was found".into(), |Complaint { law, what }| format!("{law}: {what}"));
+            .violation
+            .map_or_else(|| "nothing was found".into(), |Violation { property, what }| format!("{property}: {what}"));
         format!("{} {}\n\n{}\n{seen}\n", exhibit.name(), exhibit.bug, ending.transcript)
     });
     Ok(text.collect::<Vec<_>>().join("\n\n"))
@@ -111,10 +111,10 @@ pub fn visit(arguments: &MuseumArgs, on_exhibit: &(dyn Fn(&str) + Sync)) -> Resu
 
 impl ExhibitResult {
     fn of(exhibit: &Exhibit, caught: &[Caught], seconds: f64) -> ExhibitResult {
-        let found = |(scenarios, complaint): &(u64, Complaint)| FoundResult {
+        let found = |(scenarios, violation): &(u64, Violation)| FoundResult {
             scenarios: *scenarios,
-            law: complaint.law.name(),
-            what: complaint.what.clone(),
+            property: violation.property.name(),
+            what: violation.what.clone(),
         };
         let hunt = |caught: &Caught| HuntResult {
             hunt: caught.hunt,

@@ -1,6 +1,6 @@
-//! Signatures of the stage: empty, free, and unforgeable.
+//! Signatures of the world: empty, free, and unforgeable.
 //!
-//! A statement is valid if its signer has signed it on this stage, which the notary records. A certificate is valid if
+//! A statement is valid if its signer has signed it on this world, which the signatures records. A certificate is valid if
 //! each of its signers has signed its statement. Nothing is hashed.
 
 use crate::words::{mix, mix_all};
@@ -8,16 +8,16 @@ use quorate_oracles::Words;
 use quorate_types::{Attachment, Certificate, ClusterId, Quorum, ReplicaId, Subject, Vote, limits::MAX_REPLICAS};
 
 /// Record of all signatures.
-pub struct Notary {
+pub struct FreeSignatures {
     quorum: Quorum,
     genesis: Certificate,
     signed: Words<()>,
 }
 
-impl Notary {
-    /// Returns a notary without signatures.
-    pub fn new(cluster: &ClusterId, quorum: Quorum) -> Notary {
-        Notary { quorum, genesis: Certificate::genesis(cluster), signed: Words::default() }
+impl FreeSignatures {
+    /// Returns a signatures without signatures.
+    pub fn new(cluster: &ClusterId, quorum: Quorum) -> FreeSignatures {
+        FreeSignatures { quorum, genesis: Certificate::genesis(cluster), signed: Words::default() }
     }
 
     /// Forgets all signatures.

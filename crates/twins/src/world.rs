@@ -3,21 +3,21 @@
 //!
 //! Everything happens in one thread and in one order: messages are delivered first in, first out, and host requests of
 //! a replica are answered at once. A message belongs to the view that it names, otherwise to the view of its sender at
-//! the time of sending, and uses the links of that view. While a view is [run](Stage::run_view), messages of later
+//! the time of sending, and uses the links of that view. While a view is [run](World::run_view), messages of later
 //! views wait.
 
-mod actors;
 mod host;
+mod instances;
 mod letters;
 
 use self::letters::{Letters, Place};
-use crate::actor::Actor;
-pub use crate::actor::Rewrite;
-use crate::cast::{ActorId, ActorSet, Cast};
+use crate::checker::{Checker, Property, Violation};
 use crate::hostile::{HONEST_LINK, HOSTILE_LINK, HostileClient};
-use crate::judge::{Complaint, Judge, Law};
+use crate::instance::Instance;
+pub use crate::instance::Rewrite;
 use crate::links::Links;
-use crate::notary::Notary;
+use crate::participants::{InstanceId, InstanceSet, Participants};
+use crate::signatures::FreeSignatures;
 use crate::stock::Stock;
 use crate::transcript::Transcript;
 use quorate_byzantine::Behaviour;
@@ -45,49 +45,49 @@ const MAX_DELIVERIES: u64 = 200_000;
 /// overload it. The limit is many times the votes, fetches and answers in a view of a script.
 pub(super) const MAX_TOLD: u32 = 2000;
 
-/// A message on its way to an actor.
+/// A message on its way to an instance.
 #[derive(Clone, Copy)]
 struct Parcel {
     from: ReplicaId,
-    to: ActorId,
+    to: InstanceId,
     view: View,
     message: Place,
 }
 
-/// The host's answer to an actor. Most answers are verdicts. The others are large, so they are stored elsewhere.
+/// The host's answer to an instance. Most answers are verdicts. The others are large, so they are stored elsewhere.
 enum Answer<M> {
     Verdict(Job, bool),
     Other(Box<Input<M>>),
 }
 
 /// Decides by sender, recipient and view whether a message is lost, in addition to cut links.
-pub type Lose<M> = Box<dyn FnMut(ActorId, ActorId, View, &Envelope<M>) -> bool + Send>;
+pub type Lose<M> = Box<dyn FnMut(InstanceId, InstanceId, View, &Envelope<M>) -> bool + Send>;
 
 /// Replicas and the network between them.
-pub struct Stage<P: Protocol> {
-    cast: Cast,
+pub struct World<P: Protocol> {
+    participants: Participants,
     config: Config,
     cluster: ClusterId,
     make: MakeReplica<P>,
     /// Bug of every replica.
     #[cfg(feature = "museum")]
     mutant: Option<crate::museum::Mutant>,
-    actors: Vec<Actor<P>>,
+    instances: Vec<Instance<P>>,
     /// Instances of each identity.
-    instances: Vec<ActorSet>,
+    by_identity: Vec<InstanceSet>,
     links: Links,
     script: LeaderScript,
-    /// Whether the actors have the current script.
+    /// Whether the instances have the current script.
     announced: bool,
-    judge: Judge,
-    notary: Notary,
+    checker: Checker,
+    signatures: FreeSignatures,
     stock: Stock,
     /// Whether clients send commands in each view that is run.
     supplied: bool,
     rounds: u64,
     letters: Letters<P::Message>,
     queue: VecDeque<Parcel>,
-    /// Messages of [closer](Stage::bring_near) identities, which are delivered first.
+    /// Messages of [closer](World::bring_near) identities, which are delivered first.
     first: VecDeque<Parcel>,
     /// Closer identities, as a bit set.
     near: u64,
@@ -100,17 +100,17 @@ pub struct Stage<P: Protocol> {
     actions: Vec<Action<P::Message>>,
     lose: Option<Lose<P::Message>>,
     deliveries: u64,
-    /// Messages that each actor has sent to single recipients in the current view.
+    /// Messages that each instance has sent to single recipients in the current view.
     told: Vec<u32>,
-    /// Whether actors have journals.
+    /// Whether instances have journals.
     journals: bool,
-    /// Whether actors keep the state at each checkpoint, for others that were away.
+    /// Whether instances keep the state at each checkpoint, for others that were away.
     keeps_states: bool,
     transcript: Transcript,
 }
 
-/// Returns the settings of replicas on a stage: time plays no part, and missing data is requested at once.
-pub fn stage_config(protocol: ProtocolKind) -> Config {
+/// Returns the settings of replicas on a world: time plays no part, and missing data is requested at once.
+pub fn world_config(protocol: ProtocolKind) -> Config {
     let leader = if protocol.has_slots() { LeaderKind::Fixed } else { LeaderKind::RoundRobin };
     Config {
         protocol,
@@ -125,22 +125,23 @@ pub fn stage_config(protocol: ProtocolKind) -> Config {
     }
 }
 
-impl<P: Protocol> Stage<P> {
-    /// Returns a stage at its beginning, with all links open and leaders in turn. `make` comes from
+impl<P: Protocol> World<P> {
+    /// Returns a world at its beginning, with all links open and leaders in turn. `make` comes from
     /// [`for_protocol`](quorate_consensus::protocols::for_protocol) for the protocol of `config`.
-    pub fn new(config: Config, cast: Cast, make: MakeReplica<P>) -> Stage<P> {
-        let cluster = ClusterId::from_name("stage");
+    pub fn new(config: Config, participants: Participants, make: MakeReplica<P>) -> World<P> {
+        let cluster = ClusterId::from_name("twins");
         let genesis = Certificate::genesis(&cluster).subject.digest;
-        let instances = |identity: ReplicaId| cast.instances(identity).fold(0, |set, actor| set | 1 << actor.0);
-        let everybody: Vec<ReplicaId> = (0..cast.replicas() as u16).map(ReplicaId).collect();
-        let mut stage = Stage {
-            instances: everybody.iter().copied().map(instances).collect(),
-            links: Links::new(&cast),
+        let instances_of =
+            |identity: ReplicaId| participants.instances_of(identity).fold(0, |set, instance| set | 1 << instance.0);
+        let everybody: Vec<ReplicaId> = (0..participants.replicas() as u16).map(ReplicaId).collect();
+        let mut world = World {
+            by_identity: everybody.iter().copied().map(instances_of).collect(),
+            links: Links::new(&participants),
             script: LeaderScript { views: Vec::new(), after: everybody },
             announced: false,
-            judge: Judge::new(&cast, genesis, config.protocol),
-            notary: Notary::new(&cluster, cast.quorum()),
-            stock: Stock::new(&cast),
+            checker: Checker::new(&participants, genesis, config.protocol),
+            signatures: FreeSignatures::new(&cluster, participants.quorum()),
+            stock: Stock::new(&participants),
             supplied: true,
             rounds: 0,
             letters: Letters::new(),
@@ -154,30 +155,30 @@ impl<P: Protocol> Stage<P> {
             actions: Vec::new(),
             lose: None,
             deliveries: 0,
-            told: vec![0; cast.len()],
+            told: vec![0; participants.len()],
             journals: true,
             keeps_states: false,
             transcript: Transcript::default(),
-            actors: Vec::with_capacity(cast.len()),
-            cast,
+            instances: Vec::with_capacity(participants.len()),
+            participants,
             config,
             cluster,
             make,
             #[cfg(feature = "museum")]
             mutant: None,
         };
-        stage.enter_actors();
-        stage
+        world.enter_instances();
+        world
     }
 
     /// Resets everything, including the scripts of leaders and links, except the settings made before the beginning.
     pub fn reset(&mut self) {
         self.links.clear();
         self.script.views.clear();
-        self.script.after = (0..self.cast.replicas() as u16).map(ReplicaId).collect();
+        self.script.after = (0..self.participants.replicas() as u16).map(ReplicaId).collect();
         self.announced = false;
-        self.judge.clear();
-        self.notary.clear();
+        self.checker.clear();
+        self.signatures.clear();
         self.rounds = 0;
         self.letters.clear();
         self.queue.clear();
@@ -191,24 +192,24 @@ impl<P: Protocol> Stage<P> {
         self.now = Time(0);
         self.lose = None;
         self.transcript = Transcript::default();
-        self.enter_actors();
+        self.enter_instances();
     }
 
-    fn enter_actors(&mut self) {
-        for actor in self.cast.actors() {
-            let replica = self.new_replica(actor);
-            match self.actors.get_mut(actor.0) {
+    fn enter_instances(&mut self) {
+        for instance in self.participants.instances() {
+            let replica = self.new_replica(instance);
+            match self.instances.get_mut(instance.0) {
                 Some(place) => place.begin_again(replica),
-                None => self.actors.push(Actor::new(replica, self.cast.identity(actor))),
+                None => self.instances.push(Instance::new(replica, self.participants.identity(instance))),
             }
             #[cfg(feature = "museum")]
-            self.rewrite_for_bug(actor);
+            self.rewrite_for_bug(instance);
         }
     }
 
-    pub fn new_replica(&self, actor: ActorId) -> Replica<P> {
-        let identity = self.cast.identity(actor);
-        let replica = (self.make)(self.config.clone(), self.cast.quorum(), self.cluster, identity, 0);
+    pub fn new_replica(&self, instance: InstanceId) -> Replica<P> {
+        let identity = self.participants.identity(instance);
+        let replica = (self.make)(self.config.clone(), self.participants.quorum(), self.cluster, identity, 0);
         #[cfg(feature = "museum")]
         if let Some(crate::museum::Mutant::Hook(bug)) = self.mutant {
             return replica.mutate(bug);
@@ -241,9 +242,9 @@ impl<P: Protocol> Stage<P> {
         &mut self.links
     }
 
-    /// Restricts messages of a view to groups. An actor in no group is isolated.
-    pub fn partition(&mut self, view: u64, groups: &[&[ActorId]]) {
-        let set = |group: &&[ActorId]| group.iter().fold(0, |set, actor| set | 1 << actor.0);
+    /// Restricts messages of a view to groups. An instance in no group is isolated.
+    pub fn partition(&mut self, view: u64, groups: &[&[InstanceId]]) {
+        let set = |group: &&[InstanceId]| group.iter().fold(0, |set, instance| set | 1 << instance.0);
         self.links.partition(view, groups.iter().map(set));
     }
 
@@ -252,33 +253,33 @@ impl<P: Protocol> Stage<P> {
         self.lose = lose;
     }
 
-    /// Sets whether clients send commands to all actors in each view that is run (default: yes).
+    /// Sets whether clients send commands to all instances in each view that is run (default: yes).
     pub fn supply(&mut self, supplied: bool) {
         self.supplied = supplied;
     }
 
-    /// Sets whether durable records are kept (default: yes). Without them no actor can restart after a crash.
+    /// Sets whether durable records are kept (default: yes). Without them no instance can restart after a crash.
     pub fn keep_journals(&mut self, kept: bool) {
         self.journals = kept;
     }
 
-    /// Makes actors keep the state at each checkpoint, for others that were away too long to fetch all blocks (default:
-    /// no). Call it before the beginning. An actor that adopts a state cannot restart after a crash.
+    /// Makes instances keep the state at each checkpoint, for others that were away too long to fetch all blocks (default:
+    /// no). Call it before the beginning. An instance that adopts a state cannot restart after a crash.
     pub fn keep_states(&mut self) {
         self.keeps_states = true;
-        self.judge.remember_payloads();
+        self.checker.remember_payloads();
     }
 
-    /// Rewrites the actions of an actor before they are performed. The actor is no longer checked.
-    pub fn misbehave(&mut self, actor: ActorId, rewrite: Rewrite<P::Message>) {
-        self.actors[actor.0].rewrite = Some(rewrite);
-        self.judge.distrust(actor);
+    /// Rewrites the actions of an instance before they are performed. The instance is no longer checked.
+    pub fn misbehave(&mut self, instance: InstanceId, rewrite: Rewrite<P::Message>) {
+        self.instances[instance.0].rewrite = Some(rewrite);
+        self.checker.distrust(instance);
     }
 
-    /// Gives an actor a Byzantine behaviour, which also observes its inputs. The actor is no longer checked.
-    pub fn behave(&mut self, actor: ActorId, behaviour: Box<dyn Behaviour<P::Message>>) {
-        self.actors[actor.0].behaviour = Some(behaviour);
-        self.judge.distrust(actor);
+    /// Gives an instance a Byzantine behaviour, which also observes its inputs. The instance is no longer checked.
+    pub fn behave(&mut self, instance: InstanceId, behaviour: Box<dyn Behaviour<P::Message>>) {
+        self.instances[instance.0].behaviour = Some(behaviour);
+        self.checker.distrust(instance);
     }
 
     /// Delivers messages of an identity before earlier ones of others, as on a network where it is closer to all others
@@ -294,22 +295,22 @@ impl<P: Protocol> Stage<P> {
 
     // Events.
 
-    /// Sends bundles of a client to an actor.
-    pub fn submit(&mut self, actor: ActorId, bundles: Vec<Bundle>) {
-        bundles.iter().for_each(|bundle| self.judge.submits(bundle));
-        self.step(actor, Input::Submit { bundles, sources: Vec::new() });
+    /// Sends bundles of a client to an instance.
+    pub fn submit(&mut self, instance: InstanceId, bundles: Vec<Bundle>) {
+        bundles.iter().for_each(|bundle| self.checker.submits(bundle));
+        self.step(instance, Input::Submit { bundles, sources: Vec::new() });
     }
 
-    /// Sends bundles to an actor over a given client link.
-    pub fn submit_over(&mut self, actor: ActorId, bundles: Vec<Bundle>, link: u64) {
-        bundles.iter().for_each(|bundle| self.judge.submits(bundle));
+    /// Sends bundles to an instance over a given client link.
+    pub fn submit_over(&mut self, instance: InstanceId, bundles: Vec<Bundle>, link: u64) {
+        bundles.iter().for_each(|bundle| self.checker.submits(bundle));
         let sources = vec![Source::Client { crowd: 0, link }; bundles.len()];
-        self.step(actor, Input::Submit { bundles, sources });
+        self.step(instance, Input::Submit { bundles, sources });
     }
 
     /// Queues a message as if an identity had sent it in a view.
-    pub fn inject(&mut self, from: ReplicaId, to: ActorId, view: View, mut message: Envelope<P::Message>) {
-        self.judge.says(from, &mut message);
+    pub fn inject(&mut self, from: ReplicaId, to: InstanceId, view: View, mut message: Envelope<P::Message>) {
+        self.checker.says(from, &mut message);
         let message = self.letters.keep(message);
         self.deposit(Parcel { from, to, view, message });
     }
@@ -338,10 +339,10 @@ impl<P: Protocol> Stage<P> {
     }
 
     /// Ends the script: all links are open from now on for messages of all views, `leaders` lead in turn, and no
-    /// replica is forced into a view. Returns the number of views until every honest actor that is up has executed a
+    /// replica is forced into a view. Returns the number of views until every honest instance that is up has executed a
     /// command sent since then. Returns `None` if [`HEALED_VIEWS`] do not suffice, which is a violation of liveness.
     pub fn heal(&mut self, leaders: impl IntoIterator<Item = ReplicaId>) -> Option<u64> {
-        let last = self.actors.iter().map(|actor| actor.replica.view().0).max().unwrap_or(0).max(self.limit.0);
+        let last = self.instances.iter().map(|instance| instance.replica.view().0).max().unwrap_or(0).max(self.limit.0);
         self.links.clear();
         self.lose = None;
         // The leader of the current view stays the same.
@@ -351,22 +352,26 @@ impl<P: Protocol> Stage<P> {
         self.script.views.truncate(last as usize);
         self.leaders_after(leaders);
         self.supplied = true;
-        let before = self.judge.submitted();
-        let up = self.cast.actors().filter(|actor| self.actors[actor.0].up).fold(0, |set, actor| set | 1 << actor.0);
-        let expected = up & self.judge.trusted();
+        let before = self.checker.submitted();
+        let up = self
+            .participants
+            .instances()
+            .filter(|instance| self.instances[instance.0].up)
+            .fold(0, |set, instance| set | 1 << instance.0);
+        let expected = up & self.checker.trusted();
         for view in 1..=HEALED_VIEWS {
             self.open_view(last + view);
             self.send_commands();
             self.settle();
-            if !self.judge.all_executed_after(before, expected) && self.give_up_below(View(last + view)) {
+            if !self.checker.all_executed_after(before, expected) && self.give_up_below(View(last + view)) {
                 self.settle();
             }
-            if self.judge.all_executed_after(before, expected) {
+            if self.checker.all_executed_after(before, expected) {
                 return Some(view);
             }
         }
         let what = format!("no command sent after the network healed was executed by all within {HEALED_VIEWS} views");
-        self.judge.complain(Law::Liveness, what);
+        self.checker.report(Property::Liveness, what);
         None
     }
 
@@ -379,7 +384,7 @@ impl<P: Protocol> Stage<P> {
         self.told.fill(0);
         self.announce_script();
         self.transcript.heading(|| {
-            let links = self.links.describe(View(view), &self.cast);
+            let links = self.links.describe(View(view), &self.participants);
             format!("view {view}: leader {:?}; {links}", self.script.leader(View(view)))
         });
         let mut waiting = std::mem::take(&mut self.waiting);
@@ -390,15 +395,15 @@ impl<P: Protocol> Stage<P> {
         if self.waiting.is_empty() {
             self.waiting = waiting;
         }
-        for at in 0..self.actors.len() {
-            if !self.actors[at].started && self.actors[at].up {
-                self.actors[at].started = true;
-                self.step(ActorId(at), Input::Start);
+        for at in 0..self.instances.len() {
+            if !self.instances[at].started && self.instances[at].up {
+                self.instances[at].started = true;
+                self.step(InstanceId(at), Input::Start);
             }
         }
     }
 
-    /// Sends new client commands to all actors, unless clients send none.
+    /// Sends new client commands to all instances, unless clients send none.
     pub fn send_commands(&mut self) {
         if !self.supplied {
             return;
@@ -406,27 +411,31 @@ impl<P: Protocol> Stage<P> {
         self.rounds += 1;
         self.send_hostile_commands();
         for bundle in self.stock.of_round(self.rounds) {
-            self.judge.submits(bundle);
+            self.checker.submits(bundle);
         }
-        for at in 0..self.actors.len() {
-            let bundles = self.stock.for_actor(self.rounds, ActorId(at));
-            let sources = if self.cast.hostile().is_some() { vec![HONEST_LINK; bundles.len()] } else { Vec::new() };
-            self.step(ActorId(at), Input::Submit { bundles, sources });
+        for at in 0..self.instances.len() {
+            let bundles = self.stock.for_instance(self.rounds, InstanceId(at));
+            let sources =
+                if self.participants.hostile().is_some() { vec![HONEST_LINK; bundles.len()] } else { Vec::new() };
+            self.step(InstanceId(at), Input::Submit { bundles, sources });
         }
     }
 
     /// Sends the bundles of the hostile client for this view, if there is one.
     fn send_hostile_commands(&mut self) {
-        let Some(hostile) = self.cast.hostile() else { return };
+        let Some(hostile) = self.participants.hostile() else { return };
         let only = match hostile {
             HostileClient::Flood => None,
             HostileClient::LeaderOnly => Some(self.script.leader(self.limit)),
             HostileClient::OneBackupOnly => Some(self.script.leader(self.limit.next())),
         };
         let bundles = self.stock.hostile_of_round(self.rounds).to_vec();
-        bundles.iter().for_each(|bundle| self.judge.admits(bundle));
-        for at in
-            self.cast.actors().filter(|at| only.is_none_or(|only| only == self.cast.identity(*at))).collect::<Vec<_>>()
+        bundles.iter().for_each(|bundle| self.checker.admits(bundle));
+        for at in self
+            .participants
+            .instances()
+            .filter(|at| only.is_none_or(|only| only == self.participants.identity(*at)))
+            .collect::<Vec<_>>()
         {
             let sources = vec![HOSTILE_LINK; bundles.len()];
             self.step(at, Input::Submit { bundles: bundles.clone(), sources });
@@ -437,56 +446,56 @@ impl<P: Protocol> Stage<P> {
         if !self.announced {
             self.announced = true;
             let script = Arc::new(self.script.clone());
-            self.actors.iter_mut().for_each(|actor| actor.replica.follow_script(script.clone()));
+            self.instances.iter_mut().for_each(|instance| instance.replica.follow_script(script.clone()));
         }
     }
 
-    /// Fires the view timer of every actor below a view. Returns whether there is any.
+    /// Fires the view timer of every instance below a view. Returns whether there is any.
     pub fn give_up_below(&mut self, view: View) -> bool {
         let below = self.below(view);
-        below.iter().for_each(|actor| self.ring(*actor, Timer::View));
+        below.iter().for_each(|instance| self.ring(*instance, Timer::View));
         !below.is_empty()
     }
 
-    /// Forces every actor below a view into it. Returns whether there is any.
+    /// Forces every instance below a view into it. Returns whether there is any.
     pub fn force_up_to(&mut self, view: View) -> bool {
         let below = self.below(view);
-        below.iter().for_each(|actor| self.force(*actor, view));
+        below.iter().for_each(|instance| self.force(*instance, view));
         !below.is_empty()
     }
 
-    fn below(&self, view: View) -> Vec<ActorId> {
-        self.cast.actors().filter(|actor| self.actors[actor.0].is_below(view)).collect()
+    fn below(&self, view: View) -> Vec<InstanceId> {
+        self.participants.instances().filter(|instance| self.instances[instance.0].is_below(view)).collect()
     }
 
-    /// Forces an actor into a higher view than its own.
-    pub fn force(&mut self, actor: ActorId, view: View) {
+    /// Forces an instance into a higher view than its own.
+    pub fn force(&mut self, instance: InstanceId, view: View) {
         self.announce_script();
-        self.transcript.add(&self.cast, actor, || format!("is forced into {view:?}"));
+        self.transcript.add(&self.participants, instance, || format!("is forced into {view:?}"));
         let mut actions = std::mem::take(&mut self.actions);
-        self.actors[actor.0].replica.force_view(self.now, view, &mut actions);
-        self.perform_all(actor, actions);
-        self.answer(actor);
+        self.instances[instance.0].replica.force_view(self.now, view, &mut actions);
+        self.perform_all(instance, actions);
+        self.answer(instance);
     }
 
-    /// Makes an actor crash after this many of its actions. The remaining actions of that step are lost.
-    pub fn crash_after(&mut self, actor: ActorId, actions: usize) {
-        self.actors[actor.0].fuse = Some(actions);
+    /// Makes an instance crash after this many of its actions. The remaining actions of that step are lost.
+    pub fn crash_after(&mut self, instance: InstanceId, actions: usize) {
+        self.instances[instance.0].fuse = Some(actions);
     }
 
-    /// Cancels a crash set by [`Stage::crash_after`].
-    pub fn keep_up(&mut self, actor: ActorId) {
-        self.actors[actor.0].fuse = None;
+    /// Cancels a crash set by [`World::crash_after`].
+    pub fn keep_up(&mut self, instance: InstanceId) {
+        self.instances[instance.0].fuse = None;
     }
 
-    /// Crashes an actor. Messages on their way to it are lost.
-    pub fn crash(&mut self, actor: ActorId) {
-        self.actors[actor.0].stop();
-        self.judge.stops();
+    /// Crashes an instance. Messages on their way to it are lost.
+    pub fn crash(&mut self, instance: InstanceId) {
+        self.instances[instance.0].stop();
+        self.checker.stops();
         self.answers.clear();
         let letters = &mut self.letters;
         let mut arrives = |parcel: &Parcel| {
-            let lost = parcel.to == actor;
+            let lost = parcel.to == instance;
             if lost {
                 letters.take(parcel.message);
             }
@@ -495,30 +504,30 @@ impl<P: Protocol> Stage<P> {
         self.queue.retain(&mut arrives);
         self.first.retain(&mut arrives);
         self.waiting.retain(&mut arrives);
-        self.transcript.add(&self.cast, actor, || "CRASHES".into());
+        self.transcript.add(&self.participants, instance, || "CRASHES".into());
     }
 
     // Observations.
 
-    pub fn cast(&self) -> &Cast {
-        &self.cast
+    pub fn participants(&self) -> &Participants {
+        &self.participants
     }
 
-    /// Returns an actor's replica.
-    pub fn replica(&self, actor: ActorId) -> &Replica<P> {
-        &self.actors[actor.0].replica
+    /// Returns an instance's replica.
+    pub fn replica(&self, instance: InstanceId) -> &Replica<P> {
+        &self.instances[instance.0].replica
     }
 
     /// Returns the first violation.
-    pub fn complaint(&self) -> Option<&Complaint> {
-        self.judge.complaint()
+    pub fn violation(&self) -> Option<&Violation> {
+        self.checker.violation()
     }
 
-    pub fn judge(&mut self) -> &mut Judge {
-        &mut self.judge
+    pub fn checker(&mut self) -> &mut Checker {
+        &mut self.checker
     }
 
-    /// Returns what was recorded since [`Stage::record`].
+    /// Returns what was recorded since [`World::record`].
     pub fn transcript(&self) -> String {
         self.transcript.text()
     }

@@ -9,11 +9,11 @@ use quorate_consensus::{Protocol, Replica};
 use quorate_hosting::StateKeeper;
 use quorate_types::{Digest, Height, ReplicaId, Time, View};
 
-/// Rewrites an actor's actions before they are performed.
+/// Rewrites an instance's actions before they are performed.
 pub type Rewrite<M> = Box<dyn FnMut(Time, &mut Vec<Action<M>>) + Send>;
 
-/// An actor on a stage.
-pub(crate) struct Actor<P: Protocol> {
+/// An instance on a world.
+pub(crate) struct Instance<P: Protocol> {
     pub replica: Replica<P>,
     pub identity: ReplicaId,
     pub started: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Actor<P: Protocol> {
     /// Layer between the replica and its host that injects a bug.
     #[cfg(feature = "museum")]
     pub rewriter: Option<crate::museum::rewriting::Rewriter>,
-    /// Byzantine behaviour that observes the actor's inputs.
+    /// Byzantine behaviour that observes the instance's inputs.
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     /// States kept for other replicas, and the state being received.
     pub states: StateKeeper<Bytes>,
@@ -35,9 +35,9 @@ pub(crate) struct Actor<P: Protocol> {
     alarms: [Option<Time>; Timer::ALL.len()],
 }
 
-impl<P: Protocol> Actor<P> {
-    pub fn new(replica: Replica<P>, identity: ReplicaId) -> Actor<P> {
-        Actor {
+impl<P: Protocol> Instance<P> {
+    pub fn new(replica: Replica<P>, identity: ReplicaId) -> Instance<P> {
+        Instance {
             replica,
             identity,
             started: false,
@@ -54,7 +54,7 @@ impl<P: Protocol> Actor<P> {
         }
     }
 
-    /// Resets the actor for another scenario, and reuses its memory.
+    /// Resets the instance for another scenario, and reuses its memory.
     pub fn begin_again(&mut self, replica: Replica<P>) {
         self.replica = replica;
         (self.started, self.up, self.rewrite, self.fuse) = (false, true, None, None);
@@ -65,7 +65,7 @@ impl<P: Protocol> Actor<P> {
         self.alarms = [None; Timer::ALL.len()];
     }
 
-    /// Counts an action down. Returns whether the actor crashes before it.
+    /// Counts an action down. Returns whether the instance crashes before it.
     pub fn burns_down(&mut self) -> bool {
         match &mut self.fuse {
             Some(0) => true,
@@ -77,7 +77,7 @@ impl<P: Protocol> Actor<P> {
         }
     }
 
-    /// Crashes the actor.
+    /// Crashes the instance.
     pub fn stop(&mut self) {
         self.up = false;
         self.fuse = None;

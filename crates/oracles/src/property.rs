@@ -1,11 +1,11 @@
-//! The laws that a run can violate.
+//! The properties that a run can violate.
 
 use quorate_types::choice;
 use serde::{Deserialize, Serialize};
 
 choice!(
     /// Invariant that a run can violate.
-    Law, "law",
+    Property, "property",
     /// The chains executed by honest replicas are prefixes of one chain.
     Agreement = "agreement",
     /// Heights have no gaps, and each block extends the previous one.
@@ -36,16 +36,16 @@ choice!(
     Panic = "panic",
 );
 
-/// Violation of a law.
+/// Violation of a property.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Complaint {
-    pub law: Law,
+pub struct Violation {
+    pub property: Property,
     /// Description of the violation.
     pub what: String,
 }
 
-/// Returns a violation of [`Law::Backing`].
-pub(crate) fn unbacked(what: String) -> Result<(), Complaint> {
-    Err(Complaint { law: Law::Backing, what })
+/// Returns a violation of [`Property::Backing`].
+pub(crate) fn unbacked(what: String) -> Result<(), Violation> {
+    Err(Violation { property: Property::Backing, what })
 }

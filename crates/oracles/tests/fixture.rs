@@ -6,13 +6,13 @@ use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, View
 use quorate_consensus::protocols::views::message::{Proposal, Timeout, ViewMessage};
 use quorate_consensus::voting::safety::timeout_subject;
 use quorate_consensus::{Envelope, Message};
-use quorate_oracles::{Complaint, Law, Statements};
+use quorate_oracles::{Property, Statements, Violation};
 use quorate_types::{
     Attachment, Block, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote,
 };
 use std::sync::Arc;
 
-pub struct Stage {
+pub struct Fixture {
     pub oracle: Statements,
 }
 
@@ -47,22 +47,22 @@ pub fn block(view: u64, author: u16, base: &Certificate) -> Arc<Block> {
     Arc::new(Block::new(View(view), ReplicaId(author), base.clone(), Vec::new()))
 }
 
-impl Stage {
-    pub fn new(protocol: ProtocolKind) -> Stage {
-        Stage { oracle: Statements::new(protocol, 4, 1) }
+impl Fixture {
+    pub fn new(protocol: ProtocolKind) -> Fixture {
+        Fixture { oracle: Statements::new(protocol, 4, 1) }
     }
 
-    pub fn says<M: Message>(&mut self, who: u16, message: M) -> Result<(), Complaint> {
+    pub fn says<M: Message>(&mut self, who: u16, message: M) -> Result<(), Violation> {
         self.oracle.says(ReplicaId(who), &mut Envelope::Protocol(message))
     }
 
-    pub fn proposes(&mut self, block: &Arc<Block>, evidence: Option<Certificate>) -> Result<(), Complaint> {
+    pub fn proposes(&mut self, block: &Arc<Block>, evidence: Option<Certificate>) -> Result<(), Violation> {
         let endorsement = vote(block.author.0, block.subject(Domain::Proposal), Attachment::None);
         let proposal = Proposal { block: block.clone(), evidence, endorsement, bundles: Vec::new() };
         self.says(block.author.0, ViewMessage::Proposal(Arc::new(proposal)))
     }
 
-    pub fn votes(&mut self, who: u16, domain: Domain, block: &Block) -> Result<(), Complaint> {
+    pub fn votes(&mut self, who: u16, domain: Domain, block: &Block) -> Result<(), Violation> {
         self.says(who, ViewMessage::Vote(vote(who, block.subject(domain), Attachment::None)))
     }
 
@@ -75,13 +75,13 @@ impl Stage {
         (block, certificate)
     }
 
-    pub fn gives_up(&mut self, who: u16, view: u64, high: &Certificate) -> Result<(), Complaint> {
+    pub fn gives_up(&mut self, who: u16, view: u64, high: &Certificate) -> Result<(), Violation> {
         let told = Attachment::HighView(high.view());
         let vote = vote(who, timeout_subject(View(view)), told);
         self.says(who, ViewMessage::Timeout(Arc::new(Timeout { vote, high: high.clone(), evidence: None })))
     }
 
-    pub fn says_of_slot(&mut self, who: u16, domain: Domain, view: u64, digest: Digest) -> Result<(), Complaint> {
+    pub fn says_of_slot(&mut self, who: u16, domain: Domain, view: u64, digest: Digest) -> Result<(), Violation> {
         let vote = vote(who, of_slot(domain, view, digest), Attachment::None);
         match domain {
             Domain::Prepare => self.says(who, PbftMessage::Prepare(vote)),
@@ -89,7 +89,7 @@ impl Stage {
         }
     }
 
-    pub fn changes_view(&mut self, who: u16, view: u64, prepared: Vec<Certificate>) -> Result<(), Complaint> {
+    pub fn changes_view(&mut self, who: u16, view: u64, prepared: Vec<Certificate>) -> Result<(), Violation> {
         let vote = view_change(who, view, &prepared).vote;
         let change = ViewChange { vote, checkpoint: genesis(), prepared, committed: Height(0) };
         self.says(who, PbftMessage::ViewChange(Box::new(change)))
@@ -109,8 +109,8 @@ pub fn view_change(who: u16, view: u64, prepared: &[Certificate]) -> Declaration
 }
 
 /// Asserts that a statement violates this invariant with a message that contains these words.
-pub fn assert_breach(said: Result<(), Complaint>, law: Law, words: &str) {
+pub fn assert_breach(said: Result<(), Violation>, property: Property, words: &str) {
     let breach = said.expect_err("the statement is a violation");
-    assert_eq!(breach.law, law, "{}", breach.what);
+    assert_eq!(breach.property, property, "{}", breach.what);
     assert!(breach.what.contains(words), "{}", breach.what);
 }

@@ -1,0 +1,62 @@
+//! Operations on instances besides inputs: injected bugs, individual settings, signatures of Byzantine instances, restarts.
+
+use super::World;
+use crate::participants::InstanceId;
+use quorate_consensus::seam::Input;
+use quorate_consensus::{Config, Protocol};
+
+impl<P: Protocol> World<P> {
+    /// Injects a bug into every replica, from the beginning on. A wrong rule has no effect here: it is part of `P`.
+    #[cfg(feature = "museum")]
+    pub fn mutate(&mut self, mutant: Option<crate::museum::Mutant>) {
+        assert!(
+            self.instances.iter().all(|instance| !instance.started),
+            "a bug is injected before any instance begins"
+        );
+        self.mutant = mutant;
+        self.enter_instances();
+        self.announced = false;
+    }
+
+    #[cfg(feature = "museum")]
+    pub(super) fn rewrite_for_bug(&mut self, instance: InstanceId) {
+        use crate::museum::{Mutant, rewriting::Rewriter};
+        let genesis = quorate_types::Certificate::genesis(&self.cluster).subject;
+        self.instances[instance.0].rewriter = match self.mutant {
+            Some(Mutant::Rewriting(bug)) => Some(Rewriter::new(bug, &self.config, genesis)),
+            _ => None,
+        };
+    }
+
+    /// Sets the configuration of one instance, from the beginning on.
+    pub fn configure(&mut self, instance: InstanceId, config: Config) {
+        assert!(!self.instances[instance.0].started, "settings are made before an instance begins");
+        let shared = std::mem::replace(&mut self.config, config);
+        self.instances[instance.0].replica = self.new_replica(instance);
+        #[cfg(feature = "museum")]
+        self.rewrite_for_bug(instance);
+        self.config = shared;
+        self.announced = false;
+    }
+
+    pub fn is_up(&self, instance: InstanceId) -> bool {
+        self.instances[instance.0].up
+    }
+
+    /// Restarts a stopped instance from its journal.
+    pub fn restart(&mut self, instance: InstanceId) {
+        let replica = self.new_replica(instance);
+        let place = &mut self.instances[instance.0];
+        assert!(!place.up, "only a stopped instance restarts");
+        (place.replica, place.up, place.started) = (replica, true, true);
+        place.chain.clear();
+        let journal = place.journal.clone();
+        self.checker.forgets(instance);
+        self.announced = false;
+        self.transcript.add(&self.participants, instance, || format!("RESTARTS with {} records", journal.len()));
+        for (id, record) in journal {
+            self.step(instance, Input::Recall { id, record });
+        }
+        self.step(instance, Input::Start);
+    }
+}
