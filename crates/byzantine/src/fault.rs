@@ -1,11 +1,11 @@
 //! Byzantine faults and their text form.
 
+use crate::times::Times;
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::{ReplicaId, Signers};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 use thiserror::Error;
 
 /// A Byzantine fault. Its text is its name, for some followed by `=` and a parameter: `slow`, `slow=50`,
@@ -387,17 +387,16 @@ impl<'de> Deserialize<'de> for Fault {
     }
 }
 
-/// Fault and its start.
+/// Fault, and the times at which it is active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Misbehaviour {
     pub fault: Fault,
-    /// Delay after the start of the host, during which the replica is honest.
-    pub start: Duration,
+    pub times: Times,
 }
 
 impl Misbehaviour {
-    /// Returns the fault, active from the beginning.
+    /// Returns the fault, always active.
     pub fn always(fault: Fault) -> Misbehaviour {
-        Misbehaviour { fault, start: Duration::ZERO }
+        Misbehaviour { fault, times: Times::default() }
     }
 }

@@ -16,8 +16,10 @@ mod inventor;
 pub mod lie;
 pub mod malleable;
 pub mod memory;
+mod times;
 pub mod wrapper;
 
 pub use behaviour::{Behaviour, Context};
 pub use fault::{BadFault, Fault, Lie, Misbehaviour};
 pub use malleable::Malleable;
+pub use times::Times;

@@ -13,6 +13,7 @@ use crate::inventor::Inventor;
 use crate::lie;
 use crate::malleable::Malleable;
 use crate::memory::Memory;
+use crate::times::Times;
 use quorate_consensus::seam::Purpose;
 use quorate_consensus::seam::{MAX_FETCHED_BLOCKS, RecordId};
 use quorate_consensus::{Action, Envelope, Input, To};
@@ -61,7 +62,7 @@ impl Misbehaviour {
 /// The behaviour of a replica with one fault.
 pub struct Wrapper<M> {
     fault: Fault,
-    start: Time,
+    times: Times,
     context: Context,
     memory: Memory,
     /// Delayed actions, in order of time.
@@ -82,7 +83,7 @@ pub struct Wrapper<M> {
 }
 
 impl<M: Malleable> Wrapper<M> {
-    /// Returns a wrapper that is honest until the misbehaviour starts.
+    /// Returns a wrapper that is honest while the misbehaviour is not active.
     pub fn new(misbehaviour: Misbehaviour, context: Context) -> Wrapper<M> {
         let (fault, patience) = match misbehaviour.fault {
             Fault::Later { lie, chance } => (lie.fault(), chance - 1),
@@ -95,7 +96,7 @@ impl<M: Malleable> Wrapper<M> {
             inventor: Inventor::default(),
             censor: Censor::default(),
             collected: Collected::default(),
-            start: Time(0) + misbehaviour.start,
+            times: misbehaviour.times,
             context,
             memory: Memory::default(),
             held: VecDeque::new(),
@@ -323,7 +324,7 @@ impl<M: Malleable> Wrapper<M> {
     /// Adds invented answers to the actions of the replica.
     fn add_inventions(&mut self, now: Time, actions: &mut Vec<Action<M>>) {
         match self.fault {
-            _ if now < self.start => {}
+            _ if !self.times.include(now) => {}
             Fault::InventAnswers => self.inventor.act(actions),
             Fault::PassOver => self.censor.acknowledge(actions),
             Fault::FloodRelays { bundles } => self.collected.flood(bundles as usize, actions),
@@ -377,7 +378,7 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
                 continue;
             };
             self.memory.read(&message);
-            if now < self.start {
+            if !self.times.include(now) {
                 actions.push(Action::Send { to, message, after, sign });
                 continue;
             }
@@ -408,7 +409,7 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
     }
 
     fn answers_clients(&self, now: Time) -> bool {
-        self.fault != Fault::Silent || now < self.start
+        self.fault != Fault::Silent || !self.times.include(now)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Faults as text, and impossible faults.
 
-use quorate_byzantine::{Fault, Lie};
-use quorate_types::{ReplicaId, Signers};
+use quorate_byzantine::{Fault, Lie, Times};
+use quorate_types::{ReplicaId, Signers, Time};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 #[test]
 fn every_fault_has_a_unique_name_and_is_parsed_back() {
@@ -58,4 +59,16 @@ fn a_fault_that_names_an_unknown_replica_or_its_sender_is_refused() {
         assert_eq!((later.to_string().parse(), later.lies()), (Ok(later), lie.fault().lies()));
     }
     assert!(Fault::ALL.iter().all(|fault| fault.misfit(ReplicaId(0), 1).is_none()));
+}
+
+#[test]
+fn a_fault_is_active_from_its_start_for_its_time_and_again_in_each_period() {
+    let ms = Duration::from_millis;
+    let active = |times: Times| (0..100).filter(|at| times.include(Time::from_millis(*at))).collect::<Vec<u64>>();
+    let from = Times::from(ms(90));
+    assert_eq!(active(from), (90..100).collect::<Vec<_>>());
+    assert_eq!(active(Times { lasts: Some(ms(3)), ..from }), [90, 91, 92]);
+    let recurs = Times { start: ms(5), lasts: Some(ms(2)), every: Some(ms(40)) };
+    assert_eq!(active(recurs), [5, 6, 45, 46, 85, 86]);
+    assert_eq!(active(Times::default()).len(), 100);
 }

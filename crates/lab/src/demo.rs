@@ -4,7 +4,7 @@
 use crate::bench::{Bench, BenchError, Progress, Watcher};
 use crate::report::Verdict;
 use crate::result::{Agreement, BenchResult, Event, count};
-use crate::spec::{BenchSpec, Fault, Host, Interval, LeaderKind, Misbehaviour, WorkloadKind};
+use crate::spec::{BenchSpec, Fault, Host, Interval, LeaderKind, Misbehaviour, When, WorkloadKind};
 use crate::torture::{Ground, TortureError, Witnesses};
 use quorate_types::ReplicaId;
 use serde::Serialize;
@@ -56,8 +56,9 @@ pub fn spec() -> BenchSpec {
     let seconds = |s: u32| Interval::from_millis(u64::from(s) * 1000);
     let [lie, kill, kill_all] = [0, 1, 2].map(|scene| seconds(SCENES[scene].at_s));
     let away = seconds(1);
+    let liar = [ReplicaId(LIAR)].into_iter().collect();
     let mut fault = vec![
-        Fault::Misbehave(ReplicaId(LIAR), Misbehaviour::Equivocate, Some(lie)),
+        Fault::Misbehave(liar, Misbehaviour::Equivocate, When { at: Some(lie), ..When::ALWAYS }),
         Fault::Restart(ReplicaId(VICTIM), kill, away),
     ];
     fault.extend((0..4).map(|replica| Fault::Restart(ReplicaId(replica), kill_all, away)));

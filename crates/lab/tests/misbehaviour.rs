@@ -33,3 +33,22 @@ fn a_real_cluster_stays_safe_under_every_misbehaviour() {
         assert!(result.evidence.iter().all(about_it), "{how} under {protocol}: {:?}", result.evidence);
     }
 }
+
+/// Three of four replicas are silent when the measured time begins. Nothing can complete until they send and answer
+/// again.
+#[test]
+fn replicas_that_were_silent_for_a_while_order_and_answer_again() {
+    let spec = BenchSpec {
+        clients: 1,
+        outstanding: Some(20),
+        view_timeout_ms: 100,
+        warmup: Interval::from_millis(100),
+        duration: Interval::from_millis(2000),
+        fault: vec!["silent:0..3@0s+100ms".parse().expect("a fault")],
+        ..BenchSpec::default()
+    };
+    let result = bench::run(&spec, &mut Quiet).expect("a cluster");
+    assert!(result.committed_commands > 0);
+    let events: Vec<&str> = result.events.iter().map(|event| event.text.as_str()).collect();
+    assert_eq!(events, ["silent:0..3@0s+100ms begins", "silent:0..3@0s+100ms ends"]);
+}

@@ -49,6 +49,16 @@ fn a_wrong_value_shows_the_valid_forms() {
     check(&["--fault", "fork=2:1"], &["--fault", "`fork` takes no parameter"]);
     check(&["--fault", "selective=9:1"], &["--fault", "names replica 9, but the last one is 3"]);
     check(&["--fault", "equivocate:1@10s"], &["--fault, --duration", "after the measured 10s"]);
+    check(&["--fault", "silent:0..9"], &["`silent:0..9` names replica 8, but the last one is 3"]);
+    check(&["--fault", "silent:2..2"], &["the range `2..2` is empty"]);
+    check(&["--fault", "silent:0..300"], &["`300` is not a replica"]);
+    check(&["--fault", "silent:1+x"], &["`x` is not a replica"]);
+    check(&["--fault", "crash:1..3@1s"], &["`1..3` are several replicas", "each its own crash"]);
+    check(&["--fault", "slow:1@1s+0s"], &["`0s` is never on"]);
+    check(&["--fault", "slow:1@1s+2s/2s"], &["`2s/2s` is never off", "longer than 2s"]);
+    check(&["--fault", "slow:1@1s/2s"], &["`1s/2s` is not a valid duration"]);
+    check(&["--fault", "slow:1@1s+2s/"], &["`` is not a valid duration"]);
+    check(&["--fault", "slow:0..2", "fork:1+3@1s+1s"], &["cannot both happen to replica 1"]);
     check(&["--faults", "silent:3"], &["did you mean `--fault silent:3`?"]);
     check(&["--rate", "18446744073709551615"], &["--rate", "out of range", "help: set 1 to"]);
     check(&["--seed", "18446744073709551615"], &["--seed", "out of range", "help: set 0 to"]);

@@ -6,7 +6,7 @@ use quorate_lab::spec::{
     BatchPolicy, BenchArgs, BenchSpec, ClientAuthentication, ClusterArgs, DEFAULT_OUTSTANDING,
     DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval,
     JournalKind, LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, ProtocolKind, Record, ReplyMode, Retention,
-    SchemeKind, TortureArgs, ViewDuration, VotesTo, WorkloadKind,
+    SchemeKind, TortureArgs, ViewDuration, VotesTo, When, WorkloadKind,
 };
 use quorate_types::ReplicaId;
 
@@ -86,13 +86,24 @@ fn workload() -> impl Strategy<Value = WorkloadKind> {
     ]
 }
 
-const SLOW: Fault = Fault::Misbehave(ReplicaId(1), Misbehaviour::Slow { percent: 80 }, None);
+fn slow(when: When) -> Fault {
+    Fault::Misbehave([ReplicaId(1)].into_iter().collect(), Misbehaviour::Slow { percent: 80 }, when)
+}
 
 /// At most one fault of each kind, each on its own replica, and none that stops the cluster: all valid.
 fn faults() -> impl Strategy<Value = Vec<Fault>> {
-    let slow = any::<bool>().prop_map(|on| on.then_some(SLOW));
-    let crash = prop::option::of((0u64..900).prop_map(|ms| Fault::Crash(ReplicaId(2), Interval::from_millis(ms))));
     let interval = |ms| Interval::from_millis(ms);
+    let when = prop::option::of((0u64..900, prop::option::of((1u64..900, prop::option::of(1u64..900)))));
+    let when = when.prop_map(move |when| match when {
+        None => When::ALWAYS,
+        Some((at, rest)) => When {
+            at: Some(interval(at)),
+            lasts: rest.map(|(lasts, _)| interval(lasts)),
+            every: rest.and_then(|(lasts, off)| Some(interval(lasts + off?))),
+        },
+    });
+    let slow = prop::option::of(when.prop_map(slow));
+    let crash = prop::option::of((0u64..900).prop_map(|ms| Fault::Crash(ReplicaId(2), Interval::from_millis(ms))));
     let back =
         (0u64..900, 0u64..5000).prop_map(move |(at, away)| Fault::Restart(ReplicaId(3), interval(at), interval(away)));
     (slow, crash, prop::option::of(back))
@@ -230,7 +241,7 @@ fn flags_override_the_file_and_the_file_overrides_the_defaults() {
     let file = TempFile::new("overlay", "batch = 800\npayload = 512\nbatch_policy = \"full\"\nfault = [\"slow:1\"]\n");
     let spec = bench(&["--payload", "16", "--spec", file.path()]);
     assert_eq!((spec.batch, spec.payload, spec.batch_policy, spec.replicas), (800, 16, BatchPolicy::Full, 4));
-    assert_eq!(spec.fault, [SLOW]);
+    assert_eq!(spec.fault, [slow(When::ALWAYS)]);
     // A flag with the default value still overrides the file.
     assert_eq!(bench(&["--spec", file.path(), "--batch", "400"]).batch, 400);
 }
@@ -247,13 +258,32 @@ fn a_flag_replaces_the_pacing_of_the_file() {
 
 #[test]
 fn faults_may_be_repeated_listed_or_joined() {
-    let all = [Fault::Crash(ReplicaId(2), Interval::from_millis(4000)), SLOW];
+    let all = [Fault::Crash(ReplicaId(2), Interval::from_millis(4000)), slow(When::ALWAYS)];
     assert_eq!(bench(&["--fault", "crash:2@4s", "--fault", "slow:1"]).fault, all);
     assert_eq!(bench(&["--fault", "crash:2@4s", "slow:1"]).fault, all);
     let back = |away| [Fault::Restart(ReplicaId(2), Interval::from_millis(4000), Interval::from_millis(away))];
     assert_eq!(bench(&["--fault", "restart:2@4s"]).fault, back(1000));
     assert_eq!(bench(&["--fault", "restart:2@4s+500ms"]).fault, back(500));
     assert_eq!(bench(&["--fault", "crash:2@4s,slow:1"]).fault, all);
+}
+
+#[test]
+fn faults_of_several_replicas_recur() {
+    let seconds = |s: u64| Interval::from_millis(1000 * s);
+    let when = When { at: Some(seconds(0)), lasts: Some(seconds(15)), every: Some(seconds(30)) };
+    let replicas = [0, 1, 2, 3, 7, 9, 10].into_iter().map(ReplicaId).collect();
+    let fault = Fault::Misbehave(replicas, Misbehaviour::Slow { percent: 200 }, when);
+    let text = "slow=200:0..4+7+9+10@0s+15s/30s";
+    assert_eq!((text.parse(), fault.to_string().as_str()), (Ok(fault), text));
+    let others =
+        [("silent:0+1+2", "silent:0..3"), ("silent:3+1", "silent:1+3"), ("fork:0..2@1m+500ms", "fork:0+1@1m+500ms")];
+    for (given, shown) in others {
+        assert_eq!(given.parse::<Fault>().expect("a fault").to_string(), shown);
+    }
+    // Only a replica that is always silent counts as lost.
+    let spec = |fault| bench(&["--replicas", "13", "--leader", "round-robin", "--fault", fault]);
+    assert_eq!(spec("silent:0..4").silent().len(), 4);
+    assert_eq!(spec("silent:0..4@0s+1s/2s").silent(), []);
 }
 
 #[test]

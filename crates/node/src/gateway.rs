@@ -29,6 +29,8 @@ pub(crate) struct Checked {
 /// The clients' side of a replica.
 pub(crate) struct Gateway {
     answers: Answers,
+    /// A misbehaving replica answers nothing.
+    is_muted: bool,
     limits: BundleLimits,
     links: HashMap<ClientId, LinkId>,
     verifier: BundleVerifier,
@@ -53,6 +55,7 @@ impl Gateway {
         let cache = ReplyCache::new(cache_bytes, salt);
         Gateway {
             answers,
+            is_muted: false,
             limits,
             links: HashMap::new(),
             verifier,
@@ -63,14 +66,18 @@ impl Gateway {
         }
     }
 
-    /// Stops answering executed bundles.
-    pub fn mute(&mut self) {
-        self.answers = Answers::Nothing;
+    /// Stops answering executed bundles, or starts again.
+    pub fn mute(&mut self, is_muted: bool) {
+        self.is_muted = is_muted;
     }
 
     /// Returns whether executed bundles are answered.
     pub fn answers_bundles(&self) -> bool {
-        self.answers != Answers::Nothing
+        self.answers() != Answers::Nothing
+    }
+
+    fn answers(&self) -> Answers {
+        if self.is_muted { Answers::Nothing } else { self.answers }
     }
 
     /// Notes that a client has connected; its latest link receives its replies. If clients are authenticated, the link
@@ -188,7 +195,7 @@ impl Gateway {
     pub fn deliver(&mut self, transport: &mut dyn Transport, replies: &mut Vec<Reply>) {
         let mut last = None;
         for Reply { origin, bundle, height, results } in replies.drain(..) {
-            let Some(results) = self.answers.form(results) else { continue };
+            let Some(results) = self.answers().form(results) else { continue };
             let encoder = &mut self.encoder;
             let frame = self.cache.get_or_keep(bundle, || {
                 let fresh = encode(encoder, &ReplicaReply::Executed { bundle, height, results });
@@ -209,7 +216,7 @@ impl Gateway {
     /// Answers a bundle that was executed before, without a cached reply; it is not ordered again.
     pub fn answer_again(&mut self, transport: &mut dyn Transport, link: LinkId, reply: Reply) {
         let Reply { bundle, height, results, .. } = reply;
-        let Some(results) = self.answers.form(results) else { return };
+        let Some(results) = self.answers().form(results) else { return };
         self.send(transport, link, &ReplicaReply::Executed { bundle, height, results });
     }
 

@@ -309,9 +309,7 @@ impl<P: Protocol> Host<P> {
             self.feed(Input::Timeout(timer))?;
         }
         if let Some(liar) = &mut self.liar {
-            if !liar.answers_clients(self.now) {
-                self.devices.gateway.mute();
-            }
+            self.devices.gateway.mute(!liar.answers_clients(self.now));
             liar.ring(self.now, &mut self.actions);
             self.perform()?;
         }

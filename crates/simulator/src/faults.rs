@@ -3,7 +3,7 @@
 use crate::clock::{NS_PER_MS, TRUE_RATE, ms_to_ns};
 use crate::hostile::{Hostility, SERVED_WITHIN_MS};
 use crate::network::End;
-use quorate_byzantine::{Fault, Misbehaviour};
+use quorate_byzantine::{Fault, Misbehaviour, Times};
 use quorate_types::{ReplicaId, Time, choice};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -79,10 +79,16 @@ pub enum FaultSpec {
     },
     /// Packets between two groups of endpoints take `by_ms` longer, in one direction.
     Spike { at_ms: f64, for_ms: f64, from: Vec<End>, to: Vec<End>, by_ms: f64 },
-    /// A replica misbehaves until the end of the run.
+    /// A replica misbehaves.
     Misbehave {
         #[serde(default)]
         at_ms: f64,
+        /// To the end of the run by default.
+        #[serde(default)]
+        for_ms: Option<f64>,
+        /// Time from one start of a misbehaviour that recurs to the next. It does not recur by default.
+        #[serde(default)]
+        every_ms: Option<f64>,
         replica: u16,
         /// `silent`, `slow=50`, `equivocate` and so on; see [`Fault`].
         fault: Fault,
@@ -104,6 +110,11 @@ pub enum FaultSpec {
 }
 
 impl FaultSpec {
+    /// Returns a misbehaviour that lasts to the end of the run.
+    pub fn misbehave(at_ms: f64, replica: u16, fault: Fault) -> FaultSpec {
+        FaultSpec::Misbehave { at_ms, for_ms: None, every_ms: None, replica, fault }
+    }
+
     /// Returns the link ends that the fault names.
     pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
         let (from, to): (&[End], &[End]) = match self {
@@ -148,7 +159,8 @@ impl FaultSpec {
     /// Returns start and duration in milliseconds, 0 where the fault has none.
     fn times_ms(&self) -> (f64, f64) {
         match *self {
-            FaultSpec::Crash { at_ms, .. } | FaultSpec::Misbehave { at_ms, .. } => (at_ms, 0.0),
+            FaultSpec::Crash { at_ms, .. } => (at_ms, 0.0),
+            FaultSpec::Misbehave { at_ms, for_ms, .. } => (at_ms, for_ms.unwrap_or(0.0)),
             FaultSpec::Strike { for_ms, .. } => (0.0, for_ms),
             FaultSpec::Pause { at_ms, for_ms, .. }
             | FaultSpec::Restart { at_ms, for_ms, .. }
@@ -166,6 +178,11 @@ impl FaultSpec {
         let absent = self.replicas().into_iter().find(|replica| usize::from(*replica) >= replicas);
         match (absent, self) {
             (Some(absent), _) => Some(format!("names replica {absent}, but the last one is {}", replicas - 1)),
+            (None, FaultSpec::Misbehave { for_ms, every_ms, .. })
+                if *for_ms == Some(0.0) || every_ms.is_some_and(|every| for_ms.is_none_or(|lasts| every <= lasts)) =>
+            {
+                Some("is always on or always off; expected 0 < for_ms < every_ms, or neither key".to_owned())
+            }
             (None, FaultSpec::Misbehave { replica, fault, .. }) => fault.misfit(ReplicaId(*replica), replicas),
             _ => None,
         }
@@ -189,9 +206,10 @@ pub fn served_within(faults: &[FaultSpec]) -> Option<Duration> {
 /// Returns the misbehaving replicas of a schedule.
 pub fn misbehaviour(faults: &[FaultSpec]) -> impl Iterator<Item = (ReplicaId, Misbehaviour)> {
     faults.iter().filter_map(|fault| match fault {
-        FaultSpec::Misbehave { at_ms, replica, fault } => {
-            let start = time(*at_ms).since(Time(0));
-            Some((ReplicaId(*replica), Misbehaviour { fault: *fault, start }))
+        FaultSpec::Misbehave { at_ms, for_ms, every_ms, replica, fault } => {
+            let span = |ms: f64| time(ms).since(Time(0));
+            let times = Times { start: span(*at_ms), lasts: for_ms.map(span), every: every_ms.map(span) };
+            Some((ReplicaId(*replica), Misbehaviour { fault: *fault, times }))
         }
         _ => None,
     })

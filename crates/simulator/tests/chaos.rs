@@ -61,7 +61,7 @@ fn a_livelock_is_reported_as_a_lasso() {
     let mut spec = spec(ProtocolKind::ChainedHotStuff);
     spec.consensus.view_timeout_ms = 100;
     spec.consensus.leader = LeaderKind::RoundRobin;
-    spec.network.faults = vec![FaultSpec::Misbehave { at_ms: 0.0, replica: 1, fault: Fault::Silent }];
+    spec.network.faults = vec![FaultSpec::misbehave(0.0, 1, Fault::Silent)];
     spec.network.heal_at_ms = Some(100.0);
     spec.load.duration = Duration::from_secs(3600);
     let violation = run(&spec, 1, &commands).violation.expect("there is no progress");
@@ -74,7 +74,7 @@ fn a_livelock_is_reported_as_a_lasso() {
 fn a_core_without_a_quorum_violates_liveness() {
     let mut spec = spec(ProtocolKind::Jolteon);
     spec.consensus.view_timeout_ms = 100;
-    let silent = |replica| FaultSpec::Misbehave { at_ms: 0.0, replica, fault: Fault::Silent };
+    let silent = |replica| FaultSpec::misbehave(0.0, replica, Fault::Silent);
     spec.network.faults = vec![silent(1), silent(2)];
     spec.chaos = Some(Duration::from_millis(200));
     spec.load.duration = Duration::from_secs(3600);

@@ -47,7 +47,7 @@ fn one_slow_clock_does_not_delay_the_cluster() {
         let mut spec = light(*protocol, LeaderKind::Fixed, Duration::from_secs(1));
         let loss_ppm = 1e6 - 1e6 / SLOWER as f64;
         spec.network.faults = vec![
-            FaultSpec::Misbehave { at_ms: 50.0, replica: 0, fault: Fault::Silent },
+            FaultSpec::misbehave(50.0, 0, Fault::Silent),
             FaultSpec::Drift { at_ms: 0.0, for_ms: 20_000.0, replica: 3, ppm: -loss_ppm },
         ];
         let report = run(&spec, 1, &commands);
@@ -55,6 +55,27 @@ fn one_slow_clock_does_not_delay_the_cluster() {
         let load = report.load.expect("the run ended");
         let most = Duration::from_millis(SLOWER * VIEW_TIMEOUT_MS / 8);
         assert!(load.completed > 0 && load.longest_gap < most, "{protocol}: no answer for {:?}", load.longest_gap);
+    }
+}
+
+/// A leader is slow or silent for 300 ms of every 600 ms. The throughput falls each time, and recovers each time.
+#[test]
+fn the_throughput_recovers_whenever_a_recurring_fault_stops() {
+    const INTERVALS_PER_PHASE: usize = 3;
+    for fault in [Fault::Slow { percent: 200 }, Fault::Silent] {
+        let mut spec = light(ProtocolKind::Jolteon, LeaderKind::RoundRobin, Duration::from_millis(1800));
+        spec.consensus.view_timeout_ms = 50;
+        let (for_ms, every_ms) = (Some(300.0), Some(600.0));
+        spec.network.faults = vec![FaultSpec::Misbehave { at_ms: 300.0, for_ms, every_ms, replica: 0, fault }];
+        let report = run(&spec, 1, &commands);
+        assert_eq!(report.violation, None, "{fault}");
+        assert_eq!(report.trace_hash, run(&spec, 1, &commands).trace_hash, "{fault}");
+        let load = report.load.expect("the run ended");
+        let phases: Vec<u64> =
+            load.intervals[..18].chunks(INTERVALS_PER_PHASE).map(|phase| phase.iter().sum()).collect();
+        for pair in phases.chunks(2) {
+            assert!(pair[0] > 10 * pair[1] && pair[1] > 0, "{fault}: {phases:?}");
+        }
     }
 }
 

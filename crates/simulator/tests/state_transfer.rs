@@ -82,7 +82,7 @@ fn comes_back_among_liars(protocol: ProtocolKind) {
     let faults = [Fault::ForgeState, Fault::StallState, Fault::RepeatOffers, Fault::InventAnswers];
     for (fault, liar) in faults.into_iter().zip([0, 1, 2, 1]) {
         let mut spec = store(protocol);
-        spec.network.faults.push(FaultSpec::Misbehave { at_ms: 0.0, replica: liar, fault });
+        spec.network.faults.push(FaultSpec::misbehave(0.0, liar, fault));
         let case = format!("{protocol}, {fault} of replica {liar}");
         let report = run(&spec, 1, &records);
         let fetched = judged(&report, &[AWAY], &case);
@@ -100,7 +100,7 @@ fn a_peer_that_lies_after_honest_chunks_is_detected() {
     for (liar, chance) in (0..3).flat_map(|liar| (1..=LATEST_CHANCE).map(move |chance| (liar, chance))) {
         let mut spec = store(ProtocolKind::Jolteon);
         let fault = Fault::Later { lie: Lie::ForgeState, chance };
-        spec.network.faults.push(FaultSpec::Misbehave { at_ms: 0.0, replica: liar, fault });
+        spec.network.faults.push(FaultSpec::misbehave(0.0, liar, fault));
         let case = format!("{fault} of replica {liar}");
         let report = run(&spec, 1, &records);
         let fetched = judged(&report, &[AWAY], &case);

@@ -34,7 +34,7 @@ fn commands() -> Box<dyn Workload> {
 /// holds. One replica misbehaves.
 fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
     let mut network = NetworkSpec::preset("lan").expect("a preset");
-    network.faults = vec![FaultSpec::Misbehave { at_ms: 0.0, replica: liar, fault }];
+    network.faults = vec![FaultSpec::misbehave(0.0, liar, fault)];
     SimSpec {
         consensus: Config { protocol, view_timeout_ms: VIEW_TIMEOUT_MS, batch: 2 * BUNDLE, ..Config::default() },
         quorum: Quorum::of(4).expect("a sound size"),

@@ -40,7 +40,7 @@ pub fn seeds() -> std::ops::Range<u64> {
 /// Returns a cluster with a faulty replica, under a light load for a second and a half.
 pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Fault) -> SimSpec {
     let mut network = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
-    network.faults.push(FaultSpec::Misbehave { at_ms: 0.0, replica: faulty, fault });
+    network.faults.push(FaultSpec::misbehave(0.0, faulty, fault));
     SimSpec {
         consensus: Config {
             protocol,
@@ -75,7 +75,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
 /// Returns a cluster of seven replicas with two faulty ones, for half a second.
 pub fn two_of_seven(mut spec: SimSpec, other: Fault) -> SimSpec {
     spec.quorum = Quorum::of(7).expect("a sound size");
-    spec.network.faults.push(FaultSpec::Misbehave { at_ms: 0.0, replica: OTHER, fault: other });
+    spec.network.faults.push(FaultSpec::misbehave(0.0, OTHER, other));
     spec.load.duration = Duration::from_millis(500);
     spec
 }

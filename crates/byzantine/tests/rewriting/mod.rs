@@ -5,7 +5,7 @@ mod collected;
 mod samples;
 mod states;
 
-use quorate_byzantine::{Fault, Misbehaviour};
+use quorate_byzantine::{Fault, Misbehaviour, Times};
 use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::views::message::ViewMessage;
@@ -31,6 +31,7 @@ macro_rules! in_every_message_set {
 in_every_message_set! {
     silent, slow, fork, equivocate, equivocate_with_few_bundles, double_vote, withhold_votes, withhold_certificates,
     stale_certificate, forge_certificate, corrupt_share, inflate_view, replay, delay, selective, honest_until_then,
+    honest_between,
 }
 
 /// Returns a behaviour that has observed a chain.
@@ -305,8 +306,8 @@ mod bodies {
     }
 
     pub fn honest_until_then<M: Sample>() {
-        let start = Duration::from_millis(100);
-        let mut mouth = Mouth::<M>::of(Misbehaviour { fault: Fault::Silent, start }, samples::quorum());
+        let times = Times::from(Duration::from_millis(100));
+        let mut mouth = Mouth::<M>::of(Misbehaviour { fault: Fault::Silent, times }, samples::quorum());
         let [message, ..] = everything::<M>();
         let send = |message: &M| {
             vec![Action::Send { to: To::All, message: Envelope::Protocol(message.clone()), after: None, sign: true }]
@@ -315,5 +316,21 @@ mod bodies {
         assert!(mouth.answers_clients(99));
         assert_eq!(samples::sends(mouth.rewrite(100, send(&message))), [(To::One(ME), message, true)]);
         assert!(!mouth.answers_clients(100));
+    }
+
+    pub fn honest_between<M: Sample>() {
+        let [start, lasts, every] = [100, 10, 50].map(Duration::from_millis);
+        let times = Times { start, lasts: Some(lasts), every: Some(every) };
+        let [message, ..] = everything::<M>();
+        for fault in [Fault::Silent, Fault::Slow { percent: 80 }] {
+            let mut mouth = Mouth::<M>::of(Misbehaviour { fault, times }, samples::quorum());
+            for (at_ms, is_active) in [(99, false), (100, true), (109, true), (110, false), (150, true), (160, false)] {
+                let message = Envelope::Protocol(message.clone());
+                let send = vec![Action::Send { to: To::Others, message, after: None, sign: true }];
+                let heard = samples::sends(mouth.rewrite(at_ms, send)).len();
+                assert_eq!(heard, usize::from(!is_active), "a proposal under {fault} at {at_ms} ms");
+                assert_eq!(mouth.answers_clients(at_ms), fault != Fault::Silent || !is_active);
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::error::{BenchError, PORTS};
 use super::last_words::Words;
 use super::scratch::{Directory, Offspring};
 use crate::recording;
-use crate::spec::{BenchSpec, Fault, Host, JournalKind, Retention};
+use crate::spec::{BenchSpec, Fault, Host, Interval, JournalKind, Retention, When};
 use quorate_applications::ApplicationKind;
 use quorate_client::ClientConfig;
 use quorate_node::config::CONFIG_FILE;
@@ -176,11 +176,27 @@ fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
 /// Returns a replica's misbehaviour. Its clock starts slightly before the load does, so faults come slightly early.
 fn laboratory(spec: &BenchSpec, replica: ReplicaId) -> Option<Laboratory> {
     spec.fault.iter().find_map(|fault| match *fault {
-        Fault::Misbehave(who, fault, at) if who == replica => {
-            Some(Laboratory { fault, start_ms: at.map_or(0, |at| spec.warmup.as_millis() + at.as_millis()) })
+        Fault::Misbehave(who, fault, When { at, lasts, every }) if who.contains(replica) => {
+            let start_ms = at.map_or(0, |at| spec.warmup.as_millis() + at.as_millis());
+            let [for_ms, every_ms] = [lasts, every].map(|time| time.map(Interval::as_millis));
+            Some(Laboratory { fault, start_ms, for_ms, every_ms })
         }
         _ => None,
     })
+}
+
+/// Returns the rest of a misbehaviour, `elapsed_ms` after the replica's first start. One that recurs resumes with its
+/// next start.
+fn after(laboratory: Laboratory, elapsed_ms: u64) -> Option<Laboratory> {
+    let since = elapsed_ms.saturating_sub(laboratory.start_ms);
+    let start_ms = laboratory.start_ms.saturating_sub(elapsed_ms);
+    match (laboratory.for_ms, laboratory.every_ms) {
+        _ if since == 0 => Some(Laboratory { start_ms, ..laboratory }),
+        (_, Some(every)) => Some(Laboratory { start_ms: every - since % every, ..laboratory }),
+        (Some(lasts), None) if since >= lasts => None,
+        (Some(lasts), None) => Some(Laboratory { start_ms, for_ms: Some(lasts - since), ..laboratory }),
+        (None, None) => Some(Laboratory { start_ms, ..laboratory }),
+    }
 }
 
 /// Returns addresses on this host; with port 0 the system chooses each port.
@@ -248,10 +264,9 @@ impl Processes {
     pub fn restart(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
         let process = &mut self.processes[replica.index()];
         assert!(process.killed, "only a killed replica is restarted");
-        if let Some(laboratory) = process.config.laboratory.clone().filter(|laboratory| laboratory.start_ms > 0) {
+        if let Some(laboratory) = process.config.laboratory.clone() {
             let mut config = process.config.clone();
-            let start_ms = laboratory.start_ms.saturating_sub(process.born.elapsed().as_millis() as u64);
-            config.laboratory = Some(Laboratory { start_ms, ..laboratory });
+            config.laboratory = after(laboratory, process.born.elapsed().as_millis() as u64);
             write(&process.home.join(CONFIG_FILE), &config.to_toml())?;
         }
         process.child = spawn(replica, &process.home, &process.said)?;

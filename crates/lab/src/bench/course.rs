@@ -62,9 +62,7 @@ impl<'a> Course<'a> {
     /// Watches the load until it ends, and takes the pending actions on time.
     pub fn watch(mut self, handle: &LoadHandle, finished: impl Fn() -> bool) -> Result<Readings, BenchError> {
         let mut time = Timekeeper::default();
-        let mut misbehaviour: Vec<Event> = self.spec.misbehaviour().collect();
-        misbehaviour.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));
-        let mut misbehaviour = VecDeque::from(misbehaviour);
+        let mut misbehaviour = VecDeque::from(self.spec.misbehaviour());
         let mut is_stopped = false;
         while !finished() {
             let load = handle.progress();

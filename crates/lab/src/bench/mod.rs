@@ -18,7 +18,7 @@ pub use progress::{Progress, Watcher};
 use crate::partial;
 use crate::recording;
 use crate::result::{BenchResult, Event};
-use crate::spec::{BenchSpec, Fault, Interval, Pacing};
+use crate::spec::{BenchSpec, Fault, Interval, Pacing, When};
 use course::Course;
 use measure::Readings;
 use quorate_applications::{ApplicationKind, KeyValueCommand};
@@ -201,13 +201,29 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
     }
 }
 
+/// Maximum number of starts and ends of one recurring fault that a result lists.
+const MAX_FAULT_EVENTS: usize = 100;
+
 impl BenchSpec {
-    /// Returns the faults by misbehaviour, each with its start time.
-    pub(crate) fn misbehaviour(&self) -> impl Iterator<Item = Event> {
-        let misbehaves = |fault: &&Fault| matches!(fault, Fault::Misbehave(..));
-        self.fault.iter().filter(misbehaves).map(|fault| {
-            let time_s = fault.at().map_or(0.0 - self.warmup.as_secs_f64(), Interval::as_secs_f64);
-            Event { time_s, text: fault.to_string() }
-        })
+    /// Returns the starts and ends of misbehaviour, in order of time.
+    pub(crate) fn misbehaviour(&self) -> Vec<Event> {
+        let mut events: Vec<Event> = self.fault.iter().flat_map(|fault| self.events_of(fault)).collect();
+        events.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));
+        events
+    }
+
+    fn events_of(&self, fault: &Fault) -> Vec<Event> {
+        let Fault::Misbehave(_, _, When { at, lasts, every }) = fault else { return Vec::new() };
+        let start_s = at.map_or(0.0 - self.warmup.as_secs_f64(), Interval::as_secs_f64);
+        let Some(lasts) = lasts else { return vec![Event { time_s: start_s, text: fault.to_string() }] };
+        let starts = (0..).map_while(|round| match every {
+            Some(every) => Some(start_s + f64::from(round) * every.as_secs_f64()),
+            None => (round == 0).then_some(start_s),
+        });
+        let edges = starts.flat_map(|start_s| {
+            [(start_s, "begins"), (start_s + lasts.as_secs_f64(), "ends")]
+                .map(|(time_s, what)| Event { time_s, text: format!("{fault} {what}") })
+        });
+        edges.take_while(|event| event.time_s < self.duration.as_secs_f64()).take(MAX_FAULT_EVENTS).collect()
     }
 }

@@ -10,13 +10,14 @@ pub use result::{SeedResult, SimResult};
 
 use crate::bench::{commands, load_options, node_template};
 use crate::partial;
-use crate::spec::{BenchSpec, Fault, Record};
+use crate::spec::{BenchSpec, Fault, Record, When};
 use quorate_applications::ApplicationKind;
 use quorate_recording::Recorder;
 pub use quorate_simulator::SimReport;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::hostile::SERVED_WITHIN_MS;
 use quorate_simulator::{CostTable, Leaves, NetworkSpec, SimSpec, run_recorded, run_seeds_while};
+use quorate_types::ReplicaId;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -91,22 +92,26 @@ pub(crate) fn sim_spec_on(
 ) -> Result<SimSpec, SimError> {
     let template = node_template(spec);
     let warmup_ms = spec.warmup.as_millis() as f64;
-    network.faults.extend(spec.fault.iter().map(|fault| {
+    network.faults.extend(spec.fault.iter().flat_map(|fault| {
         let at_ms = fault.at().map_or(0.0, |at| warmup_ms + at.as_millis() as f64);
         match *fault {
             Fault::Hostile(client, _, time) => {
                 let whole_ms = warmup_ms + Duration::from(spec.duration).as_millis() as f64;
                 let for_ms = time.map_or(whole_ms - at_ms, |time| time.as_millis() as f64);
-                FaultSpec::Hostile { at_ms, for_ms, client, shares_link: false, within_ms: SERVED_WITHIN_MS }
+                vec![FaultSpec::Hostile { at_ms, for_ms, client, shares_link: false, within_ms: SERVED_WITHIN_MS }]
             }
-            Fault::Misbehave(replica, fault, _) => FaultSpec::Misbehave { at_ms, replica: replica.0, fault },
-            Fault::Crash(replica, _) => FaultSpec::Crash { at_ms, replica: replica.0 },
-            Fault::Restart(replica, _, away) => FaultSpec::Restart {
+            Fault::Misbehave(replicas, fault, When { lasts, every, .. }) => {
+                let [for_ms, every_ms] = [lasts, every].map(|time| time.map(|time| time.as_millis() as f64));
+                let misbehave = |ReplicaId(replica)| FaultSpec::Misbehave { at_ms, for_ms, every_ms, replica, fault };
+                replicas.iter().map(misbehave).collect()
+            }
+            Fault::Crash(replica, _) => vec![FaultSpec::Crash { at_ms, replica: replica.0 }],
+            Fault::Restart(replica, _, away) => vec![FaultSpec::Restart {
                 at_ms,
                 for_ms: away.as_millis() as f64,
                 replica: replica.0,
                 journal: Leaves::default(),
-            },
+            }],
         }
     }));
     network.fits(spec.quorum().replicas(), &options.network)?;

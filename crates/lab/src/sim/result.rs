@@ -208,7 +208,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         agreement: agreement(report),
         timeline: load.map(timeline).unwrap_or_default(),
         latency_histogram: load.map(|load| log_buckets(&load.latency_us)).unwrap_or_default(),
-        events: spec.misbehaviour().chain(report.crashed.iter().map(crash)).collect(),
+        events: spec.misbehaviour().into_iter().chain(report.crashed.iter().map(crash)).collect(),
         evidence: evidence(report.end.iter().flatten()),
         warnings,
         partial: None,

@@ -1,6 +1,8 @@
 //! Validates a spec: refuses impossible values and combinations before anything starts, and warns of surprising ones.
 
-use super::{BatchPolicy, BenchSpec, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SpecError, WorkloadKind};
+use super::{
+    BatchPolicy, BenchSpec, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SpecError, When, WorkloadKind,
+};
 use quorate_consensus::config::MAX_WINDOW;
 use quorate_transports::Wire;
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
@@ -226,21 +228,19 @@ impl BenchSpec {
         }
         let mut seen: Vec<Fault> = Vec::new();
         for fault in &self.fault {
-            if let Some(replica) = fault.replica()
+            if let Some(replica) = fault.replicas().highest()
                 && replica.index() >= quorum.replicas()
             {
                 let last = quorum.replicas() - 1;
                 let what = format!("`{fault}` names replica {replica}, but the last one is {last}");
                 problems.push(problem("--fault", what, format!("name a replica from 0 to {last}")));
             }
-            if let Some(other) = seen.iter().find(|other| clash(**other, *fault))
-                && let Some(replica) = fault.replica()
-            {
+            if let Some((other, replica)) = seen.iter().find_map(|other| Some((other, clash(*other, *fault)?))) {
                 let what = format!("`{other}` and `{fault}` cannot both happen to replica {replica}");
                 problems.push(problem("--fault", what, "keep one of them"));
             }
-            if let Fault::Misbehave(replica, how, _) = fault
-                && let Some(why) = how.misfit(*replica, quorum.replicas())
+            if let Fault::Misbehave(replicas, how, _) = fault
+                && let Some(why) = replicas.iter().find_map(|replica| how.misfit(replica, quorum.replicas()))
             {
                 problems.push(problem("--fault", format!("`{fault}` {why}"), "name other replicas, or none after it"));
             }
@@ -312,8 +312,12 @@ impl BenchSpec {
     /// Returns a warning if more replicas misbehave than the cluster tolerates. Silent replicas are judged separately.
     pub fn beyond_faults(&self) -> Option<String> {
         let misbehaves = |fault: &&Fault| matches!(fault, Fault::Misbehave(..));
-        let liars: BTreeSet<ReplicaId> =
-            self.fault.iter().filter(misbehaves).filter_map(|fault| fault.replica()).collect();
+        let liars: BTreeSet<ReplicaId> = self
+            .fault
+            .iter()
+            .filter(misbehaves)
+            .flat_map(|fault| fault.replicas().iter().collect::<Vec<_>>())
+            .collect();
         let faults = self.quorum().faults();
         (liars.len() > faults).then(|| {
             let names: Vec<String> = liars.iter().map(ToString::to_string).collect();
@@ -378,12 +382,12 @@ impl BenchSpec {
     }
 }
 
-/// Returns whether two faults contradict each other. A misbehaving replica may crash, but has only one misbehaviour,
-/// and a replica that is always silent must not crash. A replica that is killed twice has to be restarted before the
-/// second time.
-fn clash(one: Fault, other: Fault) -> bool {
+/// Returns a replica at which two faults contradict each other. A misbehaving replica may crash, but has only one
+/// misbehaviour, and a replica that is always silent must not crash. A replica that is killed twice has to be restarted
+/// before the second time.
+fn clash(one: Fault, other: Fault) -> Option<ReplicaId> {
     let misbehaves = |fault| matches!(fault, Fault::Misbehave(..));
-    let never_speaks = |fault| matches!(fault, Fault::Misbehave(_, Misbehaviour::Silent, None));
+    let never_speaks = |fault| matches!(fault, Fault::Misbehave(_, Misbehaviour::Silent, When::ALWAYS));
     let is_over_before =
         |one: Fault, other: Fault| one.over_ms().zip(other.at()).is_some_and(|(over, at)| over < at.as_millis());
     let fit = match (misbehaves(one), misbehaves(other)) {
@@ -391,7 +395,8 @@ fn clash(one: Fault, other: Fault) -> bool {
         (false, false) => is_over_before(one, other) || is_over_before(other, one),
         _ => !never_speaks(one) && !never_speaks(other),
     };
-    one.replica().is_some() && one.replica() == other.replica() && !fit
+    let (replicas, others) = (one.replicas(), other.replicas());
+    replicas.iter().find(|replica| !fit && others.contains(*replica))
 }
 
 fn flag(key: &str) -> String {

@@ -9,6 +9,7 @@ mod check;
 mod choices;
 mod defaults;
 mod error;
+mod fault;
 mod resolve;
 mod torture;
 mod values;
@@ -19,12 +20,13 @@ pub use choices::{
 };
 pub use defaults::{DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
+pub use fault::{DEFAULT_AWAY, Fault, Misbehaviour, When};
 pub use quorate_client::workload::WorkloadKind;
 pub use quorate_operator::{BadValue, Interval, MAX_INTERVAL_MS};
 pub use quorate_types::text::quote;
 pub use resolve::{BenchArgs, ClusterArgs, LoadArgs, Setting, TortureArgs, heading_of};
 pub use torture::{DEFAULT_TORTURE_CHECKPOINT_INTERVAL, DEFAULT_TORTURE_WINDOW, Retention};
-pub use values::{DEFAULT_AWAY, Fault, Misbehaviour, Record};
+pub use values::Record;
 
 use clap::{Args, FromArgMatches};
 use quorate_consensus::config::MAX_WINDOW;
@@ -164,9 +166,10 @@ pub struct BenchSpec {
     /// Whether journals in files are flushed to the disk before a replica relies on them; `never` is for experiments.
     #[arg(long, help_heading = RUN, default_value = "always", value_parser = choice::<Fsync>())]
     pub fsync: Fsync,
-    /// Fault to inject; may be repeated. A replica misbehaves (silent:3, slow=50:1, equivocate:0@4s; docs/BYZANTINE.md
-    /// lists the kinds), is killed (crash:2@4s), or is killed and restarted (restart:1@4s+500ms, with --host
-    /// processes). Replicas count from 0, and time counts from the end of the warm-up.
+    /// Fault to inject; may be repeated. Replicas misbehave (silent:3, slow=50:0..4, equivocate:0+2@4s, and
+    /// slow:1@0s+15s/30s for 15 s of every 30 s; docs/BYZANTINE.md lists the kinds), one is killed (crash:2@4s), or
+    /// killed and restarted (restart:1@4s+500ms, with --host processes). Replicas count from 0; a range excludes its
+    /// end. Time counts from the end of the warm-up.
     #[arg(long, help_heading = RUN, value_name = "FAULT", num_args = 1.., value_delimiter = ',')]
     pub fault: Vec<Fault>,
     /// Record every input of the replicas for `quorate replay`. `bench` writes one file per replica into the directory
@@ -279,9 +282,9 @@ impl BenchSpec {
 
     /// Returns the replicas that are silent from the start.
     pub fn silent(&self) -> Vec<ReplicaId> {
-        let is_silent = |fault: &Fault| matches!(fault, Fault::Misbehave(_, Misbehaviour::Silent, None));
-        let silent = |fault: &Fault| fault.replica().filter(|_| is_silent(fault));
-        self.fault.iter().filter_map(silent).collect()
+        let is_silent = |fault: &&Fault| matches!(fault, Fault::Misbehave(_, Misbehaviour::Silent, When::ALWAYS));
+        let silent = self.fault.iter().filter(is_silent);
+        silent.flat_map(|fault| fault.replicas().iter().collect::<Vec<_>>()).collect()
     }
 
     /// Returns the replicas that are killed without a restart, with their times.

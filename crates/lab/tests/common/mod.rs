@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use quorate_lab::result::{
     Agreement, BenchResult, CpuPerCommand, Event, Latency, Machine, Second, log_buckets, per, version,
 };
-use quorate_lab::spec::{BenchSpec, Fault, Interval, LeaderKind, Misbehaviour};
+use quorate_lab::spec::{BenchSpec, Fault, Interval, LeaderKind};
 use quorate_types::ReplicaId;
 
 /// Returns latencies in microseconds: most around 14 ms, and a tail.
@@ -25,10 +25,7 @@ fn spec() -> BenchSpec {
         leader: LeaderKind::Reputation,
         batch: 800,
         payload: 512,
-        fault: vec![
-            Fault::Crash(ReplicaId(2), Interval::from_millis(4000)),
-            Fault::Misbehave(ReplicaId(1), Misbehaviour::Slow { percent: 80 }, None),
-        ],
+        fault: vec![Fault::Crash(ReplicaId(2), Interval::from_millis(4000)), "slow:1".parse().expect("a fault")],
         report: Some("out.html".into()),
         ..BenchSpec::default()
     }
