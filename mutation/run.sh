@@ -1,5 +1,5 @@
 #!/bin/sh
-# Plays the mutants of mutants.patch against judges that know nothing of the rules, and reports which are killed.
+# Runs the mutants of mutants.patch against checkers that know nothing of the rules, and reports which are killed.
 #
 #   mutation/run.sh [--keep DIRECTORY] [NUMBER...]       # without numbers: all
 #
@@ -44,10 +44,10 @@ if [ -z "$twins" ] || [ -z "$simulator" ] || [ -z "$byzantine" ]; then
     exit 2
 fi
 
-# The judges, fastest first. None of these tests names a rule; their laws are in crates/oracles and in the two judges.
-judge() {
+# The checkers, fastest first. None of these tests names a rule; the properties they check are in crates/oracles.
+checker() {
     case $1 in
-    ambush) cd "$tree/crates/twins" && set -- "$twins" ambush::a_liar ;;
+    ambush) cd "$tree/crates/twins" && set -- "$twins" ambush::a_nearby ;;
     twins) cd "$tree/crates/twins" && set -- "$twins" scenarios:: ;;
     chaos) cd "$tree/crates/simulator" && set -- "$simulator" chaos::every ;;
     conformance) cd "$tree/crates/byzantine" && set -- "$byzantine" conformance:: ;;
@@ -58,27 +58,31 @@ judge() {
     esac
     timeout "$limit_s" "$@"
 }
-judges=${MUTATION_JUDGES:-ambush chaos twins hostile hardship conformance sweep state}
+checkers=${MUTATION_CHECKERS:-ambush chaos twins hostile hardship conformance sweep state}
 
 killed=0
-played=0
+run=0
 [ $# -gt 0 ] || set -- $(sed -n 's/^| \([0-9][0-9]*\) |.*/\1/p' "$here/docs/MUTATION.md")
 for number in 0 "$@"; do
     by=
-    for judge in $judges; do
-        (export QUORATE_MUTANT="$number"; judge "$judge") >"$copy/out" 2>&1 || by=$judge
+    for checker in $checkers; do
+        (export QUORATE_MUTANT="$number"; checker "$checker") >"$copy/out" 2>&1 || by=$checker
+        if grep -q '^running 0 tests' "$copy/out"; then
+            echo "mutation/run.sh: the checker $checker runs no test; help: its filter must name a test" >&2
+            exit 2
+        fi
         [ -z "$by" ] || break
     done
     if [ "$number" = 0 ]; then
-        [ -z "$by" ] || { echo "without a mutant $by complains:"; tail -40 "$copy/out"; exit 2; }
+        [ -z "$by" ] || { echo "without a mutant $by fails:"; tail -40 "$copy/out"; exit 2; }
         continue
     fi
-    played=$((played + 1))
+    run=$((run + 1))
     if [ -n "$by" ]; then
         killed=$((killed + 1))
-        echo "$number killed by $by: $(grep -m1 -E 'complaint|Complaint|panicked|left:' "$copy/out" | cut -c1-160)"
+        echo "$number killed by $by: $(grep -m1 -E 'violation|Violation|panicked|left:' "$copy/out" | cut -c1-160)"
     else
         echo "$number SURVIVED"
     fi
 done
-echo "$killed of $played killed"
+echo "$killed of $run killed"
