@@ -207,13 +207,14 @@ impl Cell {
     }
 
     /// Returns the key under which results of this cell are kept: SHA-256 over the tag `xcel`, the instrument, the
-    /// outlier policy, the build, the machine, the cost table, and the keys of the specification in alphabetical order
-    /// with their values. Texts are preceded by their length (8 bytes, little-endian), values by their type, so that
-    /// different contents have different encodings. It depends neither on the file's name and layout nor on labels.
+    /// outlier policy, the build, the machine, the cost table, the other inputs, and the keys of the specification in
+    /// alphabetical order with their values. Texts are preceded by their length (8 bytes, little-endian), values by
+    /// their type, so that different contents have different encodings. It depends neither on the file's name and
+    /// layout nor on labels.
     pub fn key(&self, surroundings: &Surroundings) -> Digest {
         let mut hasher = Hasher::new(CELL_TAG);
-        let Surroundings { build, machine, costs } = surroundings;
-        for text in [self.instrument.name(), self.outliers.name(), build, machine, costs] {
+        let Surroundings { build, machine, costs, inputs } = surroundings;
+        for text in [self.instrument.name(), self.outliers.name(), build, machine, costs, inputs] {
             hash_text(&mut hasher, text);
         }
         hash_value(&mut hasher, &toml::Value::Table(self.specification.clone()));

@@ -32,6 +32,9 @@ pub struct Row {
     /// Why the run failed. A run that completed nothing has not failed: its throughput is 0, and it has no latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// Caveats for readers of the figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     pub provenance: Provenance,
 }
 
@@ -43,15 +46,34 @@ pub struct Sample {
     pub latency_ms: f64,
 }
 
+/// Maximum coefficient of variation of the throughput per second at which a run counts as steady, in percent.
+pub const MAX_STEADY_VARIATION_PERCENT: f64 = 15.0;
+/// Minimum number of whole seconds from which the variation is computed.
+pub const MIN_SECONDS_OF_VARIATION: usize = 3;
+
 /// How much else the machine did during a run.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Noise {
     /// Time that the hypervisor took from this machine, in percent of all cores' time.
     pub steal_percent: f64,
     /// Processor time of other programs, in percent of all cores' time.
     pub others_percent: f64,
-    /// The throughput had no trend and no break within the measured time.
-    pub is_steady: bool,
+    /// Time in which some thread of the machine waited for a core, in percent of the run; `None` if the kernel does not
+    /// report it. Threads of the run count, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure_percent: Option<f64>,
+    /// Coefficient of variation of the throughput per second of the measured time, in percent; `None` with fewer than
+    /// [`MIN_SECONDS_OF_VARIATION`] whole seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variation_percent: Option<f64>,
+}
+
+impl Noise {
+    /// Returns whether the throughput varied by at most [`MAX_STEADY_VARIATION_PERCENT`]; `None` if the run was too
+    /// short to tell.
+    pub fn is_steady(&self) -> Option<bool> {
+        self.variation_percent.map(|percent| percent <= MAX_STEADY_VARIATION_PERCENT)
+    }
 }
 
 /// Where a row comes from.
@@ -74,6 +96,9 @@ pub struct Surroundings {
     pub machine: String,
     /// Name or digest of the cost table; empty where none is used.
     pub costs: String,
+    /// Digest of the other files that the specification names; empty if it names none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub inputs: String,
 }
 
 impl Row {
@@ -98,7 +123,9 @@ impl Row {
         if numbers.into_iter().any(|number| !number.is_finite()) {
             return Err(self.fault("a sample is not a finite number"));
         }
-        let percents = self.noise.iter().flat_map(|noise| [noise.steal_percent, noise.others_percent]);
+        let percents = self.noise.iter().flat_map(|noise| {
+            [Some(noise.steal_percent), Some(noise.others_percent), noise.pressure_percent].into_iter().flatten()
+        });
         match percents.into_iter().find(|percent| !(0.0..=100.0).contains(percent)) {
             Some(percent) => Err(self.fault(&format!("noise of {percent} % is no percentage"))),
             None => Ok(()),

@@ -80,6 +80,52 @@ pub fn interval(values: &[f64]) -> Option<Interval> {
     Some(Interval { low: mean - half, high: mean + half })
 }
 
+/// Ratio of a figure after a change to the figure before.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Of the geometric means.
+    pub ratio: f64,
+    /// Confidence interval of the ratio; `None` if one side has a single value.
+    pub interval: Option<Interval>,
+}
+
+impl Ratio {
+    /// Returns whether the interval excludes 1; `None` without an interval.
+    pub fn is_significant(&self) -> Option<bool> {
+        self.interval.map(|own| own.low > 1.0 || own.high < 1.0)
+    }
+}
+
+/// Returns the ratio of two figures over repetitions, with Welch's interval for the difference of the means of the
+/// logarithms at [`CONFIDENCE`], two-sided: the two sides may differ in spread. `None` if a side has no values, or a
+/// value is not above 0.
+pub fn ratio(before: &[f64], after: &[f64]) -> Option<Ratio> {
+    let logarithms = |values: &[f64]| -> Option<Vec<f64>> {
+        values.iter().map(|value| (*value > 0.0 && value.is_finite()).then(|| value.ln())).collect()
+    };
+    let (before, after) = (logarithms(before)?, logarithms(after)?);
+    let difference = mean(&after)? - mean(&before)?;
+    let ratio = difference.exp();
+    Some(Ratio { ratio, interval: welch(&before, &after, difference) })
+}
+
+/// Returns Welch's interval for the difference of two means, as factors.
+fn welch(before: &[f64], after: &[f64], difference: f64) -> Option<Interval> {
+    let error = |values: &[f64]| Some(deviation(values)?.powi(2) / values.len() as f64);
+    let (one, other) = (error(before)?, error(after)?);
+    // The mean of equal values may differ from them in the last digit.
+    let is_exact = |values: &[f64]| values.iter().all(|value| *value == values[0]);
+    if is_exact(before) && is_exact(after) {
+        let factor = (after[0] - before[0]).exp();
+        return Some(Interval { low: factor, high: factor });
+    }
+    let degree = |error: f64, count: usize| error.powi(2) / (count - 1) as f64;
+    let freedom = (one + other).powi(2) / (degree(one, before.len()) + degree(other, after.len()));
+    let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    let half = student.inverse_cdf((1.0 + CONFIDENCE) / 2.0) * (one + other).sqrt();
+    Some(Interval { low: (difference - half).exp(), high: (difference + half).exp() })
+}
+
 /// The range outside of which a latency is an outlier: [Q1 - 1.5 IQR, Q3 + 1.5 IQR].
 ///
 /// Quartiles are interpolated linearly between ranks: quantile p of n sorted values is at rank (n - 1) p.

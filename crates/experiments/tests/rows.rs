@@ -11,7 +11,7 @@ fn row() -> Row {
     let mut row = rows(&plan, |_, _| vec![1.5]).remove(0);
     row.series.insert("completed_per_s".into(), vec![1.0, 2.0]);
     row.samples.push(Sample { sent_s: 0.5, latency_ms: 1.25 });
-    row.noise = Some(Noise { steal_percent: 1.0, others_percent: 2.0, is_steady: true });
+    row.noise = Some(Noise { steal_percent: 1.0, others_percent: 2.0, variation_percent: Some(3.0), ..Noise::default() });
     row.failure = Some("why".into());
     row.provenance.seed = u64::MAX;
     row.provenance.command = "quorate bench".into();
@@ -40,12 +40,12 @@ fn figures_are_finite() {
     let fault = row.validate().expect_err("it is not finite").to_string();
     assert!(fault.contains("`p99_ms` is inf") && fault.contains("batch 100"), "{fault}");
     row.series.clear();
-    row.noise = Some(Noise { steal_percent: 101.0, others_percent: 0.0, is_steady: true });
+    row.noise = Some(Noise { steal_percent: 101.0, others_percent: 0.0, variation_percent: Some(3.0), ..Noise::default() });
     assert!(row.validate().is_err());
 }
 
 fn surroundings() -> Surroundings {
-    Surroundings { build: "1".into(), machine: "m".into(), costs: String::new() }
+    Surroundings { build: "1".into(), machine: "m".into(), ..Surroundings::default() }
 }
 
 #[test]
@@ -60,6 +60,7 @@ fn keys_differ_by_all_that_decides_a_result() {
         cell.key(&Surroundings { build: "2".into(), ..surroundings() }),
         cell.key(&Surroundings { machine: "n".into(), ..surroundings() }),
         cell.key(&Surroundings { costs: "c".into(), ..surroundings() }),
+        cell.key(&Surroundings { inputs: "c".into(), ..surroundings() }),
         // Texts cannot flow into each other.
         cell.key(&Surroundings { build: "1m".into(), machine: String::new(), ..surroundings() }),
         quorate_experiments::Cell { outliers: quorate_experiments::Outliers::Iqr, ..cell.clone() }.key(&surroundings()),
@@ -87,5 +88,5 @@ fn keys_do_not_depend_on_the_layout_of_the_file() {
     };
     assert_eq!(key(&base), key(&moved));
     // Made by another program from the documented encoding: kept results have to be found by later builds.
-    assert_eq!(key(&base).to_hex(), "3d50aafe5bee3341e754c0c7da29022a751b142d2a2d22f4e81f5f9a2621240a");
+    assert_eq!(key(&base).to_hex(), "9221cbefd4923cf8b0d8cf9aaf20928e8004a013324e208d3673f646fcc0cd01");
 }

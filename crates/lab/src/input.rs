@@ -16,7 +16,7 @@ pub const MAX_LINE_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// If it cannot be read, is not UTF-8, or exceeds [`MAX_SETTINGS_BYTES`].
-pub(crate) fn settings(path: &Path) -> io::Result<String> {
+pub fn settings(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(MAX_SETTINGS_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_SETTINGS_BYTES {

@@ -18,6 +18,7 @@ fn the_keys_are_the_documented_ones() {
         "spec",
         "throughput_ops",
         "latency_ms",
+        "latency_within_fences_ms",
         "committed_commands",
         "committed_blocks",
         "views",
@@ -100,6 +101,20 @@ fn buckets_count_every_command_once_and_have_no_gaps() {
     assert!(first.from_ms <= histogram.min() as f64 / 1000.0 * 1.002);
     assert!(last.to_ms >= histogram.max() as f64 / 1000.0 * 0.998);
     assert!(log_buckets(&Histogram::new(3).expect("valid precision")).is_empty());
+}
+
+/// Quartiles 1 ms and 2 ms, so the upper fence is at 3.5 ms.
+#[test]
+fn outliers_count_only_without_fences() {
+    let mut histogram = Histogram::<u64>::new(3).expect("valid precision");
+    for (us, count) in [(1_000, 50), (2_000, 49), (500_000, 1)] {
+        histogram.record_n(us, count).expect("in range");
+    }
+    let (all, kept) = (Latency::of(&histogram), Latency::within_fences(&histogram));
+    assert!(all.max > Some(499.0) && all.mean > Some(6.0), "{all:?}");
+    assert!(kept.max < Some(2.1) && kept.mean < Some(1.6), "{kept:?}");
+    assert_eq!(kept.p50, all.p50);
+    assert_eq!(Latency::within_fences(&Histogram::new(3).expect("valid precision")), Latency::default());
 }
 
 #[test]

@@ -160,6 +160,7 @@ pub fn result(
         spec: spec.clone(),
         throughput_ops: report.throughput(),
         latency_ms: Latency::of(&report.latency_us),
+        latency_within_fences_ms: Latency::within_fences(&report.latency_us),
         committed_commands: report.completed,
         committed_blocks: blocks,
         views: growth.views(),

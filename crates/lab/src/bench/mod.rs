@@ -14,6 +14,7 @@ pub use error::BenchError;
 pub use foreign::Loaded;
 pub(crate) use measure::{BUSY_FRACTION, evidence, note_counts, timeline};
 pub use progress::{Progress, Watcher};
+pub use scratch::Offspring;
 
 use crate::partial;
 use crate::recording;

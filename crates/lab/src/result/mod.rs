@@ -6,6 +6,7 @@ use crate::bench::Loaded;
 use crate::spec::{BenchSpec, CLUSTER, LOAD, OUTPUT, heading_of};
 use hdrhistogram::Histogram;
 use quorate_applications::compare_histories;
+use quorate_experiments::statistics::Fences;
 use quorate_types::{Height, Status};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -39,6 +40,9 @@ pub struct BenchResult {
     pub throughput_ops: f64,
     /// From the (intended) sending of a command to its completion.
     pub latency_ms: Latency,
+    /// The same without outliers: latencies outside of [Q1 - 1.5 IQR, Q3 + 1.5 IQR].
+    #[serde(default)]
+    pub latency_within_fences_ms: Latency,
     /// Completed in the measured time.
     pub committed_commands: u64,
     /// Committed in the measured time, as one replica counts them.
@@ -114,6 +118,21 @@ impl Latency {
             p999: at(0.999),
             max: Some(microseconds.max() as f64 / US_PER_MS),
         }
+    }
+
+    /// Summarizes the values of a histogram of microseconds that are no outliers, by [`Fences`].
+    pub fn within_fences(microseconds: &Histogram<u64>) -> Latency {
+        let counts: Vec<(u64, u64)> = microseconds
+            .iter_recorded()
+            .map(|value| (value.value_iterated_to(), value.count_since_last_iteration()))
+            .collect();
+        let numbers: Vec<(f64, u64)> = counts.iter().map(|(value, count)| (*value as f64, *count)).collect();
+        let Some(fences) = Fences::of_counts(&numbers) else { return Latency::default() };
+        let mut kept = Histogram::new_from(microseconds);
+        for (value, count) in counts.into_iter().filter(|(value, _)| fences.contain(*value as f64)) {
+            kept.saturating_record_n(value, count);
+        }
+        Latency::of(&kept)
     }
 
     /// Returns names and values, percentiles in rising order.

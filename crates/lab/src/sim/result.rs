@@ -192,6 +192,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         spec: spec.clone(),
         throughput_ops: load.map_or(0.0, LoadReport::throughput),
         latency_ms: load.map_or_else(Latency::default, |load| Latency::of(&load.latency_us)),
+        latency_within_fences_ms: load.map_or_else(Latency::default, |load| Latency::within_fences(&load.latency_us)),
         committed_commands: load.map_or(0, |load| load.completed),
         committed_blocks: blocks,
         views: growth.views(),

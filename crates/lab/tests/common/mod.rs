@@ -46,6 +46,7 @@ pub fn sample() -> BenchResult {
     BenchResult {
         throughput_ops: committed_commands as f64 / 10.0,
         latency_ms: Latency::of(&latency),
+        latency_within_fences_ms: Latency::within_fences(&latency),
         committed_commands,
         committed_blocks,
         views: 2_219,
