@@ -7,6 +7,8 @@ use quorate_lab::spec::SpecError;
 use quorate_lab::torture::TortureError;
 use quorate_lab::twins::TwinsError;
 use quorate_lab::twins::museum::MuseumError;
+use quorate_runner::RunnerError;
+use quorate_types::Fault;
 use quorate_operator::failure::{self, Kind};
 use std::error::Error;
 
@@ -16,6 +18,8 @@ pub fn kind(error: &(dyn Error + 'static)) -> Kind {
         || error.downcast_ref().is_some_and(DemoError::is_disk_trouble);
     let is_wrong_call = error.is::<SpecError>()
         || error.is::<MuseumError>()
+        || error.is::<Fault>()
+        || error.downcast_ref().is_some_and(RunnerError::is_wrong_call)
         || error.downcast_ref().is_some_and(BenchError::is_wrong_call)
         || error.downcast_ref().is_some_and(SimError::is_wrong_call)
         || error.downcast_ref().is_some_and(TwinsError::is_wrong_call)

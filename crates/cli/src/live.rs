@@ -18,8 +18,7 @@ impl Live {
 
     pub fn clear(&self) {
         if self.on_terminal {
-            // Ignore errors: the terminal may be gone.
-            let _ = write!(stderr(), "\r\x1b[K");
+            overwrite("");
         }
     }
 }
@@ -46,7 +45,7 @@ impl Watcher for Live {
             load.p99_ms,
             load.in_flight,
         );
-        let _ = write!(stderr(), "\r\x1b[K{}", fit(&line, columns()));
+        overwrite(&line);
     }
 
     fn event(&mut self, event: &Event) {
@@ -58,6 +57,12 @@ impl Watcher for Live {
         self.clear();
         output::report(&format!("warning: {text}"));
     }
+}
+
+/// Replaces the last line of the terminal on standard error.
+pub fn overwrite(line: &str) {
+    // Ignore errors: the terminal may be gone.
+    let _ = write!(stderr(), "\r\x1b[K{}", fit(line, columns()));
 }
 
 /// Returns the width of the terminal on standard error, if known.

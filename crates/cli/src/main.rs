@@ -3,6 +3,7 @@
 mod client;
 mod demo;
 mod failure;
+mod lab;
 mod live;
 mod museum;
 mod replay;
@@ -52,6 +53,9 @@ enum Command {
     Bench(BenchArgs),
     /// Run the same cluster and load in virtual time: any network, any number of seeds, oracles on every step.
     Sim(SimArgs),
+    /// Run experiments: files that say what to vary, what to plot and what a paper claims. Judge the claims.
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
     /// Replay a recording of `--record`, and report the first difference.
     Replay(ReplayArgs),
     /// Measure costs on this machine, and write the table that `quorate sim --costs` reads.
@@ -136,6 +140,7 @@ impl Command {
             | Command::Calibrate(_) => true,
             Command::Twins(command) => matches!(command, TwinsCommand::Run(_)),
             Command::Client(arguments) => arguments.is_load(),
+            Command::Lab(command) => command.has_result(),
             Command::Replay(_) | Command::Testnet(_) | Command::Node(_) | Command::Inspect(_) => false,
             Command::Status(_) | Command::Completions(_) | Command::Man(_) => false,
         }
@@ -147,6 +152,7 @@ fn run(command: Command) -> Outcome {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench(BenchArgs(spec)) => run_bench(&spec),
         Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
+        Command::Lab(command) => lab::run(&command),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Calibrate(CalibrateArgs { out }) => calibrate(&out),
         Command::Torture(arguments) => torture::run(&arguments),

@@ -69,9 +69,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-plots", &[]),
     (
         "quorate-lab",
-        &["quorate-node", "quorate-client", "quorate-operator", "quorate-simulator", "quorate-twins", "quorate-plots"],
+        &[
+            "quorate-node",
+            "quorate-client",
+            "quorate-operator",
+            "quorate-simulator",
+            "quorate-twins",
+            "quorate-experiments",
+            "quorate-plots",
+        ],
     ),
-    ("quorate", &["quorate-lab"]),
+    ("quorate-runner", &["quorate-lab"]),
+    ("quorate", &["quorate-runner"]),
 ];
 
 fn allowed(name: &str) -> BTreeSet<&'static str> {

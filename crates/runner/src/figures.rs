@@ -1,0 +1,96 @@
+//! From the JSON of `quorate bench` and `quorate sim` to the figures of a row.
+
+use quorate_experiments::{Outliers, Row};
+use serde_json::Value;
+
+/// Figures of a row, and where the result has them.
+const DIRECT: &[(&str, &[&str])] = &[
+    ("throughput_per_s", &["throughput_ops"]),
+    ("longest_gap_ms", &["longest_gap_ms"]),
+    ("completed_commands", &["committed_commands"]),
+    ("committed_blocks", &["committed_blocks"]),
+    ("views", &["views"]),
+    ("view_timeouts", &["view_timeouts"]),
+    ("cpu_us_per_command", &["cpu_us_per_command", "total"]),
+    ("replica_cpu_us_per_command", &["cpu_us_per_command", "replicas"]),
+    ("client_cpu_us_per_command", &["cpu_us_per_command", "clients"]),
+    ("bytes_per_command", &["bytes_per_command"]),
+    ("bytes_per_block", &["bytes_per_block"]),
+    ("messages_per_block", &["messages_per_block"]),
+    ("verifications_per_block", &["verifications_per_block"]),
+];
+/// Latencies of a row, and their keys in a result.
+const LATENCIES: &[(&str, &str)] = &[
+    ("mean_ms", "mean"),
+    ("p50_ms", "p50"),
+    ("p90_ms", "p90"),
+    ("p99_ms", "p99"),
+    ("p999_ms", "p999"),
+    ("max_ms", "max"),
+];
+/// Series of a row, and their keys in an entry of `timeline`.
+const SERIES: &[(&str, &str)] = &[("completed_per_s", "ops"), ("p50_ms", "p50_ms"), ("p99_ms", "p99_ms")];
+/// Workload whose commands are the payload.
+const FIXED: &str = "fixed";
+const BITS_PER_BYTE: f64 = 8.0;
+
+/// Fills a row from a result: its figures and series, or why the run failed.
+pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
+    row.failure = failure(result);
+    if !result["throughput_ops"].is_number() {
+        row.failure.get_or_insert_with(|| "the result has no throughput".to_owned());
+    }
+    let warnings = result["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    row.warnings = warnings.map(str::to_owned).collect();
+    if result["client_bound"] == Value::Bool(true) {
+        row.warnings.push("the clients were the bottleneck: the cluster could have done more".to_owned());
+    }
+    if row.failure.is_some() {
+        return;
+    }
+    for (figure, path) in DIRECT {
+        row.set(figure, path.iter().fold(result, |at, key| &at[*key]).as_f64());
+    }
+    let latencies = match outliers {
+        Outliers::None => &result["latency_ms"],
+        Outliers::Iqr => &result["latency_within_fences_ms"],
+    };
+    for (figure, key) in LATENCIES {
+        row.set(figure, latencies[key].as_f64());
+    }
+    let figure = |row: &Row, name: &str| row.figures.get(name).copied();
+    let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
+    row.set("tail_ratio", ratio(figure(row, "p99_ms"), figure(row, "p50_ms")));
+    row.set("commands_per_block", ratio(figure(row, "completed_commands"), figure(row, "committed_blocks")));
+    let payload = result["spec"]["payload"].as_f64().filter(|_| result["spec"]["workload"] == FIXED);
+    let payload_mbit = |bytes: f64| Some(figure(row, "throughput_per_s")? * bytes * BITS_PER_BYTE / 1e6);
+    row.set("payload_mbit_per_s", payload.and_then(payload_mbit));
+    // A simulation does not measure memory.
+    row.set("peak_rss_mb", result["peak_rss_mb"].as_f64().filter(|memory| *memory > 0.0));
+    fill_series(row, &result["timeline"]);
+}
+
+fn fill_series(row: &mut Row, timeline: &Value) {
+    let seconds = timeline.as_array().map_or(&[][..], Vec::as_slice);
+    for (series, key) in SERIES {
+        // A second without completions has no latency, and then the series has a gap, which a list cannot show.
+        let values: Option<Vec<f64>> = seconds.iter().map(|second| second[key].as_f64()).collect();
+        if let Some(values) = values.filter(|values| !values.is_empty()) {
+            row.series.insert((*series).to_owned(), values);
+        }
+    }
+}
+
+/// Returns why the figures of a run do not count. A run that completed nothing has not failed: that is its result.
+fn failure(result: &Value) -> Option<String> {
+    if let Some(partial) = result["partial"].as_str() {
+        return Some(format!("the run did not complete: {partial}"));
+    }
+    let violation = result["seeds"].as_array().into_iter().flatten().find_map(|seed| seed["oracle"].as_array());
+    if let Some(violation) = violation {
+        let words: Vec<&str> = violation.iter().filter_map(Value::as_str).collect();
+        return Some(format!("an oracle reported a violation: {}", words.join(": ")));
+    }
+    let difference = &result["agreement"];
+    difference.is_object().then(|| format!("replicas executed different histories: {difference}"))
+}

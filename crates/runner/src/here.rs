@@ -1,0 +1,124 @@
+//! This program and this machine, as far as results depend on them.
+
+use crate::call::Call;
+use crate::error::RunnerError;
+use quorate_lab::input;
+use quorate_lab::result::{Machine, version};
+use quorate_lab::spec::WorkloadKind;
+use quorate_experiments::Surroundings;
+use quorate_simulator::{CostTable, NetworkSpec};
+use quorate_types::Hasher;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Tag of the hash over the program's file.
+const PROGRAM_TAG: [u8; 4] = *b"xexe";
+/// Tag of the hash over files that a specification names.
+const INPUT_TAG: [u8; 4] = *b"xinp";
+/// Digits of a digest that a row shows.
+const SHOWN_DIGITS: usize = 16;
+/// Machine of simulated rows: their results do not depend on it.
+const VIRTUAL: &str = "virtual time";
+/// Cost table that is part of the program, and so of the build.
+const SHIPPED: &str = "shipped";
+/// Name of a cost table that is used without being named.
+pub const COSTS_FILE: &str = "costs.toml";
+
+/// What decides results beside the specification.
+#[derive(Clone, Debug)]
+pub struct Here {
+    /// The program that runs cells.
+    pub program: PathBuf,
+    pub build: String,
+    pub machine: String,
+    pub kernel: String,
+    /// Path of the cost table for simulations that name none; `None` for the one in the program.
+    pub costs: Option<String>,
+}
+
+impl Here {
+    /// Describes this machine, and `program`, which was built from `commit`.
+    ///
+    /// # Errors
+    /// If the program's file cannot be read.
+    pub fn new(program: PathBuf, commit: &str, costs: Option<String>) -> Result<Here, RunnerError> {
+        let digest = digest(PROGRAM_TAG, &[&program])?;
+        let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+        let machine = Machine::here();
+        Ok(Here {
+            build: format!("{} commit {commit} {profile} {digest}", version()),
+            machine: format!("{}, {} cores, {} MB", machine.cpu, machine.cores, machine.memory_mb),
+            kernel: machine.kernel,
+            program,
+            costs,
+        })
+    }
+
+    /// Returns what decides the results of a call.
+    ///
+    /// # Errors
+    /// If a file that the call names cannot be read.
+    pub fn surroundings(&self, call: &Call) -> Result<Surroundings, RunnerError> {
+        let mut inputs: Vec<&Path> = Vec::new();
+        if let WorkloadKind::File(path) = &call.spec.workload {
+            inputs.push(path);
+        }
+        let network = call.options.as_ref().map(|options| options.network.as_str());
+        inputs.extend(network.filter(|name| NetworkSpec::preset(name).is_none()).map(Path::new));
+        let inputs = if inputs.is_empty() { String::new() } else { digest(INPUT_TAG, &inputs)? };
+        Ok(match &call.options {
+            None => Surroundings {
+                build: self.build.clone(),
+                machine: self.machine.clone(),
+                costs: String::new(),
+                inputs,
+            },
+            Some(options) => Surroundings {
+                build: self.build.clone(),
+                machine: VIRTUAL.to_owned(),
+                costs: name_of_costs(options.costs.as_deref())?,
+                inputs,
+            },
+        })
+    }
+}
+
+/// Returns the cost table of this machine if there is one: `costs.toml` in the directory of results, or here, where
+/// `quorate calibrate` writes it.
+pub fn calibrated(dir: &Path) -> Option<String> {
+    let places = [dir.join(COSTS_FILE), PathBuf::from(COSTS_FILE)];
+    places.iter().find(|path| path.is_file()).map(|path| path.display().to_string())
+}
+
+fn name_of_costs(costs: Option<&str>) -> Result<String, RunnerError> {
+    let path = match costs {
+        None => return Ok(SHIPPED.to_owned()),
+        Some("none") => return Ok("none".to_owned()),
+        Some(path) => Path::new(path),
+    };
+    let text = input::settings(path).map_err(RunnerError::read(path))?;
+    let table = CostTable::parse(&text, &path.display().to_string())?;
+    Ok(format!("{} {}", table.source, digest(INPUT_TAG, &[path])?))
+}
+
+/// Returns the first digits of a digest over files, each preceded by its length.
+fn digest(tag: [u8; 4], files: &[impl AsRef<Path>]) -> Result<String, RunnerError> {
+    let mut hasher = Hasher::new(tag);
+    for path in files.iter().map(AsRef::as_ref) {
+        hash_file(&mut hasher, path).map_err(RunnerError::read(path))?;
+    }
+    Ok(hasher.finish().to_hex()[..SHOWN_DIGITS].to_owned())
+}
+
+fn hash_file(hasher: &mut Hasher, path: &Path) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    hasher.update(&file.metadata()?.len().to_le_bytes());
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}

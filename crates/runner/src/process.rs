@@ -1,0 +1,116 @@
+//! Runs one cell as a process: a crash or a hang ends the cell, not the experiment.
+
+use crate::error::RunnerError;
+use quorate_lab::bench::Offspring;
+use quorate_node::interrupt;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Interval between looks at the process.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// Time that a process has to end by itself after SIGTERM.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum size of a result in bytes.
+const MAX_RESULT_BYTES: u64 = 256 << 20;
+/// Bytes at the end of standard error that are shown.
+const SHOWN_BYTES: usize = 600;
+
+/// How a process ended.
+pub enum Ending {
+    /// With a result on standard output.
+    Result(serde_json::Value),
+    /// Without one, for this reason.
+    Failed(String),
+    /// Because a signal asked this program to end.
+    Interrupted,
+}
+
+/// Files for the output of a process, removed on drop.
+struct Outputs {
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Drop for Outputs {
+    fn drop(&mut self) {
+        for path in [&self.out, &self.err] {
+            // A file that cannot be removed is written again by the next run of the cell.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Runs `quorate` with these arguments and reads the JSON that it prints. `scratch` is the beginning of the paths of
+/// temporary files.
+///
+/// # Errors
+/// If the process cannot be started or watched. Everything that happens to it is an [`Ending`].
+pub fn run(program: &Path, arguments: &[String], limit: Duration, scratch: &Path) -> Result<Ending, RunnerError> {
+    let place = |extension: &str| scratch.with_extension(extension);
+    let outputs = Outputs { out: place("out"), err: place("err") };
+    let create = |path: &Path| File::create(path).map_err(RunnerError::write(path));
+    let mut command = Command::new(program);
+    command.args(arguments).args(["--json", "-"]).stdin(Stdio::null());
+    command.stdout(create(&outputs.out)?).stderr(create(&outputs.err)?);
+    let failed = |source| RunnerError::Start { program: program.to_owned(), source };
+    let mut child = Offspring::spawn(&mut command).map_err(failed)?;
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            break status;
+        }
+        if interrupt::requested().is_some() {
+            end(&mut child).map_err(failed)?;
+            return Ok(Ending::Interrupted);
+        }
+        if start.elapsed() > limit {
+            end(&mut child).map_err(failed)?;
+            return Ok(Ending::Failed(format!("no result within {} s", limit.as_secs())));
+        }
+        thread::sleep(LOOK_INTERVAL);
+    };
+    if interrupt::requested().is_some() {
+        return Ok(Ending::Interrupted);
+    }
+    Ok(ending(status, &outputs))
+}
+
+/// Asks the process to end, so that it can remove its files, and kills it if it does not.
+fn end(child: &mut Offspring) -> std::io::Result<()> {
+    // SAFETY: sends a signal to a child that has not been waited for, so its id is not reused.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    let start = Instant::now();
+    while start.elapsed() < END_TIMEOUT {
+        if child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        thread::sleep(LOOK_INTERVAL);
+    }
+    child.kill()
+}
+
+fn ending(status: ExitStatus, outputs: &Outputs) -> Ending {
+    let mut text = String::new();
+    let read = File::open(&outputs.out).and_then(|file| file.take(MAX_RESULT_BYTES).read_to_string(&mut text));
+    let parsed = read.map_err(|error| error.to_string()).and_then(|_| {
+        serde_json::from_str(&text).map_err(|error| format!("its result cannot be read: {error}"))
+    });
+    match parsed {
+        Ok(result) => Ending::Result(result),
+        Err(_) if !status.success() => Ending::Failed(format!("{status}: {}", last_words(&outputs.err))),
+        Err(why) => Ending::Failed(why),
+    }
+}
+
+/// Returns the end of what the process wrote to standard error, on one line.
+fn last_words(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(SHOWN_BYTES)..]).into_owned();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let errors: Vec<&str> = lines.iter().copied().filter(|line| !line.starts_with("stage: ")).collect();
+    if errors.is_empty() { "no output".to_owned() } else { errors.join("; ") }
+}
