@@ -10,7 +10,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut files = Vec::new();
     collect(&root.join("experiments"), &mut files)?;
     files.sort();
-    let mut source = String::from("/// Names and texts of all experiment files.\npub const FILES: &[(&str, &str)] = &[\n");
+    let mut source =
+        String::from("/// Names and texts of all experiment files.\npub const FILES: &[(&str, &str)] = &[\n");
     for file in files {
         let name = file.strip_prefix(&root)?.to_str().ok_or("the name of an experiment is UTF-8")?;
         let path = file.to_str().ok_or("the path of an experiment is UTF-8")?;

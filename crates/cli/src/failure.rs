@@ -7,9 +7,9 @@ use quorate_lab::spec::SpecError;
 use quorate_lab::torture::TortureError;
 use quorate_lab::twins::TwinsError;
 use quorate_lab::twins::museum::MuseumError;
+use quorate_operator::failure::{self, Kind};
 use quorate_runner::RunnerError;
 use quorate_types::Fault;
-use quorate_operator::failure::{self, Kind};
 use std::error::Error;
 
 pub fn kind(error: &(dyn Error + 'static)) -> Kind {

@@ -11,7 +11,8 @@ fn row() -> Row {
     let mut row = rows(&plan, |_, _| vec![1.5]).remove(0);
     row.series.insert("completed_per_s".into(), vec![1.0, 2.0]);
     row.samples.push(Sample { sent_s: 0.5, latency_ms: 1.25 });
-    row.noise = Some(Noise { steal_percent: 1.0, others_percent: 2.0, variation_percent: Some(3.0), ..Noise::default() });
+    row.noise =
+        Some(Noise { steal_percent: 1.0, others_percent: 2.0, variation_percent: Some(3.0), ..Noise::default() });
     row.failure = Some("why".into());
     row.provenance.seed = u64::MAX;
     row.provenance.command = "quorate bench".into();
@@ -40,7 +41,8 @@ fn figures_are_finite() {
     let fault = row.validate().expect_err("it is not finite").to_string();
     assert!(fault.contains("`p99_ms` is inf") && fault.contains("batch 100"), "{fault}");
     row.series.clear();
-    row.noise = Some(Noise { steal_percent: 101.0, others_percent: 0.0, variation_percent: Some(3.0), ..Noise::default() });
+    row.noise =
+        Some(Noise { steal_percent: 101.0, others_percent: 0.0, variation_percent: Some(3.0), ..Noise::default() });
     assert!(row.validate().is_err());
 }
 

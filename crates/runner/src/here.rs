@@ -2,10 +2,10 @@
 
 use crate::call::Call;
 use crate::error::RunnerError;
+use quorate_experiments::Surroundings;
 use quorate_lab::input;
 use quorate_lab::result::{Machine, version};
 use quorate_lab::spec::WorkloadKind;
-use quorate_experiments::Surroundings;
 use quorate_simulator::{CostTable, NetworkSpec};
 use quorate_types::Hasher;
 use std::fs::File;
@@ -68,12 +68,9 @@ impl Here {
         inputs.extend(network.filter(|name| NetworkSpec::preset(name).is_none()).map(Path::new));
         let inputs = if inputs.is_empty() { String::new() } else { digest(INPUT_TAG, &inputs)? };
         Ok(match &call.options {
-            None => Surroundings {
-                build: self.build.clone(),
-                machine: self.machine.clone(),
-                costs: String::new(),
-                inputs,
-            },
+            None => {
+                Surroundings { build: self.build.clone(), machine: self.machine.clone(), costs: String::new(), inputs }
+            }
             Some(options) => Surroundings {
                 build: self.build.clone(),
                 machine: VIRTUAL.to_owned(),

@@ -96,9 +96,9 @@ fn end(child: &mut Offspring) -> std::io::Result<()> {
 fn ending(status: ExitStatus, outputs: &Outputs) -> Ending {
     let mut text = String::new();
     let read = File::open(&outputs.out).and_then(|file| file.take(MAX_RESULT_BYTES).read_to_string(&mut text));
-    let parsed = read.map_err(|error| error.to_string()).and_then(|_| {
-        serde_json::from_str(&text).map_err(|error| format!("its result cannot be read: {error}"))
-    });
+    let parsed = read
+        .map_err(|error| error.to_string())
+        .and_then(|_| serde_json::from_str(&text).map_err(|error| format!("its result cannot be read: {error}")));
     match parsed {
         Ok(result) => Ending::Result(result),
         Err(_) if !status.success() => Ending::Failed(format!("{status}: {}", last_words(&outputs.err))),

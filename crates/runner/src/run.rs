@@ -111,9 +111,8 @@ impl Run {
             Course { run: self, plan: &plan, name, cells, rows: Vec::new(), done: 0, total: 0, paces: BTreeMap::new() };
         course.reuse(observer);
         course.run(observer)?;
-        let partial = interrupt::requested().map(|signal| {
-            format!("{} ended by {signal} after {} of {} runs", course.name, course.done, course.total)
-        });
+        let partial = interrupt::requested()
+            .map(|signal| format!("{} ended by {signal} after {} of {} runs", course.name, course.done, course.total));
         Ok(Judged { partial, ..Judged::of(&plan, course.rows) })
     }
 
@@ -198,9 +197,7 @@ impl Course<'_> {
 
     fn has(&self, repetition: u32, cell: usize) -> bool {
         let (values, instrument) = (self.plan.cells[cell].values(), self.plan.cells[cell].instrument);
-        self.rows.iter().any(|row| {
-            row.repetition == repetition && row.instrument == instrument && row.cell == values
-        })
+        self.rows.iter().any(|row| row.repetition == repetition && row.instrument == instrument && row.cell == values)
     }
 
     fn has_failed(&self, cell: usize) -> bool {
@@ -290,10 +287,8 @@ impl Course<'_> {
     fn measure_all(&self, batch: &[(u32, usize)]) -> Result<Vec<Option<(Row, Duration)>>, RunnerError> {
         let start = Instant::now();
         let rows: Result<Vec<Option<Row>>, RunnerError> = thread::scope(|scope| {
-            let threads: Vec<_> = batch
-                .iter()
-                .map(|(repetition, cell)| scope.spawn(move || self.measure(*repetition, *cell)))
-                .collect();
+            let threads: Vec<_> =
+                batch.iter().map(|(repetition, cell)| scope.spawn(move || self.measure(*repetition, *cell))).collect();
             threads.into_iter().map(|thread| thread.join().expect("a run does not panic")).collect()
         });
         let share = start.elapsed() / batch.len().max(1) as u32;

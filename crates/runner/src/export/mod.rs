@@ -168,9 +168,8 @@ impl Table {
 
     fn add_origin(&mut self, rows: &[&Row]) {
         let number = |of: &dyn Fn(&Row) -> Option<f64>| Column::Number(each(rows, of));
-        let text = |of: &dyn Fn(&Row) -> String| {
-            Column::Text(each(rows, |row| Some(of(row)).filter(|text| !text.is_empty())))
-        };
+        let text =
+            |of: &dyn Fn(&Row) -> String| Column::Text(each(rows, |row| Some(of(row)).filter(|text| !text.is_empty())));
         let columns = [
             number(&|row| Some(row.noise?.steal_percent)),
             number(&|row| Some(row.noise?.others_percent)),

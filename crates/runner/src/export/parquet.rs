@@ -20,9 +20,8 @@ pub fn write(table: &Table) -> Result<Vec<u8>, ParquetError> {
     let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(WriterProperties::builder().build()))?;
     let mut group = file.next_row_group()?;
     for (name, column) in &table.columns {
-        let mut writer = group
-            .next_column()?
-            .ok_or_else(|| ParquetError::General(format!("the schema lacks the column {name}")))?;
+        let mut writer =
+            group.next_column()?.ok_or_else(|| ParquetError::General(format!("the schema lacks the column {name}")))?;
         fill(&mut writer, column)?;
         writer.close()?;
     }
