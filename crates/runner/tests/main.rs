@@ -1,1 +1,10 @@
+//! The tests of this crate, as one binary. Whole runs are tested with the binary, in `crates/cli/tests/lab.rs`.
 
+mod calls;
+mod catalogue;
+mod common;
+mod compare;
+mod documents;
+mod export;
+mod noise;
+mod store;

@@ -1,0 +1,66 @@
+//! Calls of cells: keys and values are checked before anything runs, and errors name the place.
+
+use crate::common::experiment;
+use quorate_experiments::{Experiment, Instrument, Profile};
+use quorate_runner::call::{Call, is_available, known};
+
+fn calls(experiment: &Experiment, instrument: Instrument) -> Result<Vec<Call>, String> {
+    experiment.check_keys(known).map_err(|fault| fault.to_string())?;
+    let plan = experiment.plan(Profile::Full, Some(&[instrument])).map_err(|fault| fault.to_string())?;
+    let calls: Result<Vec<_>, _> = plan.cells.iter().map(|cell| Call::of(&plan, cell, None)).collect();
+    Ok(calls.map_err(|fault| fault.to_string())?.into_iter().flatten().collect())
+}
+
+fn refused(base: &str, more: &str, instrument: Instrument) -> String {
+    calls(&experiment(base, more), instrument).expect_err("it cannot work")
+}
+
+#[test]
+fn a_cell_becomes_the_command_that_repeats_it() {
+    let axis = "[[axis]]\nkey = \"batch\"\nvalues = [10, 400]\n[base.simulated]\nnetwork = \"us4\"\ncores = 2\n";
+    let experiment = experiment("payload = 64\nwarmup = \"1s\"", axis);
+    let real = calls(&experiment, Instrument::Real).expect("it is sound");
+    assert_eq!(real[0].command_line(), "quorate bench --batch 10 --payload 64 --warmup 1s");
+    assert_eq!(real[0].repetition(2).command_line(), "quorate bench --batch 10 --payload 64 --warmup 1s --seed 3");
+    let simulated = calls(&experiment, Instrument::Simulated).expect("it is sound");
+    assert_eq!(simulated[1].command_line(), "quorate sim --payload 64 --warmup 1s --network us4 --cores 2");
+}
+
+#[test]
+fn keys_belong_to_instruments() {
+    let error = refused("batc = 10", "", Instrument::Real);
+    assert!(error.starts_with("mine.toml, line 6, key `base.batc`") && error.contains("did you mean `batch`?"), "{error}");
+    let error = refused("network = \"us4\"", "", Instrument::Simulated);
+    assert!(error.contains("line 6") && error.contains("[base.simulated]"), "{error}");
+    for key in ["json", "report", "record", "seeds"] {
+        let error = refused(&format!("{key} = \"x\""), "", Instrument::Real);
+        assert!(error.contains(&format!("`{key}` is no key of a specification")), "{error}");
+    }
+    assert!(!is_available(Instrument::Emulated) && is_available(Instrument::Simulated));
+}
+
+#[test]
+fn a_wrong_value_is_refused_where_it_stands() {
+    let cases = [
+        ("payload = 0\nbatch = \"many\"", "", "mine.toml, line 7, key `base.batch`"),
+        ("protocol = \"joltean\"", "", "did you mean \"jolteon\"?"),
+        ("replicas = 3\nfaults = 1", "", "mine.toml, line 6, key `base.replicas`"),
+        ("", "[[axis]]\nkey = \"batch\"\nvalues = [0, 400]", "mine.toml, line 7, key `axis[1]`"),
+        ("", "[base.simulated]\nloss = 1.5", "line 8, key `base.simulated.loss`: write a fraction from 0 to 1"),
+        ("", "[base.simulated]\nnetwork = \"nowhere\"", "line 8, key `base.simulated.network`: cannot read nowhere"),
+        ("", "[base.simulated]\nsignatures = \"true\"", "line 8, key `base.simulated.signatures`"),
+    ];
+    for (base, more, expected) in cases {
+        let error = refused(base, more, Instrument::Simulated);
+        assert!(error.contains(expected), "{base} {more}\n{error}");
+        assert!(error.contains("; help: "), "{error}");
+    }
+}
+
+#[test]
+fn faults_that_only_the_simulator_knows_are_refused_for_real_replicas() {
+    let faults = experiment("payload = 0\nfault = [\"hostile:flood\"]", "");
+    assert_eq!(calls(&faults, Instrument::Simulated).expect("it is sound").len(), 1);
+    let error = calls(&faults, Instrument::Real).expect_err("it cannot work");
+    assert!(error.contains("mine.toml, line 7, key `base.fault`") && error.contains("needs the simulator"), "{error}");
+}
