@@ -200,9 +200,9 @@ fn chosen(arguments: &RunArgs, found: Vec<(Source, Experiment)>) -> Result<Vec<S
         };
         let has = |instrument: &Instrument| experiment.instruments.contains(instrument);
         if !is_single && !own.iter().all(has) {
-            output::complain(&format!("{} does not run on this instrument: skipped", experiment.name()));
+            output::report(&format!("{} does not run on this instrument: skipped", experiment.name()));
         } else if !own.iter().any(|instrument| is_available(*instrument)) {
-            output::complain(&format!("{} needs an instrument that is not there yet: skipped", experiment.name()));
+            output::report(&format!("{} needs an instrument that is not there yet: skipped", experiment.name()));
         } else {
             chosen.push(source);
         }
@@ -257,7 +257,7 @@ fn export(arguments: &ExportArgs) -> Outcome {
         }
         _ => {}
     }
-    output::complain(&format!("{} lines, {} columns", table.len(), table.columns.len()));
+    output::report(&format!("{} lines, {} columns", table.len(), table.columns.len()));
     Ok(())
 }
 
@@ -279,7 +279,7 @@ impl Live {
 
     fn line(&self, text: &str) {
         self.clear();
-        output::complain(text);
+        output::report(text);
     }
 }
 

@@ -185,6 +185,7 @@ const MADE_BY_USERS: &[&str] = &[
     "costs.toml",
     "result.json",
     "report.html",
+    "rows.parquet",
 ];
 
 /// Checks a path in a document: relative to the root or the document, or `crate/file` for `crates/crate/src/file`.

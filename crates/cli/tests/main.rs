@@ -9,6 +9,7 @@ mod cuts;
 mod disk_trouble;
 mod documentation;
 mod inspect;
+mod lab;
 #[cfg(target_os = "linux")]
 mod offspring;
 mod operators;

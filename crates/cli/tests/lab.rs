@@ -1,0 +1,226 @@
+//! Tests `quorate lab` with real and simulated cells.
+
+use crate::common::*;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// A process that takes longer than this has hung; a busy machine is slow.
+const HANG: Duration = Duration::from_secs(60);
+
+const HEAD: &str = "title = \"t\"\npaper = \"mine\"\nabout = \"a\"\n";
+
+/// Writes an experiment and returns its path.
+fn file(scratch: &Scratch, text: &str) -> String {
+    let path = scratch.path("mine.toml");
+    fs::write(&path, format!("{HEAD}{text}")).expect("the scratch directory can be written");
+    path
+}
+
+/// Two simulated cells, two runs of each, and a claim that holds.
+const SIMULATED: &str = "instruments = [\"simulated\"]
+[base]
+outstanding = 100
+warmup = \"50ms\"
+duration = \"200ms\"
+[[axis]]
+key = \"batch\"
+values = [10, 100]
+[repeat]
+min = 2
+max = 2
+[[claim]]
+id = \"completes\"
+text = \"Commands complete.\"
+kind = \"bound\"
+figure = \"completed_commands\"
+min = 1
+";
+
+fn rows(result: &Value) -> &[Value] {
+    result["rows"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The files that `.ci/run` runs as well: each instrument, end to end.
+#[test]
+fn the_smoke_experiment_runs_on_each_instrument_and_its_claims_hold() {
+    let scratch = Scratch::new("lab-smoke");
+    let result = json(&["lab", "run", "smoke/tiny", "--dir", &scratch.path("dir"), "--json", "-"]);
+    let instruments: BTreeSet<&str> = rows(&result).iter().filter_map(|row| row["instrument"].as_str()).collect();
+    assert_eq!(instruments, BTreeSet::from(["real", "simulated"]));
+    for claim in result["claims"].as_array().expect("a list") {
+        assert_eq!(claim["verdict"], "holds", "{claim}");
+        for key in ["experiment", "id", "measured", "paper"] {
+            assert!(claim[key].is_string(), "{claim}");
+        }
+    }
+    for row in rows(&result) {
+        let is_real = row["instrument"] == "real";
+        assert_eq!(row["noise"]["steal_percent"].is_number(), is_real, "{row}");
+        let command = row["provenance"]["command"].as_str().expect("a command");
+        assert!(command.starts_with(if is_real { "quorate bench" } else { "quorate sim" }), "{command}");
+        assert!(row["provenance"]["surroundings"]["build"].as_str().is_some_and(|build| build.contains("commit")));
+    }
+}
+
+#[test]
+fn what_was_run_is_reused_and_reported_and_exported() {
+    let scratch = Scratch::new("lab-reuse");
+    let (file, dir) = (file(&scratch, SIMULATED), scratch.path("dir"));
+    let run = |more: &[&str]| {
+        let output = succeeds(&[&["lab", "run", &file, "--dir", &dir, "--json", "-"], more].concat());
+        let result: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+        (result, text(&output.stderr))
+    };
+    let (first, told) = run(&[]);
+    assert_eq!(rows(&first).len(), 4);
+    assert!(!told.contains("there already"), "{told}");
+    let (second, told) = run(&[]);
+    assert!(told.contains("4 runs are there already") && !told.contains("repetition"), "{told}");
+    // Rows come in the order in which they were run, or read.
+    let sorted = |result: &Value| rows(result).iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+    assert_eq!(sorted(&first), sorted(&second));
+    let reported = json(&["lab", "report", &dir, "--json", "-"]);
+    assert_eq!((sorted(&reported), &reported["claims"]), (sorted(&first), &first["claims"]));
+    assert_eq!(first["claims"][0]["verdict"], "holds");
+    let (seeded, told) = run(&["--seed", "100"]);
+    assert!(!told.contains("there already"), "another seed is another cell: {told}");
+    let seeds: BTreeSet<u64> = rows(&seeded).iter().filter_map(|row| row["provenance"]["seed"].as_u64()).collect();
+    assert_eq!(seeds, BTreeSet::from([100, 101]));
+    let csv = text(&succeeds(&["lab", "export", &dir]).stdout);
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+    let parquet = scratch.path("rows.parquet");
+    succeeds(&["lab", "export", &dir, "--format", "parquet", "--out", &parquet]);
+    assert!(fs::read(&parquet).expect("it was written").starts_with(b"PAR1"));
+    let compared = json(&["lab", "compare", &dir, &dir, "--figure", "throughput_per_s", "--json", "-"]);
+    assert_eq!(compared["comparisons"].as_array().map(Vec::len), Some(2));
+    assert_eq!(compared["comparisons"][0]["ratio"]["ratio"], 1.0);
+}
+
+#[test]
+fn repetitions_are_run_in_turns() {
+    let scratch = Scratch::new("lab-turns");
+    let real = SIMULATED.replace("simulated", "real");
+    let output = succeeds(&["lab", "run", &file(&scratch, &real), "--dir", &scratch.path("dir")]);
+    let told = text(&output.stderr);
+    let order: Vec<&str> = told
+        .lines()
+        .filter(|line| line.contains(", repetition "))
+        .filter_map(|line| line.split("real, ").nth(1)?.split(": ").next())
+        .collect();
+    let expected =
+        ["batch 10, repetition 0", "batch 100, repetition 0", "batch 100, repetition 1", "batch 10, repetition 1"];
+    assert_eq!(order, expected, "{told}");
+}
+
+/// A replica cannot listen on a port that is taken.
+#[test]
+fn a_cell_that_fails_is_shown_and_run_again_by_the_next_call() {
+    let taken = TcpListener::bind(("127.0.0.1", 0)).expect("the system has a port");
+    let port = taken.local_addr().expect("it is bound").port();
+    let scratch = Scratch::new("lab-failed");
+    let (free, dir) = (free_ports(), scratch.path("dir"));
+    let text_of = |ports: &str| {
+        format!(
+            "instruments = [\"real\"]\n[base]\noutstanding = 100\nwarmup = \"50ms\"\nduration = \"100ms\"\n[[axis]]\n\
+             key = \"base_port\"\nvalues = [{ports}]\n[repeat]\nmin = 2\nmax = 2\n"
+        )
+    };
+    let both = file(&scratch, &text_of(&format!("{port}, {free}")));
+    let call = ["lab", "run", &both, "--dir", &dir, "--json", "-"];
+    let output = succeeds(&call);
+    let told = text(&output.stderr);
+    assert!(told.contains("FAILED  real base_port") && told.contains("reproduce: quorate bench"), "{told}");
+    let result: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+    let failed: Vec<&Value> = rows(&result).iter().filter(|row| row["failure"].is_string()).collect();
+    assert_eq!((failed.len(), rows(&result).len()), (1, 3), "a cell that failed is not repeated: {told}");
+    assert_eq!(failed[0]["cell"]["base_port"], port);
+    assert_eq!(failed[0]["figures"], serde_json::json!({}));
+    drop(taken);
+    let again = json(&call);
+    assert!(rows(&again).iter().all(|row| row["failure"].is_null()), "{again}");
+    assert_eq!(rows(&again).len(), 4);
+}
+
+#[test]
+fn a_call_in_which_every_cell_fails_fails() {
+    let taken = TcpListener::bind(("127.0.0.1", 0)).expect("the system has a port");
+    let port = taken.local_addr().expect("it is bound").port();
+    let scratch = Scratch::new("lab-all-failed");
+    let base = format!("instruments = [\"real\"]\n[base]\nbase_port = {port}\nduration = \"100ms\"\n");
+    let output = quorate(&["lab", "run", &file(&scratch, &base), "--dir", &scratch.path("dir")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("none of 1 runs succeeded"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn mistakes_are_refused_before_anything_runs() {
+    let scratch = Scratch::new("lab-mistakes");
+    let dir = scratch.path("dir");
+    for (base, expected) in [
+        ("batc = 10", "mine.toml, line 6, key `base.batc`: `batc` is no key of a specification; help: did you mean `batch`?"),
+        ("replicas = 0", "mine.toml, line 6, key `base.replicas`"),
+    ] {
+        let file = file(&scratch, &format!("instruments = [\"simulated\"]\n[base]\n{base}\n"));
+        let output = quorate(&["lab", "run", &file, "--dir", &dir]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+    for call in [
+        &["lab", "run", "framework/fig222"][..],
+        &["lab", "run", "smoke/tiny", "--instrument", "emulated", "--dir", &dir],
+        &["lab", "report", &dir],
+        &["lab", "compare", &dir, &dir, "--figure", "p50"],
+    ] {
+        let output = quorate(call);
+        assert_eq!(output.status.code(), Some(2), "{call:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_signal_loses_only_the_cell_under_way() {
+    let scratch = Scratch::new("lab-signal");
+    let dir = scratch.path("dir");
+    let long = "instruments = [\"real\"]\n[base]\noutstanding = 100\nwarmup = \"50ms\"\n[[axis]]\nkey = \"duration\"\n\
+                values = [\"100ms\", \"300s\"]\n[repeat]\nmin = 1\nmax = 1\n";
+    let file = file(&scratch, long);
+    let mut command = quorate_heeding_signals();
+    command.args(["lab", "run", &file, "--dir", &dir, "--json", "-"]).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let cells = Path::new(&dir).join("cells");
+    let names = || -> Vec<String> {
+        let entries = fs::read_dir(&cells).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    };
+    // The first cell is kept, and the second is under way: its output has a file.
+    let start = Instant::now();
+    while !(names().iter().any(|name| name.ends_with(".json")) && names().iter().any(|name| name.ends_with(".out"))) {
+        assert!(start.elapsed() < HANG, "the second cell has not started: {:?}", names());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // SAFETY: sends a signal to a process that this test started and has not waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+    assert_eq!(rows(&result).len(), 1);
+    assert!(result["partial"].as_str().is_some_and(|partial| partial.contains("SIGINT after 1 of 2 runs")), "{result}");
+    assert_eq!(names().len(), 1, "nothing is left of the cell under way: {:?}", names());
+    assert_eq!(rows(&json(&["lab", "report", &dir, "--json", "-"])).len(), 1);
+}
+
+#[test]
+fn the_list_names_papers_claims_and_instruments() {
+    let list = json(&["lab", "list", "--json", "-"]);
+    let experiments = list["experiments"].as_array().expect("a list");
+    let tiny = experiments.iter().find(|own| own["id"] == "tiny").expect("it is part of the binary");
+    assert_eq!(tiny["paper"], "smoke");
+    assert_eq!(tiny["instruments"], serde_json::json!(["simulated", "real"]));
+    assert!(tiny["title"].is_string() && tiny["claims"].as_array().is_some_and(|claims| claims.len() == 3));
+    let shown = text(&succeeds(&["lab", "list"]).stdout);
+    assert!(experiments.iter().all(|own| shown.contains(own["title"].as_str().unwrap_or("?"))), "{shown}");
+}
