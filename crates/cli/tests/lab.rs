@@ -162,7 +162,10 @@ fn mistakes_are_refused_before_anything_runs() {
     let scratch = Scratch::new("lab-mistakes");
     let dir = scratch.path("dir");
     for (base, expected) in [
-        ("batc = 10", "mine.toml, line 6, key `base.batc`: `batc` is no key of a specification; help: did you mean `batch`?"),
+        (
+            "batc = 10",
+            "mine.toml, line 6, key `base.batc`: `batc` is no key of a specification; help: did you mean `batch`?",
+        ),
         ("replicas = 0", "mine.toml, line 6, key `base.replicas`"),
     ] {
         let file = file(&scratch, &format!("instruments = [\"simulated\"]\n[base]\n{base}\n"));

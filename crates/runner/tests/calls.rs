@@ -29,7 +29,10 @@ fn a_cell_becomes_the_command_that_repeats_it() {
 #[test]
 fn keys_belong_to_instruments() {
     let error = refused("batc = 10", "", Instrument::Real);
-    assert!(error.starts_with("mine.toml, line 6, key `base.batc`") && error.contains("did you mean `batch`?"), "{error}");
+    assert!(
+        error.starts_with("mine.toml, line 6, key `base.batc`") && error.contains("did you mean `batch`?"),
+        "{error}"
+    );
     let error = refused("network = \"us4\"", "", Instrument::Simulated);
     assert!(error.contains("line 6") && error.contains("[base.simulated]"), "{error}");
     for key in ["json", "report", "record", "seeds"] {

@@ -10,7 +10,11 @@ use std::path::Path;
 fn files(directory: &Path) -> usize {
     let entries = fs::read_dir(directory).expect("it is there").map(|entry| entry.expect("an entry").path());
     entries
-        .map(|path| if path.is_dir() { files(&path) } else { usize::from(path.extension().is_some_and(|e| e == "toml")) })
+        .map(
+            |path| {
+                if path.is_dir() { files(&path) } else { usize::from(path.extension().is_some_and(|e| e == "toml")) }
+            },
+        )
         .sum()
 }
 
@@ -47,7 +51,8 @@ fn experiments_are_found_by_name_paper_and_file() {
     assert!(error.contains("did you mean `framework/fig2"), "{error}");
     let scratch = Scratch::new("catalogue");
     let file = scratch.0.join("own.toml");
-    fs::write(&file, "title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"real\"]\n").expect("it is written");
+    fs::write(&file, "title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"real\"]\n")
+        .expect("it is written");
     assert_eq!(names(&file.display().to_string()), ["mine/own"]);
     assert!(find("missing.toml").expect_err("there is none").is_wrong_call());
 }

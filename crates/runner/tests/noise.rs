@@ -30,16 +30,16 @@ fn the_time_of_others_is_all_but_our_own() {
 
 #[test]
 fn pressure_is_the_total_of_some() {
-    let text = "some avg10=0.22 avg60=0.17 avg300=1.11 total=58761459\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n";
+    let text =
+        "some avg10=0.22 avg60=0.17 avg300=1.11 total=58761459\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n";
     assert_eq!(parse_pressure(text), Some(58_761_459));
     assert_eq!(parse_pressure("full avg10=0.00 total=9\n"), None);
 }
 
 #[test]
 fn steady_is_a_bound_on_the_variation() {
-    let steady = |per_second: &[f64]| {
-        Noise { variation_percent: variation_percent(per_second), ..Noise::default() }.is_steady()
-    };
+    let steady =
+        |per_second: &[f64]| Noise { variation_percent: variation_percent(per_second), ..Noise::default() }.is_steady();
     assert_eq!(steady(&[100.0, 101.0, 99.0]), Some(true));
     assert_eq!(steady(&[100.0, 200.0, 100.0]), Some(false));
     assert_eq!(steady(&[100.0, 100.0]), None, "two seconds say nothing");
