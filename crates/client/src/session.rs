@@ -145,6 +145,9 @@ pub struct Session<T> {
     counters: SessionCounters,
     last_refusal: Option<(ReplicaId, String)>,
     heights: Heights,
+    /// All replicas were sent a signed bundle since one was last disconnected. A replica that authenticates clients
+    /// replies on a link only after a signed bundle arrived on it, even if the leader has passed on other bundles.
+    is_introduced: bool,
     /// A bundle was returned as expired, so the session must ask for the height before the next one is signed.
     is_behind: bool,
 }
@@ -187,6 +190,7 @@ impl<T> Session<T> {
             counters: SessionCounters::default(),
             last_refusal: None,
             heights: Heights::new(options.quorum),
+            is_introduced: false,
             is_behind: false,
         }
     }
@@ -239,7 +243,9 @@ impl<T> Session<T> {
             self.slots.push(Slot { generation: 0, waiting: None, replies: ReplyQuorum::default() });
         }
         let frame = encode_message(&ClientRequest::Submit(bundle.clone()));
-        let sent_to = (self.options.dissemination == Dissemination::Leader).then_some(self.leader);
+        let introduces = bundle.authenticator().is_some() && !std::mem::replace(&mut self.is_introduced, true);
+        let to_leader = self.options.dissemination == Dissemination::Leader && !introduces;
+        let sent_to = to_leader.then_some(self.leader);
         let slot = &mut self.slots[at as usize];
         slot.waiting = Some(Waiting {
             frame: frame.clone(),
@@ -372,6 +378,7 @@ impl<T> Session<T> {
 
     /// Presumes another leader if the current one is disconnected.
     pub fn on_disconnected(&mut self, replica: ReplicaId) {
+        self.is_introduced = false;
         if replica == self.leader {
             self.distrust_leader();
         }

@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use quorate_client::quorum_reply::MAX_REPLIES_PER_REPLICA;
 use quorate_client::session::{Accepted, Destination, Outgoing, Session, SessionOptions, SubmitError};
 use quorate_client::{MAX_BACKOFF_DOUBLINGS, REFUSED_RETRY_DIVISOR, ReplyQuorum};
+use quorate_crypto::ClientIdentity;
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, Dissemination, Height, Outcome, Quorum, ReplicaId, ReplicaReply,
-    ReplyMode, Results, Time, decode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Dissemination, Height, Outcome, Quorum, ReplicaId,
+    ReplicaReply, ReplyMode, Results, Time, decode_message,
 };
 use std::time::Duration;
 
@@ -233,6 +234,22 @@ fn the_first_attempt_goes_to_the_leader_and_the_second_to_all() {
         Destination::One(ReplicaId(0)),
         "the first follows the last"
     );
+}
+
+#[test]
+fn the_first_signed_bundle_introduces_the_client_to_all_replicas() {
+    let mut bench = Bench::new(SessionOptions { dissemination: Dissemination::Leader, ..options(4) });
+    let identity = ClientIdentity::from_seed(&ClusterId::from_name("test"), [7; 32]);
+    let signed = |sequence| {
+        let mut builder = BundleBuilder::new(identity.origin(), Height(0).latest_expiry());
+        builder.push(identity.origin(), sequence, b"command");
+        identity.finish(builder)
+    };
+    assert_eq!(bench.submit(START, &signed(1)), Destination::All);
+    assert_eq!(bench.submit(START, &signed(2)), Destination::One(ReplicaId(0)));
+    bench.session.on_disconnected(ReplicaId(3));
+    assert_eq!(bench.submit(START, &signed(3)), Destination::All, "the new link is not introduced");
+    assert_eq!(bench.submit(START, &signed(4)), Destination::One(ReplicaId(0)));
 }
 
 #[test]

@@ -144,6 +144,8 @@ impl<P: Protocol> Host<P> {
             return None;
         }
         if let Some(reply) = self.devices.gateway.kept_reply(&digest) {
+            // Executed, so its signature has been verified.
+            self.devices.gateway.introduce(client, link);
             self.devices.transport.send(link, reply);
             return None;
         }

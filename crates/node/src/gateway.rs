@@ -89,6 +89,12 @@ impl Gateway {
         }
     }
 
+    /// Notes a genuine bundle of the client's that arrived on a link and was known before. The client may have sent it
+    /// to the leader alone and now repeats it here, so the link receives its replies if no other one does.
+    pub fn introduce(&mut self, client: ClientId, link: LinkId) {
+        self.links.entry(client).or_insert(link);
+    }
+
     /// Notes that a client's link has closed.
     pub fn disconnected(&mut self, client: ClientId, link: LinkId) {
         if self.links.get(&client) == Some(&link) {

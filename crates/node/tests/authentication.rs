@@ -213,6 +213,35 @@ impl Forge for PbftMessage {
     }
 }
 
+/// A client that sends its bundles to the leader alone gets replies from every replica to which it has shown a signed
+/// bundle, even one that the replica had executed before.
+#[test]
+fn a_replica_answers_a_client_that_repeats_an_executed_bundle_from_then_on() {
+    let mut template = template();
+    template.consensus.dissemination = Dissemination::Leader;
+    let cluster = start(&template);
+    let mut client = TestClient::new(&cluster, 7);
+    client.connect(4);
+    let (leader, other) = (ReplicaId(0), ReplicaId(2));
+    let frame = |bundle: &Bundle| encode_message(&ClientRequest::Submit(bundle.clone()));
+    let answers = |from: ReplicaId, bundle: &Bundle| {
+        let digest = bundle.digest();
+        move |replica: ReplicaId, reply: &ReplicaReply| match reply {
+            ReplicaReply::Executed { bundle, .. } if replica == from && *bundle == digest => Some(()),
+            _ => None,
+        }
+    };
+    let first = client.bundle(1, b"first");
+    client.send_raw(leader, frame(&first));
+    client.wait(answers(leader, &first));
+    client.status_with(other, |status| status.committed_commands == 1);
+    client.send_raw(other, frame(&first));
+    client.wait(answers(other, &first));
+    let second = client.bundle(1, b"second");
+    client.send_raw(leader, frame(&second));
+    client.wait(answers(other, &second));
+}
+
 /// Returns the digest of the proposed block, for either protocol.
 fn proposed_block<M: quorate_consensus::Message>(message: &M) -> Digest {
     message.proposed().expect("the message is a proposal").0.digest()
