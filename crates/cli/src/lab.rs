@@ -25,6 +25,7 @@ const COMMIT: &str = env!("QUORATE_COMMIT");
 /// Seconds from which a time is shown in minutes.
 const MIN_SHOWN_MINUTES_S: u64 = 120;
 
+/// Commands of `quorate lab`.
 #[derive(Subcommand)]
 pub enum LabCommand {
     /// List the experiments of the repository, which are part of this program.
@@ -39,6 +40,7 @@ pub enum LabCommand {
     Export(ExportArgs),
 }
 
+/// Flags of `quorate lab list`.
 #[derive(Args)]
 pub struct ListArgs {
     /// Write the list as JSON to this file; - is standard output.
@@ -46,6 +48,7 @@ pub struct ListArgs {
     json: Option<String>,
 }
 
+/// Flags of `quorate lab run`.
 #[derive(Args)]
 pub struct RunArgs {
     /// What to run: a file, PAPER/ID or PAPER as `quorate lab list` shows them, or all.
@@ -72,6 +75,7 @@ pub struct RunArgs {
     json: Option<String>,
 }
 
+/// Flags of `quorate lab report`.
 #[derive(Args)]
 pub struct ReportArgs {
     /// Directory of the results.
@@ -82,6 +86,7 @@ pub struct ReportArgs {
     json: Option<String>,
 }
 
+/// Flags of `quorate lab compare`.
 #[derive(Args)]
 pub struct CompareArgs {
     /// Directory of the results before a change.
@@ -98,6 +103,7 @@ pub struct CompareArgs {
     json: Option<String>,
 }
 
+/// Flags of `quorate lab export`.
 #[derive(Args)]
 pub struct ExportArgs {
     /// Directory of the results.
@@ -164,13 +170,12 @@ fn run_experiments(arguments: &RunArgs) -> Outcome {
     let found = catalogue::find(&arguments.experiment)?;
     let chosen = chosen(arguments, found)?;
     let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
-    let store = Store::create(&arguments.dir)?;
     let costs = arguments.costs.clone().or_else(|| calibrated(&arguments.dir));
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program's file: {error}"))?;
     let instruments = (!arguments.instrument.is_empty()).then(|| arguments.instrument.clone());
     let run = Run {
         here: Here::new(program, COMMIT, costs)?,
-        store,
+        store: Store::at(&arguments.dir),
         profile: arguments.profile,
         instruments,
         seed: arguments.seed,
@@ -179,6 +184,7 @@ fn run_experiments(arguments: &RunArgs) -> Outcome {
     for source in &chosen {
         run.check(source)?;
     }
+    run.store.create()?;
     let mut live = Live::new();
     let mut judged: Vec<Judged> = Vec::new();
     for source in chosen.iter().take_while(|_| interrupt::requested().is_none()) {
@@ -217,7 +223,11 @@ fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
     outputs.deliver(&table, &[("--json", &|| to_json(judged))])?;
     let rows = judged.iter().map(|own| own.rows.len()).sum::<usize>();
     let failed = judged.iter().map(|own| own.failed().count()).sum::<usize>();
-    if rows == failed { Err(format!("none of {rows} runs succeeded").into()) } else { Ok(()) }
+    match rows {
+        0 => Err("there are no runs, so nothing is shown".into()),
+        _ if rows == failed => Err(format!("none of {rows} runs succeeded").into()),
+        _ => Ok(()),
+    }
 }
 
 fn judge_again(arguments: &ReportArgs) -> Outcome {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
+/// Reason why experiments could not be run, read or written.
 #[derive(Debug, Error)]
 pub enum RunnerError {
     /// Something that the user wrote cannot work.

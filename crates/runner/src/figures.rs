@@ -29,7 +29,13 @@ const LATENCIES: &[(&str, &str)] = &[
     ("max_ms", "max"),
 ];
 /// Series of a row, and their keys in an entry of `timeline`.
-const SERIES: &[(&str, &str)] = &[("completed_per_s", "ops"), ("p50_ms", "p50_ms"), ("p99_ms", "p99_ms")];
+const SERIES: &[(&str, &str)] = &[
+    ("completed_per_s", "ops"),
+    ("executed_per_s", "executed_commands"),
+    ("timeouts_per_s", "view_timeouts"),
+    ("p50_ms", "p50_ms"),
+    ("p99_ms", "p99_ms"),
+];
 /// Workload whose commands are the payload.
 const FIXED: &str = "fixed";
 const BITS_PER_BYTE: f64 = 8.0;

@@ -67,16 +67,20 @@ pub(crate) fn seed(experiment: &mut Experiment, seed: Option<u64>) {
 }
 
 impl Store {
-    /// Opens a directory for writing, and creates it if it is not there.
+    /// Names a directory, which [`create`](Store::create) makes.
+    pub fn at(dir: &Path) -> Store {
+        Store(dir.to_owned())
+    }
+
+    /// Creates the directory if it is not there.
     ///
     /// # Errors
     /// If it cannot be created.
-    pub fn create(dir: &Path) -> Result<Store, RunnerError> {
-        let store = Store(dir.to_owned());
-        for below in [store.cells(), store.runs()] {
+    pub fn create(&self) -> Result<(), RunnerError> {
+        for below in [self.cells(), self.runs()] {
             fs::create_dir_all(&below).map_err(RunnerError::write(below))?;
         }
-        Ok(store)
+        Ok(())
     }
 
     /// Opens a directory that `quorate lab run` has written.

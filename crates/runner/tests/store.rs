@@ -7,6 +7,12 @@ use quorate_runner::store::Record;
 use std::collections::BTreeMap;
 use std::fs;
 
+fn created(scratch: &Scratch) -> Store {
+    let store = Store::at(&scratch.0);
+    store.create().expect("it can be written");
+    store
+}
+
 fn record(instrument: &str, text: &str) -> Record {
     Record {
         file: "mine.toml".into(),
@@ -20,7 +26,7 @@ fn record(instrument: &str, text: &str) -> Record {
 #[test]
 fn a_row_is_found_under_its_key_and_repetition() {
     let scratch = Scratch::new("rows");
-    let store = Store::create(&scratch.0).expect("it can be written");
+    let store = created(&scratch);
     let row = row(10, 3, &[("p50_ms", 0.1 + 0.2)]);
     store.save("k", &row).expect("it is kept");
     assert_eq!(store.load("k", 3).expect("it is read"), Some(row));
@@ -32,7 +38,7 @@ fn a_row_is_found_under_its_key_and_repetition() {
 #[test]
 fn a_damaged_row_is_refused_by_name() {
     let scratch = Scratch::new("damaged");
-    let store = Store::create(&scratch.0).expect("it can be written");
+    let store = created(&scratch);
     for text in ["", "{", "{\"experiment\": 1}"] {
         fs::write(store.path("k", 0), text).expect("it is written");
         let error = store.load("k", 0).expect_err("it is no row").to_string();
@@ -46,7 +52,7 @@ fn a_damaged_row_is_refused_by_name() {
 #[test]
 fn instruments_of_one_experiment_are_kept_together() {
     let scratch = Scratch::new("records");
-    let store = Store::create(&scratch.0).expect("it can be written");
+    let store = created(&scratch);
     store.record("mine/x", &record("real", "a")).expect("it is kept");
     store.record("mine/x", &record("simulated", "a")).expect("it is kept");
     store.record("mine_x", &record("real", "other")).expect("it is kept");
