@@ -1,7 +1,7 @@
 //! Statistics against brute force and printed tables.
 
 use proptest::prelude::*;
-use quorate_experiments::statistics::{Fences, Summary, deviation, interval, mean, median, without_outliers};
+use quorate_experiments::statistics::{Fences, Summary, deviation, interval, mean, median, ratio, without_outliers};
 
 /// Two-sided 95 % quantiles of Student's t, from printed tables.
 const STUDENT: &[(usize, f64)] = &[(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (29, 2.045)];
@@ -135,4 +135,43 @@ proptest! {
             counts.iter().flat_map(|(value, count)| (0..*count).map(|_| *value)).collect();
         prop_assert_eq!(Fences::of_counts(&counts), Fences::of(&values));
     }
+}
+
+/// Welch's example with unequal spreads: the interval is that of a table of Student's t for 4 and for 2.1 degrees of
+/// freedom.
+#[test]
+fn a_ratio_has_welchs_interval() {
+    let powers = |exponents: &[f64]| exponents.iter().map(|own| own.exp()).collect::<Vec<f64>>();
+    // Means 1 and 3, both with variance 1 and three values: 2 ± 2.776 sqrt(2/3).
+    let found = ratio(&powers(&[0.0, 1.0, 2.0]), &powers(&[2.0, 3.0, 4.0])).expect("values above 0");
+    let half = 2.776_445 * (2.0_f64 / 3.0).sqrt();
+    assert!((found.ratio.ln() - 2.0).abs() < 1e-9, "{found:?}");
+    let interval = found.interval.expect("two sides with spread");
+    assert!((interval.low.ln() - (2.0 - half)).abs() < 1e-5 && (interval.high.ln() - (2.0 + half)).abs() < 1e-5);
+    assert_eq!(found.is_significant(), Some(false), "e^-0.27 to e^4.27");
+    // Unequal spreads: (1/3 + 1/12)^2 / ((1/3)^2 / 2 + (1/12)^2 / 2) = 50/17 degrees of freedom.
+    let other = ratio(&powers(&[0.0, 1.0, 2.0]), &powers(&[7.5, 8.0, 8.5])).expect("values above 0");
+    let interval = other.interval.expect("two sides with spread");
+    let half = (interval.high.ln() - interval.low.ln()) / 2.0 / (5.0_f64 / 12.0).sqrt();
+    assert!(half > 3.182 && half < 3.3, "Student's t for 2.94 degrees of freedom: {half}");
+    assert_eq!(other.is_significant(), Some(true));
+}
+
+#[test]
+fn a_ratio_turns_around_with_its_sides() {
+    let (one, other) = ([1.0, 1.5, 2.5], [4.0, 4.1, 9.0]);
+    let there = ratio(&one, &other).and_then(|own| own.interval).expect("values above 0");
+    let back = ratio(&other, &one).and_then(|own| own.interval).expect("values above 0");
+    assert!((there.low * back.high - 1.0).abs() < 1e-9 && (there.high * back.low - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_ratio_needs_values_above_0_and_spread_on_both_sides() {
+    assert_eq!(ratio(&[0.0, 1.0], &[1.0, 2.0]), None);
+    assert_eq!(ratio(&[], &[1.0]), None);
+    let single = ratio(&[2.0], &[1.0, 1.1]).expect("values above 0");
+    assert_eq!((single.interval, single.is_significant()), (None, None));
+    let exact = ratio(&[2.0, 2.0], &[3.0, 3.0]).expect("values above 0");
+    assert!(exact.is_significant() == Some(true) && (exact.ratio - 1.5).abs() < 1e-12, "{exact:?}");
+    assert_eq!(ratio(&[2.0, 2.0], &[2.0, 2.0]).and_then(|own| own.is_significant()), Some(false));
 }
