@@ -130,7 +130,7 @@ fn a_panic_is_the_last_step_and_is_reproduced() {
     record_a_panic(&path);
     let replayed = replay_all(&path);
     assert_eq!((replayed.steps, &replayed.difference), (2, &None));
-    assert!(replayed.panic.expect("the replay panics").contains("which it was not asked"));
+    assert!(replayed.panic.expect("the replay panics").contains("which is not pending"));
     assert_eq!(replayed.ending, Some(Ending::BrokenOff { torn_bytes: 0 }));
     // If only the replay panics, the panic is the difference; if only the recorded replica did, its absence.
     for (at, actions, what) in [(2, Some(Vec::new()), "panic"), (1, None, "no panic")] {
