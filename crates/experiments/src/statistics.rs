@@ -55,8 +55,13 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 
 /// Returns the median; `None` if there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {
+    quantile_of(values, 0.5)
+}
+
+/// Returns the quantile `p` (0 to 1), interpolated linearly between ranks; `None` if there are no values.
+pub fn quantile_of(values: &[f64], p: f64) -> Option<f64> {
     let sorted = sorted(values);
-    (!sorted.is_empty()).then(|| quantile(sorted.len(), 0.5, |rank| sorted[rank]))
+    (!sorted.is_empty()).then(|| quantile(sorted.len(), p.clamp(0.0, 1.0), |rank| sorted[rank]))
 }
 
 /// Returns the sample standard deviation, with n - 1; `None` for fewer than two values.

@@ -7,6 +7,7 @@ pub mod calibrate;
 pub mod configuration;
 pub mod demo;
 pub mod input;
+pub mod page;
 mod partial;
 pub mod recording;
 pub mod replay;

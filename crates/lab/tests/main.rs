@@ -6,6 +6,7 @@ mod configuration;
 mod misbehaviour;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;
+mod page;
 mod recording;
 mod report;
 mod result;

@@ -1,0 +1,94 @@
+//! Residuals of the simulator, as `quorate lab fidelity --json` writes them.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Distance of two specifications for each key whose values differ as texts do.
+const DIFFERENT: f64 = 1.0;
+/// Distance if the protocols differ, which no other difference outweighs easily.
+const OTHER_PROTOCOL: f64 = 8.0;
+const PROTOCOL: &str = "protocol";
+/// Keys that hardly change how far the simulator is off.
+const IGNORED: &[&str] = &["seed", "duration", "warmup", "costs"];
+
+/// Specifications that were both simulated and measured.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+pub struct Fidelity {
+    pub cells: Vec<Residual>,
+}
+
+/// Simulated figures by measured ones.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct Residual {
+    /// Keys of `quorate bench --spec`.
+    pub spec: Map<String, Value>,
+    pub throughput_ratio: Option<f64>,
+    pub cpu_ratio: Option<f64>,
+    pub p50_ratio: Option<f64>,
+    pub p99_ratio: Option<f64>,
+}
+
+impl Fidelity {
+    /// Parses the JSON of `quorate lab fidelity`; other keys than `cells` are ignored.
+    ///
+    /// # Errors
+    /// If it is no JSON of this form.
+    pub fn parse(text: &str) -> Result<Fidelity, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// Returns the residual of the specification that differs least; `None` if there is none.
+    pub fn nearest(&self, specification: &toml::Table) -> Option<&Residual> {
+        let near = |residual: &&Residual| distance(&residual.spec, specification);
+        self.cells.iter().min_by(|a, b| near(a).total_cmp(&near(b)))
+    }
+}
+
+impl Residual {
+    /// Returns the ratios in words.
+    pub fn ratios(&self) -> String {
+        let all = [
+            ("throughput", self.throughput_ratio),
+            ("CPU per command", self.cpu_ratio),
+            ("p50", self.p50_ratio),
+            ("p99", self.p99_ratio),
+        ];
+        let known = all.iter().filter_map(|(name, ratio)| Some(format!("{name} {:.2}", (*ratio)?)));
+        known.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the specification in words.
+    pub fn label(&self) -> String {
+        let words = self.spec.iter().filter(|(key, _)| !IGNORED.contains(&key.as_str()));
+        let words = words.map(|(key, value)| format!("{} {}", super::words::words(key), shown(value)));
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Adds up how much keys differ that both have: numbers by the factor between them, as powers of 2.
+fn distance(spec: &Map<String, Value>, specification: &toml::Table) -> f64 {
+    let of_key = |(key, value): (&String, &Value)| {
+        let Some(other) = specification.get(key).filter(|_| !IGNORED.contains(&key.as_str())) else { return 0.0 };
+        let number = match other {
+            toml::Value::Integer(number) => Some(*number as f64),
+            toml::Value::Float(number) => Some(*number),
+            _ => None,
+        };
+        match (value.as_f64(), number) {
+            (Some(a), Some(b)) if a > 0.0 && b > 0.0 => (a / b).log2().abs(),
+            (Some(a), Some(b)) if a == b => 0.0,
+            _ if shown(value) == text(other) => 0.0,
+            _ if key == PROTOCOL => OTHER_PROTOCOL,
+            _ => DIFFERENT,
+        }
+    };
+    spec.iter().map(of_key).sum()
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn text(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
