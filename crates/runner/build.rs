@@ -8,7 +8,10 @@ use std::{env, fs};
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../..").canonicalize()?;
     let mut files = Vec::new();
-    collect(&root.join("experiments"), &mut files)?;
+    let experiments = root.join("experiments");
+    collect(&experiments, &mut files)?;
+    // Experiments are in directories; the list of the papers' figures is beside them.
+    files.retain(|file| file.parent() != Some(&experiments));
     files.sort();
     let mut source =
         String::from("/// Names and texts of all experiment files.\npub const FILES: &[(&str, &str)] = &[\n");

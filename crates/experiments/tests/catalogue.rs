@@ -26,7 +26,10 @@ fn files() -> Vec<PathBuf> {
         }
     }
     let mut files = Vec::new();
-    below(&root().join("experiments"), &mut files);
+    let experiments = root().join("experiments");
+    below(&experiments, &mut files);
+    // The list of the papers' figures, which is no experiment.
+    files.retain(|file| file.parent() != Some(&experiments));
     files.sort();
     files
 }

@@ -9,6 +9,7 @@ mod packets;
 mod page;
 mod recording;
 mod report;
+mod reproduction;
 mod result;
 mod simulation;
 mod spec_errors;

@@ -61,8 +61,10 @@ fn rows(plan: &Plan) -> Vec<Row> {
                 figures: figures.map(|(name, value)| (name.to_owned(), value)).into(),
                 series: BTreeMap::from([("completed_per_s".to_owned(), vec![throughput, throughput + 6.0])]),
                 samples: (0..9).map(|at| Sample { sent_s: f64::from(at), latency_ms: f64::from(at + 1) }).collect(),
-                noise: (cell.instrument == Instrument::Real).then(Noise::default),
+                noise: (cell.instrument == Instrument::Real)
+                    .then(|| Noise { variation_percent: Some(3.0), ..Noise::default() }),
                 failure: None,
+                warnings: Vec::new(),
                 provenance: Default::default(),
             });
             let row = rows.last_mut().expect("it was just added");
@@ -157,8 +159,8 @@ fn stacks_have_a_segment_for_each_figure() {
     let figure = drawn(&format!("kind = \"stacked\"\nx = \"batch\"\ny = {y}"), |_| {});
     let Plot::Stacked(panels) = &figure.plot else { panic!("{figure:?}") };
     assert_eq!(panels[0].series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>(), [
-        "replica cpu us per command",
-        "client cpu us per command"
+        "replica CPU per command",
+        "client CPU per command"
     ]);
     let bar = &panels[0].series[1].bars[0];
     assert_eq!((bar.category.as_str(), bar.value), ("100, fixed", Some(3.0)));
@@ -209,7 +211,7 @@ fn more_requests_than_can_be_drawn_are_thinned_out() {
         let sample = rows[0].samples[0];
         rows[0].samples = vec![sample; quorate_plots::MAX_POINTS + 1];
     });
-    assert!(figure.caption.starts_with("Every 2th"), "{}", figure.caption);
+    assert!(figure.caption.starts_with("One in 2 of 100,"), "{}", figure.caption);
 }
 
 #[test]
@@ -238,6 +240,20 @@ fn the_papers_values_stand_beside_ours() {
     let figure = drawn(&format!("{bars}{}", values.concat()), |_| {});
     let Plot::Bars(panels) = &figure.plot else { panic!("{figure:?}") };
     assert!(panels[0].series.iter().all(|series| !series.paper), "the values are of leaders that are not drawn");
+}
+
+#[test]
+fn caveats_of_runs_are_shown_once() {
+    let experiment = experiment("[[plot]]\nkind = \"line\"\ntitle = \"A plot\"\nx = \"batch\"\ny = \"throughput_per_s\"");
+    let plan = simulated(&experiment);
+    let mut rows = rows(&plan);
+    rows.iter_mut().take(4).for_each(|row| row.warnings.push("the clients are slow".to_owned()));
+    let (page, _) = page_of(&plan, &rows);
+    assert!(texts(&page).contains("Warnings of the runs: the clients are slow."), "{}", texts(&page));
+    let Plot::Line(panels) = &figures(&page)[0].plot else { panic!("it is a line") };
+    let warned = panels[0].series.iter().flat_map(|series| &series.points);
+    let warned = warned.filter(|point| point.hover.rows.iter().any(|(name, _)| name == "warning")).count();
+    assert_eq!(warned, 2, "the cells of the first four rows");
 }
 
 #[test]

@@ -58,6 +58,18 @@ impl<'f> Cells<'f> {
         self.rows(cell).iter().find_map(|row| row.failure.as_deref())
     }
 
+    /// Returns the caveats of the runs of cells, each once.
+    pub fn warnings(&self, cells: &[usize]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for warning in cells.iter().flat_map(|cell| self.rows(*cell)).flat_map(|row| &row.warnings) {
+            let warning = words::line(warning);
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+        warnings
+    }
+
     /// Returns the cells that have rows.
     pub fn run(&self) -> Vec<usize> {
         (0..self.plan.cells.len()).filter(|cell| !self.rows(*cell).is_empty()).collect()
@@ -128,6 +140,9 @@ impl<'f> Cells<'f> {
         let mut add = |name: &str, value: String| lines.push((name.to_owned(), value));
         if let Some(why) = self.failure(cell) {
             add("failed", words::line(why));
+        }
+        for warning in self.warnings(&[cell]) {
+            add("warning", warning);
         }
         for coordinate in own.coordinates.iter().filter(|own| !drawn.contains(&own.name.as_str())) {
             add(&words::words(&coordinate.name), coordinate.shown());
@@ -203,7 +218,7 @@ fn noise(rows: &[&Row]) -> Option<String> {
 
 /// Returns how many runs were steady; `None` where that is unknown.
 pub(super) fn steady(rows: &[&Row]) -> Option<String> {
-    let known: Vec<bool> = rows.iter().filter_map(|row| Some(row.noise.as_ref()?.is_steady)).collect();
+    let known: Vec<bool> = rows.iter().filter_map(|row| row.noise.as_ref()?.is_steady()).collect();
     let steady = known.iter().filter(|is_steady| **is_steady).count();
     (!known.is_empty()).then(|| format!("{steady} of {}", known.len()))
 }

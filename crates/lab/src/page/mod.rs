@@ -8,6 +8,7 @@ pub mod fidelity;
 mod figures;
 mod logarithm;
 mod paper;
+pub mod reproduction;
 mod series;
 mod tables;
 mod words;
@@ -31,6 +32,8 @@ pub const FIGURES_DIR: &str = "figures";
 const MIN_OVERVIEW: usize = 2;
 /// Maximum number of residuals of the simulator that a section names.
 const MAX_RESIDUALS_SHOWN: usize = 3;
+/// Maximum number of warnings of runs that a section names.
+const MAX_WARNINGS_SHOWN: usize = 3;
 
 /// An experiment with its rows and the verdicts on its claims.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +97,7 @@ fn section(finding: &Finding, fidelity: Option<&Fidelity>, ids: &mut BTreeSet<St
     let id = unique(&format!("{}-{}", experiment.paper, experiment.id), ids);
     let mut blocks = vec![Block::Paragraph(words::line(&experiment.about)), Block::Paragraph(what_was_run(finding, &cells))];
     blocks.extend(residuals(&cells, fidelity).map(Block::Paragraph));
+    blocks.extend(warnings(&cells).map(Block::Paragraph));
     for (at, plot) in experiment.plots.iter().enumerate() {
         let figure_id = unique(&format!("{id}-{}", at + 1), ids);
         blocks.push(match figures::figure(&cells, plot, figure_id) {
@@ -147,6 +151,17 @@ fn what_was_run(finding: &Finding, cells: &Cells) -> String {
         text.push_str(&format!(" No rows from: {}.", missing.join(", ")));
     }
     text
+}
+
+/// Returns the caveats of the runs.
+fn warnings(cells: &Cells) -> Option<String> {
+    let all = cells.warnings(&cells.run());
+    let more = match all.len().saturating_sub(MAX_WARNINGS_SHOWN) {
+        0 => String::new(),
+        more => format!("; and {more} more, in the tooltips"),
+    };
+    let shown = all[..all.len().min(MAX_WARNINGS_SHOWN)].join("; ");
+    (!all.is_empty()).then(|| format!("Warnings of the runs: {shown}{more}."))
 }
 
 /// Says how far the simulator was off at the specifications nearest to the simulated cells.

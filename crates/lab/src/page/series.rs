@@ -53,7 +53,7 @@ pub(super) fn scatter(sketch: &mut Sketch) -> Plot {
     let step = total.div_ceil(MAX_POINTS).max(1);
     sketch.notes.push(match step {
         1 => format!("{}.", words::count(total, "request")),
-        _ => format!("Every {step}th of {}.", words::count(total, "request")),
+        _ => format!("One in {step} of {}.", words::count(total, "request")),
     });
     let groups = sketch.cells.groups(&sketch.drawn, &sketch.panel_axes(), &sketch.series_axes(&[]));
     let series = |group: &Group| {

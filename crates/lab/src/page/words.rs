@@ -52,7 +52,7 @@ pub(super) fn label(name: &str) -> String {
     let bare = unit.map_or(name, |suffix| &name[..name.len() - suffix.len()]);
     match LATENCIES.contains(&bare) {
         true => format!("{bare} latency"),
-        false => words(bare),
+        false => words(&bare.replace("_us_per_", "_per_").replace("cpu_", "CPU_")),
     }
 }
 
