@@ -3,7 +3,10 @@
 use crate::Outcome;
 use crate::live::overwrite;
 use clap::{Args, Subcommand};
-use quorate_experiments::{Experiment, Instrument, Profile, Row};
+use quorate_experiments::{Experiment, Instrument, Plan, Profile, Row};
+use quorate_lab::input;
+use quorate_lab::page::reproduction::{self, CATALOGUE, Catalogue};
+use quorate_lab::page::{self, Fidelity, Finding};
 use quorate_lab::spec::choice;
 use quorate_node::interrupt;
 use quorate_operator::output::{self, Outputs};
@@ -15,6 +18,7 @@ use quorate_runner::judged::{Judged, summary, to_json};
 use quorate_runner::run::nothing_to_run;
 use quorate_runner::store::DEFAULT_DIR;
 use quorate_runner::{Here, Observer, Run, Source, Step, Store, catalogue, report};
+use quorate_types::Fault;
 use serde_json::json;
 use std::io::{IsTerminal, Write, stderr};
 use std::path::{Path, PathBuf};
@@ -32,7 +36,7 @@ pub enum LabCommand {
     List(ListArgs),
     /// Run experiments and judge their claims. Runs that are in the directory already are not repeated.
     Run(RunArgs),
-    /// Judge the claims again on what a directory holds.
+    /// Judge the claims again on what a directory holds, and write a page with all figures.
     Report(ReportArgs),
     /// Compare the figures of two directories, cell by cell.
     Compare(CompareArgs),
@@ -81,6 +85,18 @@ pub struct ReportArgs {
     /// Directory of the results.
     #[arg(value_name = "DIR", default_value = DEFAULT_DIR)]
     dir: PathBuf,
+    /// Report only on experiments of this paper, or on this PAPER/ID.
+    #[arg(long, value_name = "PAPER")]
+    paper: Option<String>,
+    /// Write the page to this file [default: report.html in DIR].
+    #[arg(long, value_name = "PATH")]
+    html: Option<PathBuf>,
+    /// Residuals of the simulator, written by `quorate lab fidelity --json`: simulated figures name the nearest.
+    #[arg(long, value_name = "FILE")]
+    fidelity: Option<PathBuf>,
+    /// Write the table of all figures of the papers to this file, as Markdown.
+    #[arg(long, value_name = "PATH")]
+    reproduction: Option<PathBuf>,
     /// Write rows and claims as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     json: Option<String>,
@@ -232,9 +248,51 @@ fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
 
 fn judge_again(arguments: &ReportArgs) -> Outcome {
     let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
-    let archived = report::read(&Store::open(&arguments.dir)?)?;
+    let mut archived = report::read(&Store::open(&arguments.dir)?)?;
+    if let Some(paper) = &arguments.paper {
+        archived.retain(|own| own.experiment.paper == *paper || own.experiment.name() == *paper);
+        if archived.is_empty() {
+            let place = arguments.dir.display().to_string();
+            return Err(Fault::<String>::new(
+                place,
+                format!("holds no results of {paper}"),
+                "leave --paper out to see all",
+            )
+            .into());
+        }
+    }
     let judged: Vec<Judged> = archived.iter().map(report::Archived::judged).collect::<Result<_, _>>()?;
+    write_page(arguments, &archived, &judged)?;
     deliver(outputs, &judged)
+}
+
+/// Writes the page, the figures, and the table of the papers' figures.
+fn write_page(arguments: &ReportArgs, archived: &[report::Archived], judged: &[Judged]) -> Outcome {
+    let fidelity = arguments.fidelity.as_deref().map(read_fidelity).transpose()?;
+    let plans: Vec<Plan> = archived.iter().map(report::Archived::plan).collect::<Result<_, _>>()?;
+    let findings: Vec<Finding> =
+        plans.iter().zip(judged).map(|(plan, own)| Finding { plan, rows: &own.rows, claims: &own.claims }).collect();
+    let report = page::page(&findings, fidelity.as_ref());
+    let path = arguments.html.clone().unwrap_or_else(|| arguments.dir.join(page::PAGE_FILE));
+    page::write_page(&path, &report)?;
+    let count = page::write_figures(&arguments.dir.join(page::FIGURES_DIR), &report)?;
+    output::report(&format!("wrote {} with {count} figures", path.display()));
+    if let Some(path) = &arguments.reproduction {
+        let catalogue = Catalogue::parse(CATALOGUE)?;
+        let text = reproduction::render(&catalogue, &findings);
+        std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        output::report(&format!("wrote {}", path.display()));
+    }
+    Ok(())
+}
+
+fn read_fidelity(path: &Path) -> Result<Fidelity, Box<dyn std::error::Error>> {
+    let text = input::settings(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let unreadable = |error| {
+        let help = "name a file that `quorate lab fidelity --json` has written";
+        Fault::<String>::new(path.display().to_string(), format!("cannot be read: {error}"), help)
+    };
+    Ok(Fidelity::parse(&text).map_err(unreadable)?)
 }
 
 fn compare_directories(arguments: &CompareArgs) -> Outcome {

@@ -91,6 +91,8 @@ fn what_was_run_is_reused_and_reported_and_exported() {
     assert!(!told.contains("there already"), "another seed is another cell: {told}");
     let seeds: BTreeSet<u64> = rows(&seeded).iter().filter_map(|row| row["provenance"]["seed"].as_u64()).collect();
     assert_eq!(seeds, BTreeSet::from([100, 101]));
+    let page = fs::read_to_string(Path::new(&dir).join("report.html")).expect("the report has written it");
+    assert!(page.contains(">holds</span>") && page.contains("quorate sim"), "it has the verdict and commands");
     let csv = text(&succeeds(&["lab", "export", &dir]).stdout);
     assert_eq!(csv.lines().count(), 5, "{csv}");
     let parquet = scratch.path("rows.parquet");
@@ -181,6 +183,31 @@ fn mistakes_are_refused_before_anything_runs() {
     ] {
         let output = quorate(call);
         assert_eq!(output.status.code(), Some(2), "{call:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_report_is_a_page_with_figures_and_the_table_of_the_papers() {
+    let scratch = Scratch::new("lab-page");
+    let plot = "[[plot]]\ntitle = \"A plot\"\nkind = \"line\"\nx = \"batch\"\ny = \"throughput_per_s\"\n";
+    let (file, dir) = (file(&scratch, &format!("{SIMULATED}\n{plot}")), scratch.path("dir"));
+    succeeds(&["lab", "run", &file, "--dir", &dir]);
+    let (page, table, fidelity) = (scratch.path("page.html"), scratch.path("table.md"), scratch.path("fidelity.json"));
+    fs::write(&fidelity, "{\"cells\": [{\"spec\": {\"batch\": 10}, \"throughput_ratio\": 1.25}]}")
+        .expect("it can be written");
+    let flags = ["--html", &page, "--reproduction", &table, "--fidelity", &fidelity];
+    let output = succeeds(&[&["lab", "report", &dir][..], &flags].concat());
+    assert!(text(&output.stderr).contains("with 1 figures"), "{}", text(&output.stderr));
+    let page = fs::read_to_string(page).expect("it was written");
+    assert!(page.contains("A plot") && page.contains("throughput 1.25"), "the figure and the residual");
+    assert!(!Path::new(&dir).join("report.html").exists(), "the page is where --html says");
+    let figures: Vec<_> = fs::read_dir(Path::new(&dir).join("figures")).expect("it is there").collect();
+    assert_eq!(figures.len(), 2, "SVG and PDF");
+    assert!(fs::read_to_string(table).expect("it was written").contains("not there yet: needs"));
+    fs::write(&fidelity, "[1]").expect("it can be written");
+    for wrong in [&["--paper", "framework"][..], &["--fidelity", &fidelity]] {
+        let output = quorate(&[&["lab", "report", &dir][..], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", text(&output.stderr));
     }
 }
 

@@ -158,10 +158,10 @@ fn stacks_have_a_segment_for_each_figure() {
     let y = "[\"replica_cpu_us_per_command\", \"client_cpu_us_per_command\"]";
     let figure = drawn(&format!("kind = \"stacked\"\nx = \"batch\"\ny = {y}"), |_| {});
     let Plot::Stacked(panels) = &figure.plot else { panic!("{figure:?}") };
-    assert_eq!(panels[0].series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>(), [
-        "replica CPU per command",
-        "client CPU per command"
-    ]);
+    assert_eq!(
+        panels[0].series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>(),
+        ["replica CPU per command", "client CPU per command"]
+    );
     let bar = &panels[0].series[1].bars[0];
     assert_eq!((bar.category.as_str(), bar.value), ("100, fixed", Some(3.0)));
 }
@@ -196,13 +196,14 @@ fn requests_and_seconds_are_drawn_over_time() {
     let figure = drawn("kind = \"scatter\"\npanel = \"leader\"", |_| {});
     let Plot::Scatter(panels) = &figure.plot else { panic!("{figure:?}") };
     assert_eq!((panels.len(), panels[0].series.len(), panels[0].series[0].points.len()), (2, 3, 27));
-    let figure = drawn("kind = \"seconds\"\ny = \"completed_per_s\"\nseries = \"leader\"\nwhere = { batch = 100 }", |_| {});
+    let figure =
+        drawn("kind = \"seconds\"\ny = \"completed_per_s\"\nseries = \"leader\"\nwhere = { batch = 100 }", |_| {});
     let Plot::Time { panels, .. } = &figure.plot else { panic!("{figure:?}") };
     let points = &panels[0].series[0].points;
-    assert_eq!(points.iter().map(|point| (point.x, point.y)).collect::<Vec<_>>(), [
-        (0.0, Some(1010.0)),
-        (1.0, Some(1016.0))
-    ]);
+    assert_eq!(
+        points.iter().map(|point| (point.x, point.y)).collect::<Vec<_>>(),
+        [(0.0, Some(1010.0)), (1.0, Some(1016.0))]
+    );
 }
 
 #[test]
@@ -244,7 +245,8 @@ fn the_papers_values_stand_beside_ours() {
 
 #[test]
 fn caveats_of_runs_are_shown_once() {
-    let experiment = experiment("[[plot]]\nkind = \"line\"\ntitle = \"A plot\"\nx = \"batch\"\ny = \"throughput_per_s\"");
+    let experiment =
+        experiment("[[plot]]\nkind = \"line\"\ntitle = \"A plot\"\nx = \"batch\"\ny = \"throughput_per_s\"");
     let plan = simulated(&experiment);
     let mut rows = rows(&plan);
     rows.iter_mut().take(4).for_each(|row| row.warnings.push("the clients are slow".to_owned()));
@@ -359,7 +361,8 @@ fn every_verdict_appears_and_texts_are_escaped() {
 
 #[test]
 fn tables_say_what_was_held_and_how_often_cells_ran() {
-    let experiment = experiment("[[plot]]\nkind = \"line\"\ntitle = \"A plot\"\nx = \"batch\"\ny = \"throughput_per_s\"");
+    let experiment =
+        experiment("[[plot]]\nkind = \"line\"\ntitle = \"A plot\"\nx = \"batch\"\ny = \"throughput_per_s\"");
     let plan = experiment.plan(Profile::Full, None).expect("it has cells");
     let (page, _) = page_of(&plan, &rows(&plan));
     let blocks = page.sections.iter().flat_map(|section| &section.blocks);
@@ -383,7 +386,8 @@ fn simulated_cells_carry_the_residual_of_the_nearest_measured_one() {
         {"spec": {"batch": 100, "replicas": 64}, "throughput_ratio": 9, "cpu_ratio": 9, "p50_ratio": 9, "p99_ratio": 9}
     ]}"#;
     let fidelity = Fidelity::parse(json).expect("it is of the documented form");
-    let experiment = experiment("[[plot]]\nkind = \"line\"\ntitle = \"A plot\"\nx = \"batch\"\ny = \"throughput_per_s\"");
+    let experiment =
+        experiment("[[plot]]\nkind = \"line\"\ntitle = \"A plot\"\nx = \"batch\"\ny = \"throughput_per_s\"");
     let plan = experiment.plan(Profile::Full, None).expect("it has cells");
     let rows = rows(&plan);
     let claims = judge(&plan, &rows);

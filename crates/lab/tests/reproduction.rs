@@ -54,11 +54,14 @@ fn an_entry_says_what_became_of_it() {
     let paper = "[[paper]]\nname = \"p\"\ntitle = \"A title\"\n";
     let entry = |more: &str| format!("{paper}[[entry]]\npaper = \"p\"\nfigure = \"1\"\nshows = \"x\"\n{more}");
     assert!(Catalogue::parse(&entry("needs = \"time\"")).is_ok());
-    for (more, words) in [("", "but not both"), ("drawing = true\nfile = \"p/1.toml\"", "but not both"), ("need = 1", "need")] {
+    for (more, words) in
+        [("", "but not both"), ("drawing = true\nfile = \"p/1.toml\"", "but not both"), ("need = 1", "need")]
+    {
         let fault = Catalogue::parse(&entry(more)).expect_err(more).to_string();
         assert!(fault.contains("experiments/catalogue.toml") && fault.contains(words), "{fault}");
     }
-    let fault = Catalogue::parse(&entry("needs = \"x\"").replace("name = \"p\"", "name = \"q\"")).expect_err("no paper");
+    let fault =
+        Catalogue::parse(&entry("needs = \"x\"").replace("name = \"p\"", "name = \"q\"")).expect_err("no paper");
     assert!(fault.to_string().contains("there is no such paper"), "{fault}");
 }
 

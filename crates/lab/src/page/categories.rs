@@ -1,8 +1,8 @@
 //! Plots by categories: bars, stacked bars, boxes, heat maps.
 
 use super::cells::Group;
-use super::figures::{Sketch, axis};
 use super::series::{in_panels, interval, note_failure};
+use super::sketch::{Sketch, axis};
 use super::{paper, words};
 use quorate_experiments::figures::FIGURES;
 use quorate_experiments::statistics::{Fences, quantile_of};

@@ -1,7 +1,7 @@
 //! Cells of a plan with their rows: what a plot draws of them, and what a tooltip says.
 
-use super::Finding;
 use super::fidelity::Fidelity;
+use super::finding::Finding;
 use super::words;
 use quorate_experiments::claims::{Readings, select};
 use quorate_experiments::file::{Coordinate, Plot};

@@ -6,17 +6,20 @@ mod categories;
 mod cells;
 pub mod fidelity;
 mod figures;
+mod finding;
 mod logarithm;
 mod paper;
 pub mod reproduction;
 mod series;
+mod sketch;
 mod tables;
 mod words;
 
 pub use fidelity::{Fidelity, Residual};
+pub use finding::Finding;
 
 use cells::Cells;
-use quorate_experiments::{Instrument, Judgement, Plan, Row, Verdict};
+use quorate_experiments::{Instrument, Verdict};
 use quorate_plots::{Block, Figure, Page, PlotError, Section, Width};
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,14 +38,6 @@ const MAX_RESIDUALS_SHOWN: usize = 3;
 /// Maximum number of warnings of runs that a section names.
 const MAX_WARNINGS_SHOWN: usize = 3;
 
-/// An experiment with its rows and the verdicts on its claims.
-#[derive(Clone, Copy, Debug)]
-pub struct Finding<'f> {
-    pub plan: &'f Plan<'f>,
-    pub rows: &'f [Row],
-    pub claims: &'f [Judgement],
-}
-
 /// A page that could not be written.
 #[derive(Debug, Error)]
 pub enum PageError {
@@ -50,13 +45,6 @@ pub enum PageError {
     Plot(#[from] PlotError),
     #[error("cannot write {path}: {source}; name a directory that can be written")]
     Write { path: PathBuf, source: io::Error },
-}
-
-impl Finding<'_> {
-    /// Returns the number of claims with a verdict.
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
-    }
 }
 
 /// Makes the page of experiments. With `fidelity`, simulated cells say how far the simulator was off nearby.
@@ -95,7 +83,8 @@ fn section(finding: &Finding, fidelity: Option<&Fidelity>, ids: &mut BTreeSet<St
     let (plan, experiment) = (finding.plan, finding.plan.experiment);
     let cells = Cells::new(finding, fidelity);
     let id = unique(&format!("{}-{}", experiment.paper, experiment.id), ids);
-    let mut blocks = vec![Block::Paragraph(words::line(&experiment.about)), Block::Paragraph(what_was_run(finding, &cells))];
+    let mut blocks =
+        vec![Block::Paragraph(words::line(&experiment.about)), Block::Paragraph(what_was_run(finding, &cells))];
     blocks.extend(residuals(&cells, fidelity).map(Block::Paragraph));
     blocks.extend(warnings(&cells).map(Block::Paragraph));
     for (at, plot) in experiment.plots.iter().enumerate() {
@@ -185,8 +174,9 @@ fn residuals(cells: &Cells, fidelity: Option<&Fidelity>) -> Option<String> {
         0 => String::new(),
         more => format!("; and {more} more, in the tooltips"),
     };
-    (!nearest.is_empty())
-        .then(|| format!("Simulated by measured, at the nearest specification that was both: {}{more}.", shown.join("; ")))
+    (!nearest.is_empty()).then(|| {
+        format!("Simulated by measured, at the nearest specification that was both: {}{more}.", shown.join("; "))
+    })
 }
 
 /// Returns a name that is fit for files and unlike all before.
@@ -211,20 +201,28 @@ pub fn write_page(path: &Path, page: &Page) -> Result<(), PageError> {
     write_file(path, quorate_plots::page(page)?.as_bytes())
 }
 
-/// Writes `report.html` into a directory, and each figure as `figures/ID.svg` and `figures/ID.pdf`. Returns the number
-/// of figures.
+/// Writes `report.html` into a directory, and the figures below it. Returns the number of figures.
 ///
 /// # Errors
 /// If the page is not sound, or a file cannot be written.
 pub fn write(dir: &Path, page: &Page) -> Result<usize, PageError> {
-    let below = dir.join(FIGURES_DIR);
-    fs::create_dir_all(&below).map_err(|source| PageError::Write { path: below.clone(), source })?;
+    let count = write_figures(&dir.join(FIGURES_DIR), page)?;
     write_page(&dir.join(PAGE_FILE), page)?;
+    Ok(count)
+}
+
+/// Writes each figure of a page as `ID.svg` and `ID.pdf` into a directory, which is created if it is not there. Returns
+/// the number of figures.
+///
+/// # Errors
+/// If the page is not sound, or a file cannot be written.
+pub fn write_figures(dir: &Path, page: &Page) -> Result<usize, PageError> {
+    fs::create_dir_all(dir).map_err(|source| PageError::Write { path: dir.to_owned(), source })?;
     let mut count = 0;
     for figure in page.sections.iter().flat_map(|section| &section.blocks).filter_map(figure_of) {
         let width = if panels(figure) > 1 { Width::Text } else { Width::Column };
-        write_file(&below.join(format!("{}.svg", figure.id)), quorate_plots::svg(figure, width)?.as_bytes())?;
-        write_file(&below.join(format!("{}.pdf", figure.id)), &quorate_plots::pdf(figure, width)?)?;
+        write_file(&dir.join(format!("{}.svg", figure.id)), quorate_plots::svg(figure, width)?.as_bytes())?;
+        write_file(&dir.join(format!("{}.pdf", figure.id)), &quorate_plots::pdf(figure, width)?)?;
         count += 1;
     }
     Ok(count)

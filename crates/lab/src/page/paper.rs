@@ -1,7 +1,7 @@
 //! Values that the paper gives, beside ours.
 
 use super::cells::Group;
-use super::figures::Sketch;
+use super::sketch::Sketch;
 use super::words;
 use quorate_experiments::Value;
 use quorate_experiments::figures::{FIGURES, names};
@@ -16,7 +16,10 @@ pub(super) fn series(sketch: &Sketch, groups: &[Group]) -> Vec<(String, Series)>
         Some(Point::new(x, value.value).hover(hover(value)))
     };
     let found = of_groups(sketch, groups, point);
-    found.into_iter().map(|(panel, name, points)| (panel, Series { name, paper: true, command: None, points })).collect()
+    found
+        .into_iter()
+        .map(|(panel, name, points)| (panel, Series { name, paper: true, command: None, points }))
+        .collect()
 }
 
 /// Returns the paper's bars, each series with the title of its panel.

@@ -1,6 +1,7 @@
 //! `docs/REPRODUCTION.md`: every figure of the papers, and what came of it here.
 
-use super::{Finding, words};
+use super::finding::Finding;
+use super::words;
 use quorate_experiments::Judgement;
 use quorate_types::Fault;
 use serde::Deserialize;
@@ -86,12 +87,12 @@ impl Entry {
 pub fn render(catalogue: &Catalogue, findings: &[Finding]) -> String {
     let mut text = String::from(
         "# Reproduction\n\n\
-         Every figure and table of the papers, and what became of it here. `quorate lab report DIR --reproduction \
-         docs/REPRODUCTION.md` writes this\nfile from the results in DIR and from \
+         Every figure and table of the papers, and what became of it here. This file is written by\n\
+         `quorate lab report DIR --reproduction docs/REPRODUCTION.md` from the results in DIR and from\n\
          [experiments/catalogue.toml](../experiments/catalogue.toml); do not edit it by hand.\n\n\
-         A claim *holds*, *does not hold*, is *undecided* if the interval of the measurement straddles a limit, or is \
-         *not measurable here*:\n[EXPERIMENT_FILES.md](EXPERIMENT_FILES.md) says how claims are judged. The quick \
-         profile takes about a minute on two cores and is not what\nthe paper ran; `--profile full` is.\n",
+         A claim *holds*, *does not hold*, is *undecided* if the interval of the measurement straddles a limit, or is\n\
+         *not measurable here*; [EXPERIMENT_FILES.md](EXPERIMENT_FILES.md) says how claims are judged. The quick\n\
+         profile takes about a minute on two cores; the full one has the parameters of the paper.\n",
     );
     for paper in &catalogue.papers {
         text.push_str(&of_paper(catalogue, paper, findings));

@@ -1,7 +1,7 @@
 //! Plots of points: curves, lines, series over time, single requests.
 
 use super::cells::Group;
-use super::figures::{Sketch, axis};
+use super::sketch::{Sketch, axis};
 use super::{paper, words};
 use quorate_experiments::figures::{FIGURES, SERIES, names};
 use quorate_experiments::statistics::{Summary, mean};

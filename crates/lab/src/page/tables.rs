@@ -1,7 +1,7 @@
 //! Claims, rows and parameters as tables.
 
-use super::Finding;
 use super::cells::{Cells, INSTRUMENT, steady, used_figures};
+use super::finding::Finding;
 use super::words;
 use quorate_experiments::{Instrument, Judgement, Row, Verdict};
 use quorate_plots::{Claim, Column, Table};
@@ -62,7 +62,8 @@ pub(super) fn results(cells: &Cells) -> Table {
     let figures = &all[..all.len().min(MAX_FIGURES_SHOWN)];
     let has_failures = run.iter().any(|cell| cells.failure(*cell).is_some());
     let has_noise = run.iter().any(|cell| steady(cells.rows(*cell)).is_some());
-    let mut columns: Vec<Column> = axes.iter().map(|axis| column(&words::words(axis), is_numeric(cells, axis))).collect();
+    let mut columns: Vec<Column> =
+        axes.iter().map(|axis| column(&words::words(axis), is_numeric(cells, axis))).collect();
     columns.push(column(INSTRUMENT, false));
     columns.extend(figures.iter().map(|figure| column(&words::title(figure), true)));
     columns.push(column("runs", true));
@@ -110,7 +111,12 @@ pub(super) fn held(cells: &Cells) -> Table {
         match values? {
             values if values.windows(2).all(|pair| pair[0] == pair[1]) => row.extend(values.into_iter().take(1)),
             values => row.push(
-                instruments.iter().zip(values).map(|(own, value)| format!("{value} ({own})")).collect::<Vec<_>>().join(", "),
+                instruments
+                    .iter()
+                    .zip(values)
+                    .map(|(own, value)| format!("{value} ({own})"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
             ),
         }
         Some(row)

@@ -1,0 +1,18 @@
+//! What a page is made of.
+
+use quorate_experiments::{Judgement, Plan, Row, Verdict};
+
+/// An experiment with its rows and the verdicts on its claims.
+#[derive(Clone, Copy, Debug)]
+pub struct Finding<'f> {
+    pub plan: &'f Plan<'f>,
+    pub rows: &'f [Row],
+    pub claims: &'f [Judgement],
+}
+
+impl Finding<'_> {
+    /// Returns the number of claims with a verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+}
