@@ -179,9 +179,9 @@ fn the_default_build_contains_no_bug_of_the_museum() {
 #[test]
 fn no_rule_mentions_a_bug() {
     let consensus = concat!(env!("CARGO_MANIFEST_DIR"), "/../consensus/src");
-    let rules = std::fs::read_dir(format!("{consensus}/chained/rules")).expect("the rules are there");
+    let rules = std::fs::read_dir(format!("{consensus}/protocols/chained/rules")).expect("the rules are there");
     let mut files: Vec<_> = rules.map(|entry| entry.expect("an entry").path()).collect();
-    files.push(format!("{consensus}/basic/rules.rs").into());
+    files.push(format!("{consensus}/protocols/basic/rules.rs").into());
     assert!(files.len() > 5, "{files:?}");
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a source is text");

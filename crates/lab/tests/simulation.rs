@@ -30,8 +30,12 @@ fn a_result_extends_that_of_bench() {
     assert!(result.bench.throughput_ops > 1000.0);
     assert_eq!(result.bench.timeline.len(), 1);
     let json: serde_json::Value = serde_json::from_str(&result.to_json()).expect("JSON");
-    for key in ["throughput_ops", "trace_hash", "events", "virtual_seconds", "wall_seconds", "seeds"] {
+    for key in
+        ["throughput_ops", "trace_hash", "events", "simulated_events", "virtual_seconds", "wall_seconds", "seeds"]
+    {
         assert!(!json[key].is_null(), "{key}");
+        let lines = result.to_json().lines().filter(|line| line.starts_with(&format!("  \"{key}\":"))).count();
+        assert_eq!(lines, 1, "{key} appears once at the top");
     }
     assert!(result.bench.warnings.iter().any(|warning| warning.contains("shipped table")));
     assert!(result.to_table().contains(&result.trace_hash));

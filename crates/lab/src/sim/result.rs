@@ -22,8 +22,8 @@ pub struct SimResult {
     pub bench: BenchResult,
     /// Hash of the first seed's trace, the same on every machine.
     pub trace_hash: String,
-    /// Total number of events, over all seeds.
-    pub events: u64,
+    /// Total number of events of the simulation, over all seeds.
+    pub simulated_events: u64,
     /// Messages delivered, over all seeds.
     pub delivered_messages: u64,
     /// Simulated time, over all seeds.
@@ -69,7 +69,7 @@ impl SimResult {
             "{:.3} s in {:.3} s, {} events, {} messages delivered",
             self.virtual_seconds,
             self.wall_seconds,
-            count(self.events),
+            count(self.simulated_events),
             count(self.delivered_messages)
         );
         for (name, value) in [("simulated", &simulated), ("trace", &self.trace_hash), ("costs", &self.costs)] {
@@ -133,7 +133,7 @@ pub(super) fn collect(
     }
     SimResult {
         trace_hash: reports[0].trace_hash.clone(),
-        events: sum(|report| report.events),
+        simulated_events: sum(|report| report.events),
         delivered_messages: sum(|report| report.delivered),
         virtual_seconds: reports.iter().map(|report| report.virtual_time.as_secs_f64()).sum(),
         wall_seconds: wall.as_secs_f64(),
