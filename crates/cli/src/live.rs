@@ -2,6 +2,7 @@
 
 use quorate_lab::Event;
 use quorate_lab::bench::{Progress, Watcher};
+use quorate_lab::search::Probe;
 use quorate_operator::output;
 use std::io::{IsTerminal, Write, stderr};
 
@@ -51,6 +52,11 @@ impl Watcher for Live {
     fn event(&mut self, event: &Event) {
         self.clear();
         output::report(&format!("{:8.1} s  {}", event.time_s, event.text));
+    }
+
+    fn probe(&mut self, probe: &Probe) {
+        self.clear();
+        output::report(&format!("probe: {probe}"));
     }
 
     fn warn(&mut self, text: &str) {

@@ -202,7 +202,8 @@ fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
     };
     let files = [Some(options.network.as_str()), options.costs.as_deref()].map(|path| path.map(Path::new));
     let outputs = outputs_of(spec, &files.into_iter().flatten().collect::<Vec<_>>())?;
-    let result = quorate_lab::sim::run(spec, options, &heard)?;
+    let on_probe = &mut |probe: &quorate_lab::search::Probe| output::report(&format!("probe: {probe}"));
+    let result = quorate_lab::sim::run_or_search(spec, options, &heard, on_probe)?;
     let (json, page) = (|| result.to_json(), || render_html(&result.bench));
     outputs.deliver(&result.to_table(), &[("--json", &json), ("--report", &page)])?;
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))

@@ -8,11 +8,13 @@
 mod core;
 mod generator;
 mod options;
+mod pace;
 mod recorder;
 mod usage;
 
 pub use self::core::{LoadCore, Stage};
 pub use generator::{LoadError, LoadGenerator, LoadHandle, LoadProgress};
-pub use options::{DEFAULT_MAX_OUTSTANDING, LoadMode, LoadOptions, LoadOptionsError};
-pub use recorder::{INTERVAL, LoadReport};
+pub use options::{DEFAULT_MAX_OUTSTANDING, LoadMode, LoadOptions, LoadOptionsError, LoadStep, MAX_STEPS};
+pub use pace::Pace;
+pub use recorder::{INTERVAL, LoadReport, StepReport};
 pub use usage::{Usage, thread_cpu_time, thread_schedule};

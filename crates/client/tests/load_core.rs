@@ -1,6 +1,8 @@
 //! The load generator in virtual time: outstanding commands, latencies, stalled replicas.
 
-use quorate_client::load::{LoadCore, LoadMode, LoadOptions, LoadOptionsError, LoadReport, Stage, Usage};
+use quorate_client::load::{
+    LoadCore, LoadMode, LoadOptions, LoadOptionsError, LoadReport, LoadStep, Pace, Stage, Usage,
+};
 use quorate_client::workload::{FixedWorkload, KeyValueEncoder, Workload, YcsbWorkload};
 use quorate_client::{Destination, Outgoing, SessionCounters, SessionOptions};
 use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity};
@@ -342,6 +344,7 @@ fn invalid_options_are_refused_by_name() {
     let closed = LoadMode::Closed { outstanding: 1 };
     let key = |options: LoadOptions| match options.validate().unwrap_err() {
         LoadOptionsError::Range { key, .. } | LoadOptionsError::Duration { key, .. } => key,
+        LoadOptionsError::Step { .. } => "steps",
         LoadOptionsError::Rate(_) => "rate",
         LoadOptionsError::TooManyOutstanding { .. } => "too many",
     };
@@ -382,4 +385,71 @@ fn a_load_with_a_key_signs_every_bundle() {
     assert_eq!(clients, (0..3).map(|session| origin.with_session(session)).collect());
     let mut verifier = BundleVerifier::new(ClientAuthentication::Ed25519, cluster, 0);
     assert!(verifier.forged(&bundles).is_empty());
+}
+
+fn step(ms: u64, from: f64, to: f64) -> LoadStep {
+    LoadStep { lasts: Duration::from_millis(ms), from, to }
+}
+
+#[test]
+fn commands_are_due_when_the_area_below_the_rate_says_so() {
+    let steps = [step(300, 1000.0, 5000.0), step(200, 5000.0, 5000.0), step(400, 5000.0, 100.0)];
+    let pace = Pace::new(1000.0, MILLISECOND * 100, &steps);
+    let rate_at = |second: f64| match second {
+        s if s < 0.1 => 1000.0,
+        s if s < 0.4 => 1000.0 + 4000.0 * (s - 0.1) / 0.3,
+        s if s < 0.6 => 5000.0,
+        s if s < 1.0 => 5000.0 - 4900.0 * (s - 0.6) / 0.4,
+        _ => 100.0,
+    };
+    // The integral of the rate up to a command's time is its number.
+    let (mut due, mut second, dt) = (0.0, 0.0, 1e-6);
+    for number in (0..3100).step_by(7) {
+        let at = pace.time_of(number).as_secs_f64();
+        while second < at {
+            due += rate_at(second) * dt;
+            second += dt;
+        }
+        assert!((due - number as f64).abs() < 0.2, "command {number} at {at} s: {due} were due");
+    }
+    assert!((0..5000).all(|number| pace.time_of(number) < pace.time_of(number + 1)));
+}
+
+#[test]
+fn each_step_of_an_open_loop_has_its_own_figures() {
+    let mut cluster = Cluster::new(MILLISECOND * 3);
+    // The second step begins 600 ms after the start of the load, at which the cluster stalls for 100 ms.
+    cluster.stall = (Time(600_000_000), Time(700_000_000));
+    let steps = vec![step(500, 1000.0, 1000.0), step(500, 2000.0, 2000.0)];
+    let mode = LoadMode::Open { rate: 1000.0, max_outstanding: 1000 };
+    let report = run(core(LoadOptions { steps, ..options(mode, 100) }), &mut cluster, |_, _| {});
+    balanced(&report);
+    let [first, second] = &report.steps[..] else { panic!("{:?}", report.steps) };
+    assert_eq!((first.begins, first.ends, second.ends), (Duration::ZERO, MILLISECOND * 500, MILLISECOND * 1000));
+    assert_eq!((first.latency_us.len(), second.latency_us.len()), (500, 1000));
+    assert_eq!(first.completed + second.completed, report.completed);
+    assert!(second.latency_us.max() >= 99_000, "it counts from the intended time");
+    assert_eq!(report.submitted, 1500);
+}
+
+#[test]
+fn a_closed_loop_has_more_commands_outstanding_from_each_step_on() {
+    let mut cluster = Cluster::new(MILLISECOND * 2);
+    let steps = vec![step(300, 5.0, 5.0), step(300, 10.0, 10.0), step(300, 20.0, 20.0)];
+    let options = LoadOptions { steps, ..options(LoadMode::Closed { outstanding: 5 }, 40) };
+    let mut seen = BTreeSet::new();
+    let report = run(core(options), &mut cluster, |now, core| {
+        if matches!(core.stage(), Stage::Warmup | Stage::Measure) {
+            seen.insert((now.0.saturating_sub(100_000_000) / 300_000_000, core.in_flight()));
+        }
+    });
+    balanced(&report);
+    assert_eq!(seen, BTreeSet::from([(0, 15), (1, 30), (2, 60), (3, 60)]));
+    let completed: Vec<u64> = report.steps.iter().map(|step| step.completed).collect();
+    // The commands that a step adds have their first answers two milliseconds after its start. The last step lasts to
+    // the end of the window.
+    assert_eq!(completed, [15 * 150, 15 * (150 + 149), 30 * (200 + 199)]);
+    let falling = vec![step(100, 5.0, 5.0), step(100, 4.0, 4.0)];
+    let falling = LoadOptions { steps: falling, mode: LoadMode::Closed { outstanding: 5 }, ..LoadOptions::default() };
+    assert!(matches!(falling.validate(), Err(LoadOptionsError::Step { number: 1, .. })));
 }

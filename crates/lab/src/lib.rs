@@ -2,6 +2,7 @@
 //!
 //! [`spec`] defines what to run, [`result`] holds the measurements, and [`report`] renders them as a page.
 
+pub mod affinity;
 pub mod bench;
 pub mod calibrate;
 pub mod configuration;
@@ -13,6 +14,7 @@ pub mod recording;
 pub mod replay;
 pub mod report;
 pub mod result;
+pub mod search;
 pub mod sim;
 pub mod spec;
 pub mod torture;

@@ -3,6 +3,7 @@
 mod chaos;
 mod common;
 mod configuration;
+mod loads;
 mod misbehaviour;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;

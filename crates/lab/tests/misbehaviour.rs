@@ -1,16 +1,10 @@
 //! Every misbehaviour in a real cluster: honest replicas agree, and none is accused.
 
+use crate::common::Quiet;
 use quorate_lab::BenchSpec;
-use quorate_lab::bench::{self, Progress, Watcher};
+use quorate_lab::bench;
 use quorate_lab::result::Agreement;
 use quorate_lab::spec::{Interval, Misbehaviour, ProtocolKind};
-
-struct Quiet;
-
-impl Watcher for Quiet {
-    fn progress(&mut self, _: &Progress<'_>) {}
-    fn warn(&mut self, _: &str) {}
-}
 
 /// The first leader misbehaves, under each protocol in turn. The speed of the cluster is not checked.
 #[test]

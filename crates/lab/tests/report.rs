@@ -156,7 +156,7 @@ fn problems_come_first() {
 
 #[test]
 fn the_page_of_a_long_run_has_a_bounded_size() {
-    let second = |second| Second { second, ops: 1000, p50_ms: Some(1.0), p99_ms: Some(2.0) };
+    let second = |second| Second { second, ops: 1000, p50_ms: Some(1.0), p99_ms: Some(2.0), ..Second::default() };
     let result = BenchResult { timeline: (0..604_800).map(second).collect(), ..crate::common::sample() };
     let page = render_html(&result);
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
@@ -167,7 +167,7 @@ fn the_page_of_a_long_run_has_a_bounded_size() {
 fn a_short_last_second_is_not_drawn_as_a_drop() {
     let mut result = crate::common::sample();
     result.spec.duration = "1500ms".parse().expect("a duration");
-    let second = |second, ops| Second { second, ops, p50_ms: None, p99_ms: None };
+    let second = |second, ops| Second { second, ops, ..Second::default() };
     result.timeline = vec![second(0, 1000), second(1, 500)];
     assert!(render_html(&result).contains("1 to 1.5 s: 1,000 commands/s"));
 }
@@ -215,8 +215,13 @@ fn simultaneous_events_share_a_label() {
 
 #[test]
 fn latency_is_logarithmic_with_units() {
-    let second =
-        |second| Second { second, ops: 1000, p50_ms: Some(2.0), p99_ms: Some(if second == 4 { 2900.0 } else { 9.0 }) };
+    let second = |second| Second {
+        second,
+        ops: 1000,
+        p50_ms: Some(2.0),
+        p99_ms: Some(if second == 4 { 2900.0 } else { 9.0 }),
+        ..Second::default()
+    };
     let result = BenchResult { timeline: (0..10).map(second).collect(), ..crate::common::sample() };
     let page = render_html(&result);
     for tick in [">1 ms<", ">10 ms<", ">100 ms<", ">1 s<", ">10 s<"] {

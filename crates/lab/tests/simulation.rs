@@ -1,17 +1,11 @@
 //! The simulator as the laboratory runs it, and compared with the node.
 
+use crate::common::Quiet;
 use quorate_lab::BenchSpec;
-use quorate_lab::bench::{self, Progress, Watcher};
+use quorate_lab::bench;
 use quorate_lab::result::Agreement;
 use quorate_lab::sim::{self, SimOptions};
 use quorate_lab::spec::{ClientAuthentication, Interval};
-
-struct Quiet;
-
-impl Watcher for Quiet {
-    fn progress(&mut self, _: &Progress<'_>) {}
-    fn warn(&mut self, _: &str) {}
-}
 
 fn spec() -> BenchSpec {
     BenchSpec {
@@ -75,9 +69,10 @@ fn an_unreadable_file_is_named() {
 #[test]
 fn node_and_simulator_side_by_side() {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let real = bench::run(&spec(), &mut Quiet).expect("a cluster");
-    let options = SimOptions { cores, ..SimOptions::default() };
-    let simulated = sim::run(&spec(), &options, &|_| {}).expect("a sound spec").bench;
+    let spec = BenchSpec { cores: cores as u32, ..spec() };
+    let real = bench::run(&spec, &mut Quiet).expect("a cluster");
+    let options = SimOptions::default();
+    let simulated = sim::run(&spec, &options, &|_| {}).expect("a sound spec").bench;
     let ratio = |of: fn(&quorate_lab::BenchResult) -> f64| of(&simulated) / of(&real);
     println!(
         "simulated / real: throughput {:.2} ({:.0} / {:.0}), median latency {:.2}, p99 {:.2}",

@@ -11,7 +11,7 @@ use crate::random::{Purpose, Random};
 use crate::signatures::{Device, Modelled};
 use crate::spec::{Signatures, SimSpec, WorkloadFactory};
 use crate::transcript::Transcript;
-use crate::world::{self, Life, World, trouble};
+use crate::world::{self, Life, Reading, World, trouble};
 use quorate_applications::{CheckpointRule, Executor};
 use quorate_byzantine::malleable::{ForMalleable, Malleable, for_malleable};
 use quorate_byzantine::{Behaviour, Context};
@@ -47,6 +47,8 @@ pub struct SimReport {
     pub load: Option<LoadReport>,
     /// The replicas' counters over the measured time, for each life; empty if the run ended early.
     pub lives: Vec<Life>,
+    /// The replicas' counters at each second of the measured time, and at its end.
+    pub seconds: Vec<Reading>,
     /// Status with history of each replica at the end; `None` if it is down.
     pub end: Vec<Option<Status>>,
     /// Replicas that crashed, one entry for each crash.
@@ -294,6 +296,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
         virtual_time: world.now.since(Time(0)),
         load: done.then(|| world.clients.finish(world.now)),
         lives: world.lives_measured.take(),
+        seconds: world.seconds.readings,
         end,
         points: world.nodes.iter().map(|node| node.points).collect(),
         crashed: world.crashed,

@@ -1,6 +1,7 @@
 //! The load generator's decisions, without clock or sockets.
 
 use crate::load::options::{LoadMode, LoadOptions, LoadOptionsError};
+use crate::load::pace::Pace;
 use crate::load::recorder::{LoadReport, Recorder, Tally};
 use crate::load::usage::Usage;
 use crate::session::{Accepted, Outgoing, Session, SessionCounters, SessionOptions};
@@ -55,8 +56,13 @@ pub struct LoadCore {
     preload_done: bool,
     /// Closed loop: clients that may send, once for each command.
     ready: VecDeque<u32>,
+    /// Closed loop: number of steps begun, and unanswered commands that each client keeps.
+    begun: usize,
+    outstanding: usize,
     /// Open loop: commands sent so far.
     sent: u64,
+    /// Open loop with steps.
+    pace: Option<Pace>,
     /// `None` during the preload.
     recorder: Option<Recorder>,
     filling: Option<(BundleBuilder, Vec<Issued>)>,
@@ -74,6 +80,13 @@ impl LoadCore {
     ) -> Result<Self, LoadOptionsError> {
         options.validate()?;
         let max_outstanding = options.max_outstanding().max(PRELOAD_OUTSTANDING);
+        let (outstanding, pace) = match options.mode {
+            LoadMode::Closed { outstanding } => (outstanding, None),
+            LoadMode::Open { rate, .. } => {
+                let has_steps = !options.steps.is_empty();
+                (0, has_steps.then(|| Pace::new(rate, options.warmup, &options.steps)))
+            }
+        };
         Ok(LoadCore {
             session: Session::new(SessionOptions { max_outstanding, ..session }),
             workload,
@@ -87,7 +100,10 @@ impl LoadCore {
             preload_refused: 0,
             preload_done: false,
             ready: VecDeque::new(),
+            begun: 0,
+            outstanding,
             sent: 0,
+            pace,
             recorder: None,
             filling: None,
             spare: Vec::new(),
@@ -228,7 +244,7 @@ impl LoadCore {
     fn advance(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if self.stage == Stage::Preload && self.preload_done && self.in_flight == 0 {
             let (warmup, duration) = (self.options.warmup, self.options.duration);
-            self.recorder = Some(Recorder::new(now, warmup, duration, !self.is_closed()));
+            self.recorder = Some(Recorder::new(now, warmup, duration, !self.is_closed(), &self.options.steps));
             self.ready.clear();
             if let LoadMode::Closed { outstanding } = self.options.mode {
                 let clients = self.options.clients as u32;
@@ -240,6 +256,9 @@ impl LoadCore {
         if self.stage == Stage::Warmup && window.is_some_and(|(start, _)| start <= now) {
             self.stage = Stage::Measure;
         }
+        if self.stage == Stage::Measure {
+            self.begin_steps(now);
+        }
         if self.stopped && self.stage < Stage::Drain
             || self.stage == Stage::Measure && window.is_some_and(|(_, end)| end <= now)
         {
@@ -250,6 +269,25 @@ impl LoadCore {
         }
     }
 
+    /// Closed loop: lets the clients send more commands at the start of each step that is due.
+    fn begin_steps(&mut self, now: Time) {
+        while self.next_step().is_some_and(|at| at <= now) {
+            let (clients, before) = (self.options.clients as u32, self.outstanding);
+            self.outstanding = self.options.steps[self.begun].from as usize;
+            self.begun += 1;
+            self.ready.extend((before..self.outstanding).flat_map(|_| 0..clients));
+        }
+    }
+
+    /// Closed loop: returns the start of the next step.
+    fn next_step(&self) -> Option<Time> {
+        if !self.is_closed() || self.begun >= self.options.steps.len() {
+            return None;
+        }
+        let before: Duration = self.options.steps[..self.begun].iter().map(|step| step.lasts).sum();
+        Some(self.recorder.as_ref()?.window().0 + before)
+    }
+
     /// Returns when to call [`LoadCore::step`] next, unless a reply comes first.
     pub fn next_wake(&mut self) -> Option<Time> {
         let retry = self.session.next_deadline();
@@ -257,7 +295,7 @@ impl LoadCore {
         let stage = match self.stage {
             Stage::Preload | Stage::Done => None,
             Stage::Warmup => window.map(|(start, _)| start),
-            Stage::Measure => window.map(|(_, end)| end),
+            Stage::Measure => window.map(|(_, end)| self.next_step().map_or(end, |step| step.min(end))),
             Stage::Drain => Some(self.drain_until),
         };
         let command = match (self.stage, self.options.mode) {
@@ -331,7 +369,11 @@ impl LoadCore {
     fn intended(&self, number: u64) -> Option<Time> {
         let LoadMode::Open { rate, .. } = self.options.mode else { return None };
         let recorder = self.recorder.as_ref()?;
-        let intended = recorder.start() + Duration::from_nanos((number as f64 * (1e9 / rate)) as u64);
+        let after = match &self.pace {
+            Some(pace) => pace.time_of(number),
+            None => Duration::from_nanos((number as f64 * (1e9 / rate)) as u64),
+        };
+        let intended = recorder.start() + after;
         (intended < recorder.window().1).then_some(intended)
     }
 
@@ -383,13 +425,14 @@ impl LoadCore {
         let unanswered = if self.recorder.is_some() { self.in_flight as u64 } else { 0 };
         let unsent = self.record_unsent(now);
         let mut recorder =
-            self.recorder.take().unwrap_or_else(|| Recorder::new(now, Duration::ZERO, Duration::ZERO, false));
+            self.recorder.take().unwrap_or_else(|| Recorder::new(now, Duration::ZERO, Duration::ZERO, false, &[]));
         for commands in self.session.into_attached() {
             commands.iter().for_each(|command| recorder.on_unanswered(now, command.intended, 1));
         }
         let (start, end) = recorder.window();
         LoadReport {
             seconds: recorder.take_seconds(),
+            steps: recorder.take_steps(),
             window: end.since(start),
             warmup: start.since(recorder.start()),
             longest_gap: recorder.longest_gap(now),

@@ -41,6 +41,19 @@ pub struct LoadOptions {
     pub drain: Duration,
     /// Maximum time for the workload's preload commands.
     pub preload_timeout: Duration,
+    /// Paces that follow one another from the start of the measured window; the last one holds to its end. Before the
+    /// window, and if there are none, the pace is that of `mode`.
+    pub steps: Vec<LoadStep>,
+}
+
+/// Part of the measured window with a pace of its own.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LoadStep {
+    pub lasts: Duration,
+    /// At the start: commands per second of all clients (open loop), or unanswered commands of each (closed loop).
+    pub from: f64,
+    /// At the end; the pace changes linearly. In a closed loop it is constant, and no lower than in the step before.
+    pub to: f64,
 }
 
 impl Default for LoadOptions {
@@ -54,6 +67,7 @@ impl Default for LoadOptions {
             duration: Duration::from_secs(10),
             drain: Duration::from_secs(2),
             preload_timeout: Duration::from_secs(60),
+            steps: Vec::new(),
         }
     }
 }
@@ -64,6 +78,8 @@ pub const MAX_CLIENTS: usize = 1 << 16;
 pub const MAX_OUTSTANDING: usize = 1 << 24;
 /// Maximum rate in commands per second.
 pub const MAX_RATE: f64 = 1e9;
+/// Maximum number of steps; each has a histogram of its own.
+pub const MAX_STEPS: usize = 256;
 /// Maximum length of each phase of a load.
 pub const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -76,6 +92,8 @@ pub enum LoadOptionsError {
     Rate(f64),
     #[error("{clients} clients with {outstanding} commands each exceed the limit of {MAX_OUTSTANDING} unanswered ones")]
     TooManyOutstanding { clients: usize, outstanding: usize },
+    #[error("step {number}: {why}")]
+    Step { number: usize, why: &'static str },
     #[error("`{key}` is {value:?}, expected {}at most {MAX_DURATION:?}", if *.positive { "over 0 and " } else { "" })]
     Duration { key: &'static str, value: Duration, positive: bool },
 }
@@ -118,13 +136,48 @@ impl LoadOptions {
                 return Err(LoadOptionsError::Duration { key, value, positive });
             }
         }
+        self.validate_steps()
+    }
+
+    fn validate_steps(&self) -> Result<(), LoadOptionsError> {
+        if self.steps.len() > MAX_STEPS {
+            return Err(LoadOptionsError::Range { key: "steps", value: self.steps.len(), most: MAX_STEPS });
+        }
+        let mut before = match self.mode {
+            LoadMode::Closed { outstanding } => outstanding as f64,
+            LoadMode::Open { .. } => 0.0,
+        };
+        for (number, step) in self.steps.iter().enumerate() {
+            let refuse = |why| Err(LoadOptionsError::Step { number, why });
+            if step.lasts.is_zero() || step.lasts > MAX_DURATION {
+                return refuse("its time is zero or too long");
+            }
+            match self.mode {
+                LoadMode::Open { .. } => {
+                    if ![step.from, step.to].iter().all(|rate| *rate > 0.0 && *rate <= MAX_RATE) {
+                        return refuse("its rate is out of range");
+                    }
+                }
+                LoadMode::Closed { .. } => {
+                    if !(step.from >= before && step.from == step.to && step.from.fract() == 0.0) {
+                        return refuse("its number of unanswered commands falls, or is not a whole number");
+                    }
+                    if step.from * self.clients as f64 > MAX_OUTSTANDING as f64 {
+                        return refuse("it has too many unanswered commands");
+                    }
+                    before = step.from;
+                }
+            }
+        }
         Ok(())
     }
 
     /// Returns the maximum number of unanswered commands of all clients together.
     pub fn max_outstanding(&self) -> usize {
         match self.mode {
-            LoadMode::Closed { outstanding } => outstanding * self.clients,
+            LoadMode::Closed { outstanding } => {
+                self.steps.last().map_or(outstanding, |step| step.from as usize) * self.clients
+            }
             LoadMode::Open { max_outstanding, .. } => max_outstanding,
         }
     }

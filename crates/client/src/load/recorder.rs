@@ -1,5 +1,6 @@
 //! Measurements of a load.
 
+use crate::load::options::LoadStep;
 use crate::load::usage::Usage;
 use crate::session::SessionCounters;
 use hdrhistogram::Histogram;
@@ -37,6 +38,8 @@ pub struct LoadReport {
     /// Median and 99th percentile, in microseconds, of the commands answered in each second of the window; `None`
     /// without an answer.
     pub seconds: Vec<Option<(u64, u64)>>,
+    /// One entry for each step of the load.
+    pub steps: Vec<StepReport>,
     /// Longest time without an answer in the window, including its start and end.
     pub longest_gap: Duration,
     /// Commands executed, by an answer in the window.
@@ -71,6 +74,20 @@ pub struct LoadReport {
     pub first_malformed: Option<String>,
     /// The load was stopped before the end of its window.
     pub stopped: bool,
+}
+
+/// Measurements of one step of a load.
+#[derive(Clone, Debug)]
+pub struct StepReport {
+    pub step: LoadStep,
+    /// From the start of the window.
+    pub begins: Duration,
+    /// From the start of the window; that of the last step is the end of the window.
+    pub ends: Duration,
+    /// Latency of the commands due in this step.
+    pub latency_us: Histogram<u64>,
+    /// Commands executed, by an answer in this step.
+    pub completed: u64,
 }
 
 impl LoadReport {
@@ -129,6 +146,7 @@ pub struct Recorder {
     /// Latencies of commands answered in the current second of the window.
     second_us: Histogram<u64>,
     seconds: Vec<Option<(u64, u64)>>,
+    steps: Vec<StepReport>,
     longest_gap: Duration,
     last_answer: Time,
     pub measured: Tally,
@@ -138,7 +156,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    pub fn new(start: Time, warmup: Duration, duration: Duration, open: bool) -> Self {
+    pub fn new(start: Time, warmup: Duration, duration: Duration, open: bool, steps: &[LoadStep]) -> Self {
         let window = (start + warmup, start + warmup + duration);
         Recorder {
             start,
@@ -149,6 +167,7 @@ impl Recorder {
             intervals: Vec::new(),
             second_us: microseconds(),
             seconds: Vec::new(),
+            steps: step_reports(steps, duration),
             longest_gap: Duration::ZERO,
             last_answer: window.0,
             measured: Tally::default(),
@@ -193,14 +212,38 @@ impl Recorder {
     #[inline]
     pub fn on_executed(&mut self, now: Time, intended: Time, count: u64) {
         let waited = now.since(intended).as_nanos() as u64 / 1000;
-        if self.in_window(intended) {
-            self.latency_us.saturating_record_n(waited, count);
-        }
+        self.record_latency(intended, waited, count);
         self.recent_us.saturating_record_n(waited, count);
         if self.in_window(now) {
             self.close_seconds(now);
             self.second_us.saturating_record_n(waited, count);
         }
+    }
+
+    #[inline]
+    fn record_latency(&mut self, intended: Time, waited_us: u64, count: u64) {
+        if self.in_window(intended) {
+            self.latency_us.saturating_record_n(waited_us, count);
+            if let Some(step) = self.step_at(intended) {
+                step.latency_us.saturating_record_n(waited_us, count);
+            }
+        }
+    }
+
+    /// Returns the step at a time in the window.
+    fn step_at(&mut self, at: Time) -> Option<&mut StepReport> {
+        let into = at.since(self.window.0);
+        let number = self.steps.partition_point(|step| step.ends <= into);
+        self.steps.get_mut(number)
+    }
+
+    /// Returns the steps that had begun by the end of the window, which must be over.
+    pub fn take_steps(&mut self) -> Vec<StepReport> {
+        let window = self.window.1.since(self.window.0);
+        let mut steps = std::mem::take(&mut self.steps);
+        steps.retain(|step| step.begins < window);
+        steps.iter_mut().for_each(|step| step.ends = step.ends.min(window));
+        steps
     }
 
     /// Computes the quantiles of the seconds that are over.
@@ -220,9 +263,7 @@ impl Recorder {
 
     /// Records that `count` commands due at `intended` have no answer at the end.
     pub fn on_unanswered(&mut self, now: Time, intended: Time, count: u64) {
-        if self.in_window(intended) {
-            self.latency_us.saturating_record_n(now.since(intended).as_micros() as u64, count);
-        }
+        self.record_latency(intended, now.since(intended).as_micros() as u64, count);
     }
 
     /// Records the outcomes of a bundle.
@@ -236,6 +277,9 @@ impl Recorder {
         self.intervals[interval] += tally.completed();
         if self.in_window(now) {
             self.measured.add(tally);
+            if let Some(step) = self.step_at(now) {
+                step.completed += tally.completed();
+            }
             if tally.completed() > 0 {
                 self.longest_gap = self.longest_gap.max(now.since(self.last_answer));
                 self.last_answer = now;
@@ -247,4 +291,16 @@ impl Recorder {
     pub fn longest_gap(&self, now: Time) -> Duration {
         self.longest_gap.max(now.min(self.window.1).since(self.last_answer))
     }
+}
+
+fn step_reports(steps: &[LoadStep], window: Duration) -> Vec<StepReport> {
+    let mut begins = Duration::ZERO;
+    let reports = steps.iter().enumerate().map(|(number, step)| {
+        let is_last = number + 1 == steps.len();
+        let ends = if is_last { window.max(begins + step.lasts) } else { begins + step.lasts };
+        let report = StepReport { step: *step, begins, ends, latency_us: microseconds(), completed: 0 };
+        begins = ends;
+        report
+    });
+    reports.collect()
 }

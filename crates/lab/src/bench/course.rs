@@ -20,8 +20,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// The last reading of the counters precedes the end of the measured time by this margin, so that it is still within
 /// it.
 const READ_AHEAD: Duration = Duration::from_millis(100);
-/// Interval between readings of the replicas' counters under load.
-const READ_INTERVAL: Duration = Duration::from_millis(1000);
 /// Timeout for a reading at the edges of the measured time.
 const READ_TIMEOUT: Duration = Duration::from_millis(2000);
 /// Timeout for a reading in between. It is short: such a reading may be lost, and a dead replica must not delay the
@@ -46,7 +44,8 @@ pub struct Course<'a> {
     /// Pending actions, by time from the start of the measured time.
     actions: VecDeque<(Duration, ReplicaId, Action)>,
     readings: Readings,
-    last_read: Option<Instant>,
+    /// Second of the measured time in which the counters were last read.
+    last_read_s: u64,
 }
 
 impl<'a> Course<'a> {
@@ -56,7 +55,7 @@ impl<'a> Course<'a> {
         probe: &'a mut StatusProbe,
         watcher: &'a mut dyn Watcher,
     ) -> Course<'a> {
-        Course { spec, cluster, probe, watcher, actions: actions(spec), readings: Readings::default(), last_read: None }
+        Course { spec, cluster, probe, watcher, actions: actions(spec), readings: Readings::default(), last_read_s: 0 }
     }
 
     /// Watches the load until it ends, and takes the pending actions on time.
@@ -130,16 +129,19 @@ impl<'a> Course<'a> {
         if is_nearly_over {
             self.read(now, READ_TIMEOUT)?;
             self.readings.close();
-        } else if self.last_read.is_none_or(|at| at.elapsed() >= READ_INTERVAL) {
+        } else if self.last_read_s < now.as_secs() {
             self.read(now, PEEK_TIMEOUT)?;
         }
         Ok(())
     }
 
     fn read(&mut self, now: Duration, timeout: Duration) -> Result<(), BenchError> {
-        self.last_read = Some(Instant::now());
+        self.last_read_s = now.as_secs();
+        let began = Instant::now();
         let (statuses, is_first) = (self.probe.read(timeout)?, self.readings.evidence.is_empty());
-        self.readings.add(statuses);
+        // A replica that is down lets the reading last until its timeout; the others answer at once.
+        let answered = if statuses.iter().all(Option::is_some) { began.elapsed() } else { Duration::ZERO };
+        self.readings.add(now + answered, statuses);
         if let Some(proof) = self.readings.evidence.first().filter(|_| is_first) {
             let text = format!("proof of misbehaviour: {proof}");
             self.on_event(Event { time_s: now.as_secs_f64(), text });

@@ -42,6 +42,8 @@ pub enum BenchError {
          help: use --workload fixed, or a cluster with application `kv`"
     )]
     Application { workload: String, application: String },
+    #[error("--cores: cannot pin the run to these cores: {0}")]
+    Cores(io::Error),
     #[error("cannot start the clients' thread: {0}")]
     Thread(io::Error),
     #[error("cannot read the replicas' counters: {0}")]

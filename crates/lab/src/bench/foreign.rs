@@ -89,6 +89,10 @@ pub(super) fn command(spec: &BenchSpec, directory: &Path) -> String {
     let mut words = vec!["quorate client --dir".to_owned(), quote(&directory.display().to_string()), "load".to_owned()];
     let own = |heading: &str| heading == LOAD || heading == OUTPUT;
     for setting in spec.settings().into_iter().filter(|setting| own(&setting.heading) && !setting.is_default) {
+        if setting.is_switch {
+            words.push(setting.flag);
+            continue;
+        }
         for value in setting.values {
             words.extend([setting.flag.clone(), quote(&value)]);
         }

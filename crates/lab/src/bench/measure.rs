@@ -2,10 +2,12 @@
 
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, Event, Growth, Latency, Machine, Second, log_buckets, per, version,
+    Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, Second, Step, log_buckets, per,
+    version,
 };
 use crate::spec::{BenchSpec, Pacing};
-use quorate_client::load::{INTERVAL, LoadProgress, LoadReport};
+use quorate_client::load::{INTERVAL, LoadProgress, LoadReport, StepReport};
+use quorate_simulator::Counts;
 use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -48,6 +50,7 @@ pub struct Readings {
     last: Vec<Option<Reading>>,
     /// Counters of processes that ended in the measured time: a replica that restarts counts from zero.
     past: Vec<(Reading, Reading)>,
+    frontier: Frontier,
     events: Vec<Event>,
     /// Proofs that any replica reported at any time; a restart may lose them.
     pub evidence: BTreeSet<String>,
@@ -70,9 +73,12 @@ impl Readings {
         self.closed = true;
     }
 
-    /// Adds a reading of all replicas. A replica that did not answer keeps its last one.
-    pub fn add(&mut self, statuses: Vec<Option<Status>>) {
+    /// Adds a reading of all replicas, `measured` after the start of the measured time. A replica that did not answer
+    /// keeps its last one.
+    pub fn add(&mut self, measured: Duration, statuses: Vec<Option<Status>>) {
         let at = Instant::now();
+        let counts: Vec<Option<Counts>> = statuses.iter().map(|status| status.as_ref().map(Counts::of)).collect();
+        self.frontier.add(if self.first.is_empty() { 0.0 } else { measured.as_secs_f64() }, &counts);
         self.evidence.extend(statuses.iter().flatten().flat_map(|status| status.evidence.iter().cloned()));
         let take = |status: Option<Status>| status.map(|status| Reading { at, status });
         if self.first.is_empty() {
@@ -174,7 +180,9 @@ pub fn result(
         peak_rss_mb: peak_rss_kb.max(rss_of_replicas) as f64 * 1024.0 / 1e6,
         client_bound,
         agreement: readings.agreement(),
-        timeline: timeline(report),
+        timeline: timeline(report, &readings.frontier),
+        steps: steps(spec, report),
+        search: None,
         latency_histogram: log_buckets(&report.latency_us),
         events,
         evidence: proofs.into_iter().collect(),
@@ -232,11 +240,12 @@ pub(crate) fn note_counts(warnings: &mut Vec<String>, load: Option<&LoadReport>,
 }
 
 /// Returns the whole seconds of the measured time.
-pub(crate) fn timeline(report: &LoadReport) -> Vec<Second> {
+pub(crate) fn timeline(report: &LoadReport, frontier: &Frontier) -> Vec<Second> {
     let per_second = (1000 / INTERVAL.as_millis()) as usize;
     let skip = (report.warmup.as_millis() / INTERVAL.as_millis()) as usize;
     let take = (report.window.as_millis() / INTERVAL.as_millis()) as usize;
     let measured: Vec<u64> = report.intervals.iter().copied().skip(skip).take(take).collect();
+    let progress = frontier.seconds(measured.len() / per_second);
     let seconds = measured.chunks(per_second).filter(|chunk| chunk.len() == per_second).enumerate();
     let row = |(second, chunk): (usize, &[u64])| {
         let latencies = report.seconds.get(second).copied().flatten();
@@ -244,9 +253,35 @@ pub(crate) fn timeline(report: &LoadReport) -> Vec<Second> {
         Second {
             second: second as u32,
             ops: chunk.iter().sum(),
+            executed_commands: progress[second].map(|progress| progress.executed_commands),
+            views: progress[second].map(|progress| progress.views),
+            view_timeouts: progress[second].map(|progress| progress.view_timeouts),
             p50_ms: latencies.map(|(median, _)| ms(median)),
             p99_ms: latencies.map(|(_, p99)| ms(p99)),
         }
     };
     seconds.map(row).collect()
+}
+
+/// Returns the figures of each step of a load that changes.
+pub(crate) fn steps(spec: &BenchSpec, report: &LoadReport) -> Vec<Step> {
+    let is_open = matches!(spec.pacing(), Pacing::Open { .. });
+    let figures = |step: &StepReport| {
+        let lasts_s = (step.ends - step.begins).as_secs_f64();
+        // After a ramp its last rate holds.
+        let changing_s = step.step.lasts.as_secs_f64().min(lasts_s);
+        let reached = step.step.from + (step.step.to - step.step.from) * changing_s / step.step.lasts.as_secs_f64();
+        let due = (step.step.from + reached) / 2.0 * changing_s + step.step.to * (lasts_s - changing_s);
+        let latency = Latency::of(&step.latency_us);
+        Step {
+            from_s: step.begins.as_secs_f64(),
+            to_s: step.ends.as_secs_f64(),
+            rate: is_open.then(|| due / lasts_s),
+            outstanding: (!is_open).then_some(step.step.from as u64),
+            throughput_ops: step.completed as f64 / lasts_s,
+            p50_ms: latency.p50,
+            p99_ms: latency.p99,
+        }
+    };
+    report.steps.iter().map(figures).collect()
 }

@@ -12,14 +12,16 @@ mod scratch;
 pub use cluster::{Cluster, Processes, client_config, node_template};
 pub use error::BenchError;
 pub use foreign::Loaded;
-pub(crate) use measure::{BUSY_FRACTION, evidence, note_counts, timeline};
+pub(crate) use measure::{BUSY_FRACTION, evidence, note_counts, steps, timeline};
 pub use progress::{Progress, Watcher};
 pub use scratch::Offspring;
 
+use crate::affinity::Pinned;
 use crate::partial;
 use crate::recording;
 use crate::result::{BenchResult, Event};
-use crate::spec::{BenchSpec, Fault, Interval, Pacing, When};
+use crate::search::{Probe, search};
+use crate::spec::{BenchSpec, Fault, Interval, LoadProfile, Pacing, When};
 use course::Course;
 use measure::Readings;
 use quorate_applications::{ApplicationKind, KeyValueCommand};
@@ -27,6 +29,7 @@ use quorate_client::load::{LoadGenerator, LoadHandle, LoadMode, LoadOptions, Loa
 use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, WorkloadKind, workload};
 use quorate_client::{ClientConfig, StatusProbe, connect, new_identity};
 use quorate_types::ClientId;
+use std::cell::RefCell;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -69,20 +72,40 @@ pub struct Bench {
     spec: BenchSpec,
     cluster: Cluster,
     config: ClientConfig,
+    /// Last field: the replicas and clients start and end while it holds.
+    _pinned: Option<Pinned>,
 }
 
 /// Starts the cluster, runs the load, injects the spec's faults and returns the result. Reports progress to `watcher`.
+/// A search starts a new cluster for each rate.
 pub fn run(spec: &BenchSpec, watcher: &mut dyn Watcher) -> Result<BenchResult, BenchError> {
-    Bench::start(spec)?.run(watcher)
+    if !spec.search {
+        return Bench::start(spec)?.run(watcher);
+    }
+    spec.validate()?;
+    let found = search_with(spec, watcher, |spec, watcher| Bench::start(spec)?.run(watcher))?;
+    Ok(BenchResult { command: spec.command_line(), ..found })
+}
+
+fn search_with(
+    spec: &BenchSpec,
+    watcher: &mut dyn Watcher,
+    mut run: impl FnMut(&BenchSpec, &mut dyn Watcher) -> Result<BenchResult, BenchError>,
+) -> Result<BenchResult, BenchError> {
+    let watcher = RefCell::new(watcher);
+    let on_probe = &mut |probe: &Probe| watcher.borrow_mut().probe(probe);
+    search(spec, |spec| run(spec, &mut **watcher.borrow_mut()), |result| result, on_probe)
 }
 
 impl Bench {
     pub fn start(spec: &BenchSpec) -> Result<Bench, BenchError> {
         spec.validate()?;
         spec.validate_real()?;
+        let cores = spec.cores as usize;
+        let pinned = (cores > 0).then(|| Pinned::to(cores)).transpose().map_err(BenchError::Cores)?;
         let cluster = Cluster::start(spec)?;
         let config = cluster.client_config(spec);
-        Ok(Bench { spec: spec.clone(), cluster, config })
+        Ok(Bench { spec: spec.clone(), cluster, config, _pinned: pinned })
     }
 
     /// Returns the configuration for further clients.
@@ -92,7 +115,7 @@ impl Bench {
 
     /// Runs the load, injects the spec's faults and returns the result. Reports progress to `watcher`.
     pub fn run(self, watcher: &mut dyn Watcher) -> Result<BenchResult, BenchError> {
-        let Bench { spec, mut cluster, config } = self;
+        let Bench { spec, mut cluster, config, _pinned } = self;
         let mut warnings = spec.warnings();
         warnings.iter().for_each(|warning| watcher.warn(warning));
         let (report, readings) = load_and_watch(&spec, &config, &mut cluster, watcher)?;
@@ -114,6 +137,10 @@ pub fn load(
     watcher: &mut dyn Watcher,
 ) -> Result<BenchResult, BenchError> {
     spec.validate()?;
+    if spec.search {
+        let found = search_with(spec, watcher, |spec, watcher| load(spec, config, directory, watcher))?;
+        return Ok(BenchResult { command: foreign::command(spec, directory), ..found });
+    }
     if spec.workload.is_key_value() && config.application != ApplicationKind::KeyValue {
         return Err(BenchError::Application {
             workload: spec.workload.to_string(),
@@ -198,6 +225,7 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
         bundle: spec.bundle_commands(),
         warmup: spec.warmup.into(),
         duration: spec.duration.into(),
+        steps: spec.load_profile.as_ref().map(LoadProfile::steps).unwrap_or_default(),
         ..LoadOptions::default()
     }
 }

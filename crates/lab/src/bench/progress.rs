@@ -1,6 +1,7 @@
 //! Progress of a running benchmark.
 
 use crate::result::Event;
+use crate::search::Probe;
 use quorate_client::load::LoadProgress;
 use quorate_types::Status;
 
@@ -17,6 +18,8 @@ pub trait Watcher {
     fn progress(&mut self, progress: &Progress<'_>);
     /// Reports an injected fault or an observation. Ignored by default.
     fn event(&mut self, _event: &Event) {}
+    /// Reports a run of a search. Ignored by default.
+    fn probe(&mut self, _probe: &Probe) {}
     /// Reports a caveat for the reader of the result.
     fn warn(&mut self, text: &str);
 }

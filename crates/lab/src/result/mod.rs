@@ -3,6 +3,7 @@
 //! Ratios to committed commands or blocks, and all latencies, are `null` if nothing was committed.
 
 use crate::bench::Loaded;
+use crate::search::Search;
 use crate::spec::{BenchSpec, CLUSTER, LOAD, OUTPUT, heading_of};
 use hdrhistogram::Histogram;
 use quorate_applications::compare_histories;
@@ -14,11 +15,13 @@ use std::fmt;
 
 mod growth;
 mod machine;
+mod seconds;
 mod table;
 
 pub(crate) use growth::Growth;
 pub use machine::Machine;
 pub use quorate_types::text::count;
+pub(crate) use seconds::Frontier;
 pub use table::{
     UNKNOWN, describe_bottleneck, describe_cluster, describe_load, describe_memory, describe_settings, figure,
     optional, shown_evidence,
@@ -71,6 +74,12 @@ pub struct BenchResult {
     pub agreement: Agreement,
     /// One entry per second of the measured time.
     pub timeline: Vec<Second>,
+    /// One entry for each step of a load that changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
+    /// Present after a search; the other figures are then those of the run at the rate found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
     /// Commands by latency, see [`log_buckets`].
     pub latency_histogram: Vec<Bucket>,
     /// Injected faults and observations, with their times.
@@ -157,13 +166,53 @@ pub fn per(quantity: f64, count: u64) -> Option<f64> {
 }
 
 /// Figures of one second of the measured time.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Second {
     /// From the start of the measured time, 0 first.
     pub second: u32,
+    /// Commands completed, that is committed and answered to their clients.
     pub ops: u64,
+    /// Commands that replicas executed, at the replica that has executed most; `None` if the replicas did not report.
+    #[serde(default)]
+    pub executed_commands: Option<u64>,
+    /// Views that replicas entered, at the replica in the highest view.
+    #[serde(default)]
+    pub views: Option<u64>,
+    /// Views that timed out, at the replica with the most timeouts.
+    #[serde(default)]
+    pub view_timeouts: Option<u64>,
     pub p50_ms: Option<f64>,
     pub p99_ms: Option<f64>,
+}
+
+/// Figures of one step of a load that changes.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Step {
+    /// From the start of the measured time.
+    pub from_s: f64,
+    pub to_s: f64,
+    /// Open loop: commands due per second, on average over the step.
+    pub rate: Option<f64>,
+    /// Closed loop: commands outstanding per client.
+    pub outstanding: Option<u64>,
+    /// Commands completed per second.
+    pub throughput_ops: f64,
+    /// Latency of the commands due in this step, from the intended send time.
+    pub p50_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let load = match (self.rate, self.outstanding) {
+            (Some(rate), _) => format!("{} commands/s offered", figure(rate)),
+            (None, outstanding) => format!("{} outstanding each", count(outstanding.unwrap_or(0))),
+        };
+        let Step { from_s, to_s, throughput_ops, p50_ms, p99_ms, .. } = *self;
+        let (p50, p99) = (optional(p50_ms), optional(p99_ms));
+        let completed = figure(throughput_ops);
+        write!(f, "{from_s:.1} to {to_s:.1} s: {load}, {completed} commands/s completed, p50 {p50} ms, p99 {p99} ms")
+    }
 }
 
 /// Bucket of the latency histogram.

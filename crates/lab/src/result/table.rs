@@ -67,9 +67,10 @@ pub fn describe_load(spec: &BenchSpec) -> String {
         WorkloadKind::Fixed => format!("{} B commands", count(spec.payload.into())),
         other => other.to_string(),
     };
-    let pace = match spec.pacing() {
-        Pacing::Closed { outstanding } => format!("{} outstanding each", count(outstanding.into())),
-        Pacing::Open { rate } => format!("{} commands/s offered", count(rate)),
+    let pace = match (&spec.load_profile, spec.pacing()) {
+        (Some(profile), _) => format!("load profile {profile}"),
+        (None, Pacing::Closed { outstanding }) => format!("{} outstanding each", count(outstanding.into())),
+        (None, Pacing::Open { rate }) => format!("{} commands/s offered", count(rate)),
     };
     let reply = if spec.reply == crate::spec::ReplyMode::None { ", no replies" } else { "" };
     format!("{what}, {clients}, {pace}{reply}")
@@ -120,6 +121,11 @@ pub(super) fn render(result: &BenchResult, journal: String) -> String {
     for line in table.lines() {
         text.push_str(line.trim_end());
         text.push('\n');
+    }
+    result.steps.iter().for_each(|step| text.push_str(&line("step", step)));
+    if let Some(search) = &result.search {
+        search.probes.iter().for_each(|probe| text.push_str(&line("probe", probe)));
+        text.push_str(&line("saturation", search));
     }
     text.push_str(&format!("\n{}", line("bottleneck", describe_bottleneck(result))));
     text.push_str(&line("agreement", &result.agreement));

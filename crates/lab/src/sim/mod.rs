@@ -10,6 +10,7 @@ pub use result::{SeedResult, SimResult};
 
 use crate::bench::{commands, load_options, node_template};
 use crate::partial;
+use crate::search::{Probe, search};
 use crate::spec::{BenchSpec, Fault, Record, When};
 use quorate_applications::ApplicationKind;
 use quorate_recording::Recorder;
@@ -25,11 +26,46 @@ use std::time::{Duration, Instant};
 /// Duration of a load that outlasts chaos and healing.
 const CHAOS_LOAD: Duration = Duration::from_secs(24 * 3600);
 
-/// Runs every seed on all cores. Passes each report to `on_report` as it arrives, from any thread.
+/// Does the same as [`run`], and passes each run of a search to `on_probe`.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_or_search(
+    spec: &BenchSpec,
+    options: &SimOptions,
+    on_report: &(dyn Fn(&SimReport) + Sync),
+    on_probe: &mut dyn FnMut(&Probe),
+) -> Result<SimResult, SimError> {
+    if !spec.search {
+        return run_once(spec, options, on_report);
+    }
+    spec.validate()?;
+    if options.seeds.as_ref().is_some_and(|seeds| seeds.end - seeds.start > 1) {
+        return Err(SimError::Search("--seeds"));
+    }
+    if options.chaos {
+        return Err(SimError::Search("--chaos"));
+    }
+    let once = |spec: &BenchSpec| run_once(spec, options, on_report);
+    let mut found = search(spec, once, |result: &mut SimResult| &mut result.bench, on_probe)?;
+    found.bench.command = result::command(spec, options, found.seeds[0].seed);
+    Ok(found)
+}
+
+/// Runs every seed on all cores, or searches for saturation. Passes each report to `on_report` as it arrives, from any
+/// thread.
 ///
 /// # Errors
 /// If the spec is impossible or a file is invalid. A violation is part of the result, not an error.
 pub fn run(
+    spec: &BenchSpec,
+    options: &SimOptions,
+    on_report: &(dyn Fn(&SimReport) + Sync),
+) -> Result<SimResult, SimError> {
+    run_or_search(spec, options, on_report, &mut |_| {})
+}
+
+fn run_once(
     spec: &BenchSpec,
     options: &SimOptions,
     on_report: &(dyn Fn(&SimReport) + Sync),
@@ -132,7 +168,7 @@ pub(crate) fn sim_spec_on(
         network,
         costs,
         crypto_servers: options.crypto_servers,
-        cores: options.cores,
+        cores: spec.cores as usize,
         load,
         chaos,
     })

@@ -18,8 +18,8 @@ use thiserror::Error;
 const SIMULATION: &str = "Simulation";
 /// Maximum number of seeds in one run.
 const MAX_SEEDS: u64 = 1 << 32;
-/// Maximum number of cores and of threads for signatures.
-const MAX_CORES: usize = 1024;
+/// Maximum number of threads for signatures.
+const MAX_THREADS: usize = 1024;
 
 /// Flags of `quorate sim`.
 #[derive(Args, Clone, Debug)]
@@ -50,11 +50,8 @@ pub struct SimOptions {
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|none")]
     pub costs: Option<String>,
     /// Signature threads of each replica; with 0 the core verifies signatures, as in the real host.
-    #[arg(long, help_heading = SIMULATION, value_name = "THREADS", default_value_t = 0, value_parser = parse_cores)]
+    #[arg(long, help_heading = SIMULATION, value_name = "THREADS", default_value_t = 0, value_parser = parse_threads)]
     pub crypto_servers: usize,
-    /// Cores that replicas and clients share, as in a benchmark on one machine; 0 gives each its own machine.
-    #[arg(long, help_heading = SIMULATION, value_name = "CORES", default_value_t = 0, value_parser = parse_cores)]
-    pub cores: usize,
     /// Whether signatures are actually created and verified.
     #[arg(long, help_heading = SIMULATION, default_value = "modelled", value_parser = choice::<Signatures>())]
     pub signatures: Signatures,
@@ -69,7 +66,6 @@ impl Default for SimOptions {
             chaos: false,
             costs: None,
             crypto_servers: 0,
-            cores: 0,
             signatures: Signatures::Modelled,
         }
     }
@@ -107,6 +103,9 @@ pub enum SimError {
         .0.start, .0.end, .0.start, .0.start + 1
     )]
     RecordSeeds(Range<u64>),
+    /// `--search` with several seeds, or with chaos.
+    #[error("--search, {0}: a search judges one undisturbed run at each rate; help: omit one of them")]
+    Search(&'static str),
     /// `--record` with a single replica.
     #[error(
         "--record: a simulation records all replicas in one file, not only {0}; help: name the file without `{0}:`"
@@ -162,7 +161,6 @@ impl SimOptions {
         flag("--loss", self.loss.map(|loss| loss.to_string()));
         flag("--costs", self.costs.clone());
         flag("--crypto-servers", (self.crypto_servers > 0).then(|| self.crypto_servers.to_string()));
-        flag("--cores", (self.cores > 0).then(|| self.cores.to_string()));
         flag("--signatures", (self.signatures != default.signatures).then(|| self.signatures.to_string()));
         if self.chaos {
             words.push("--chaos".into());
@@ -191,7 +189,7 @@ fn parse_loss(text: &str) -> Result<f64, String> {
     loss.ok_or_else(|| "write a fraction from 0 to 1; one percent is 0.01".into())
 }
 
-fn parse_cores(text: &str) -> Result<usize, String> {
-    let cores = text.parse::<usize>().ok().filter(|cores| *cores <= MAX_CORES);
-    cores.ok_or_else(|| format!("write a whole number from 0 to {MAX_CORES}"))
+fn parse_threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse::<usize>().ok().filter(|threads| *threads <= MAX_THREADS);
+    threads.ok_or_else(|| format!("write a whole number from 0 to {MAX_THREADS}"))
 }

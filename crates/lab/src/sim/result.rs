@@ -1,10 +1,11 @@
 //! Combines the reports of seeds into a result.
 
 use super::SimOptions;
-use crate::bench::{BUSY_FRACTION, evidence, note_counts, timeline};
+use crate::bench::{BUSY_FRACTION, evidence, note_counts, steps, timeline};
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, Event, Growth, Latency, Machine, count, line, log_buckets, per, version,
+    Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, count, line, log_buckets, per,
+    version,
 };
 use crate::spec::{BenchSpec, ClientAuthentication};
 use quorate_client::load::LoadReport;
@@ -160,7 +161,7 @@ fn seed_result(spec: &BenchSpec, options: &SimOptions, report: &SimReport) -> Se
 }
 
 /// Returns the command that reproduces a seed.
-fn command(spec: &BenchSpec, options: &SimOptions, seed: u64) -> String {
+pub(super) fn command(spec: &BenchSpec, options: &SimOptions, seed: u64) -> String {
     let text = BenchSpec { json: None, report: None, record: None, ..spec.clone() }.command_line();
     let flags = text.strip_prefix("quorate bench").expect("every command line starts so");
     let own = options.arguments().into_iter().map(|word| format!(" {word}")).collect::<String>();
@@ -207,7 +208,9 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         client_bound: load.and_then(LoadReport::busy_fraction).is_some_and(|busy| busy >= BUSY_FRACTION)
             && busiest(report, &growth) < BUSY_FRACTION,
         agreement: agreement(report),
-        timeline: load.map(timeline).unwrap_or_default(),
+        timeline: load.map(|load| timeline(load, &Frontier::of(&report.seconds))).unwrap_or_default(),
+        steps: load.map(|load| steps(spec, load)).unwrap_or_default(),
+        search: None,
         latency_histogram: load.map(|load| log_buckets(&load.latency_us)).unwrap_or_default(),
         events: spec.misbehaviour().into_iter().chain(report.crashed.iter().map(crash)).collect(),
         evidence: evidence(report.end.iter().flatten()),

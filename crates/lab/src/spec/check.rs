@@ -3,6 +3,7 @@
 use super::{
     BatchPolicy, BenchSpec, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SpecError, When, WorkloadKind,
 };
+use crate::affinity;
 use quorate_consensus::config::MAX_WINDOW;
 use quorate_transports::Wire;
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
@@ -18,11 +19,15 @@ const MAX_OUTSTANDING: u64 = 16_000_000;
 /// memory.
 const MAX_OUTSTANDING_BYTES: u64 = 256 << 20;
 /// Maximum rate of an open loop, in commands per second.
-const MAX_RATE: u64 = 100_000_000;
+pub(super) const MAX_RATE: u64 = 100_000_000;
 /// Maximum number of records: every replica holds the key-value store in memory.
 const MAX_RECORDS: u64 = 10_000_000;
 /// Maximum seed: the largest integer of an experiment file.
 const MAX_SEED: u64 = i64::MAX as u64;
+/// Maximum of `search_p99_ms`: one hour.
+const MAX_SEARCH_P99_MS: u64 = 60 * 60 * 1000;
+/// Maximum number of simulated cores; a real machine has what it has.
+const MAX_CORES: u64 = 1024;
 /// Maximum view timeout: one hour.
 const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
 
@@ -41,6 +46,8 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("clients", 1, MAX_CLIENTS),
     ("bundle", 1, MAX_BUNDLE_COMMANDS as u64),
     ("rate", 1, MAX_RATE),
+    ("search_p99_ms", 1, MAX_SEARCH_P99_MS),
+    ("cores", 0, MAX_CORES),
     ("outstanding", 1, MAX_OUTSTANDING),
     ("seed", 0, MAX_SEED),
     ("duration", 1, super::MAX_INTERVAL_MS),
@@ -110,11 +117,24 @@ impl BenchSpec {
                 let what = format!("`{fault}` would restart a replica that forgets its votes");
                 Err(SpecError::Impossible(vec![problem("--fault, --journal", what, "set --journal file")]))
             }
-            _ => Ok(()),
+            _ => self.check_cores(),
         }
     }
 
+    /// Checks that this machine has the cores.
+    fn check_cores(&self) -> Result<(), SpecError> {
+        let available = affinity::available();
+        if self.cores as usize <= available {
+            return Ok(());
+        }
+        let what = format!("{} are more than the {available} that this machine offers this process", self.cores);
+        let help = format!("set at most {available}, or simulate them: quorate sim --cores {}", self.cores);
+        Err(SpecError::Impossible(vec![problem("--cores", what, help)]))
+    }
+
     fn check_ranges(&self, problems: &mut Vec<Problem>) {
+        // Those of a profile are checked with the profile.
+        let (rate, outstanding) = (self.rate.unwrap_or(1), self.outstanding.unwrap_or(1));
         let values = [
             ("batch", self.batch.into()),
             ("batch_wait_ms", self.batch_wait_ms),
@@ -126,8 +146,10 @@ impl BenchSpec {
             ("records", self.records),
             ("clients", self.clients.into()),
             ("bundle", self.bundle.into()),
-            ("rate", self.rate.unwrap_or(1)),
-            ("outstanding", self.outstanding.unwrap_or(1).into()),
+            ("rate", rate),
+            ("search_p99_ms", self.search_p99_ms),
+            ("cores", self.cores.into()),
+            ("outstanding", outstanding.into()),
             ("seed", self.seed),
             ("duration", self.duration.as_millis()),
             ("record_limit_mb", self.record_limit_mb),
@@ -178,42 +200,71 @@ impl BenchSpec {
     }
 
     fn check_load(&self, problems: &mut Vec<Problem>) {
-        if let (Some(rate), Some(outstanding)) = (self.rate, self.outstanding) {
-            problems.push(problem(
-                "--rate, --outstanding",
-                format!("an open loop of {rate} commands per second cannot keep {outstanding} outstanding"),
-                "omit --outstanding to keep the rate, or omit --rate to keep a closed loop",
-            ));
-        } else if let Some(outstanding) = self.outstanding {
-            let all = u64::from(outstanding) * u64::from(self.clients);
-            if all > MAX_OUTSTANDING && self.clients > 1 {
-                let what = format!("{all} outstanding commands over all clients exceed {MAX_OUTSTANDING}");
-                problems.push(problem("--outstanding, --clients", what, "lower one of them"));
-            }
-        }
-        if let Some(outstanding) = self.outstanding.filter(|_| self.rate.is_none()) {
-            let most = self.max_outstanding();
-            if outstanding > most && self.clients <= MAX_CLIENTS as u32 {
-                let bytes = u64::from(outstanding) * u64::from(self.clients) * self.command_bytes() as u64;
-                let what = format!(
-                    "{} clients with {outstanding} outstanding commands of {} bytes keep {} MB in flight, above {} MB",
-                    self.clients,
-                    self.payload,
-                    bytes / 1_000_000,
-                    MAX_OUTSTANDING_BYTES / 1_000_000
-                );
-                problems.push(problem(
-                    "--outstanding, --payload",
-                    what,
-                    format!("set --outstanding to at most {most}"),
-                ));
-            }
+        self.check_pacing(problems);
+        // A default that is too large for the payload was lowered.
+        let is_given = self.outstanding.is_some() && self.rate.is_none() || self.load_profile.is_some();
+        if let Pacing::Closed { outstanding } = self.most_pacing()
+            && is_given
+        {
+            self.check_outstanding(outstanding, problems);
         }
         let most = self.consensus().batch_bytes;
         let beside = super::COMMAND_OVERHEAD_BYTES + super::BUNDLE_OVERHEAD_BYTES;
         if self.payload as usize + beside > most && self.payload as usize <= MAX_PAYLOAD_BYTES {
             let what = format!("a command of {} bytes does not fit into a block of {most}", self.payload);
             problems.push(problem("--payload", what, format!("set at most {}", most - beside)));
+        }
+    }
+
+    /// Checks that at most one pacing is given, and that it fits the other flags.
+    fn check_pacing(&self, problems: &mut Vec<Problem>) {
+        if let (Some(rate), Some(outstanding)) = (self.rate, self.outstanding) {
+            problems.push(problem(
+                "--rate, --outstanding",
+                format!("an open loop of {rate} commands per second cannot keep {outstanding} outstanding"),
+                "omit --outstanding to keep the rate, or omit --rate to keep a closed loop",
+            ));
+        }
+        if let Some(profile) = &self.load_profile {
+            let given = [("--rate", self.rate.is_some()), ("--outstanding", self.outstanding.is_some())];
+            for (flag, _) in given.into_iter().chain([("--search", self.search)]).filter(|(_, is_given)| *is_given) {
+                let what = format!("`{profile}` decides the load by itself");
+                problems.push(problem(&format!("--load-profile, {flag}"), what, "omit one of them"));
+            }
+            if self.duration < profile.lasts() {
+                let what = format!("`{profile}` takes {}, but {} are measured", profile.lasts(), self.duration);
+                let help = format!("omit --duration, or set {}", profile.lasts());
+                problems.push(problem("--load-profile, --duration", what, help));
+            }
+        }
+        if self.search && self.outstanding.is_some() {
+            let help = "omit --outstanding, or omit --search";
+            problems.push(problem("--search, --outstanding", "a search varies the rate of an open loop", help));
+        }
+        if self.search && self.record.is_some() {
+            let help = "repeat the run at the rate found, with --rate and --record";
+            problems.push(problem("--search, --record", "a search has several runs; a recording holds one", help));
+        }
+    }
+
+    fn check_outstanding(&self, outstanding: u32, problems: &mut Vec<Problem>) {
+        let flag = if self.load_profile.is_some() { "--load-profile" } else { "--outstanding" };
+        let all = u64::from(outstanding) * u64::from(self.clients);
+        if all > MAX_OUTSTANDING && self.clients > 1 {
+            let what = format!("{all} outstanding commands over all clients exceed {MAX_OUTSTANDING}");
+            problems.push(problem(&format!("{flag}, --clients"), what, "lower one of them"));
+        }
+        let most = self.max_outstanding();
+        if outstanding > most && self.clients <= MAX_CLIENTS as u32 {
+            let bytes = u64::from(outstanding) * u64::from(self.clients) * self.command_bytes() as u64;
+            let what = format!(
+                "{} clients with {outstanding} outstanding commands of {} bytes keep {} MB in flight, above {} MB",
+                self.clients,
+                self.payload,
+                bytes / 1_000_000,
+                MAX_OUTSTANDING_BYTES / 1_000_000
+            );
+            problems.push(problem(&format!("{flag}, --payload"), what, format!("set {flag} to at most {most}")));
         }
     }
 

@@ -10,6 +10,7 @@ mod choices;
 mod defaults;
 mod error;
 mod fault;
+mod profile;
 mod resolve;
 mod torture;
 mod values;
@@ -21,6 +22,7 @@ pub use choices::{
 pub use defaults::{DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
 pub use fault::{DEFAULT_AWAY, Fault, Misbehaviour, When};
+pub use profile::{DEFAULT_DOUBLING_STEPS, LoadProfile, RAMP_ROWS};
 pub use quorate_client::workload::WorkloadKind;
 pub use quorate_operator::{BadValue, Interval, MAX_INTERVAL_MS};
 pub use quorate_types::text::quote;
@@ -47,6 +49,12 @@ pub const OUTPUT: &str = "Output";
 
 /// Outstanding commands per client if neither `outstanding` nor `rate` is given.
 pub const DEFAULT_OUTSTANDING: u32 = 1600;
+
+/// Default of `search_p99_ms`, in milliseconds.
+pub const DEFAULT_SEARCH_P99_MS: u64 = 100;
+
+/// First rate of a search if `rate` is not given, in commands per second.
+pub const DEFAULT_SEARCH_RATE: u64 = 1000;
 
 /// Maximum bytes of an encoded command without its payload: identifiers, lengths, a key, an operation.
 const COMMAND_OVERHEAD_BYTES: usize = 64;
@@ -139,6 +147,19 @@ pub struct BenchSpec {
     /// time.
     #[arg(long, help_heading = LOAD, value_name = "PER_SECOND", value_parser = check::number::<u64>("rate"))]
     pub rate: Option<u64>,
+    /// Load that changes over the measured time, instead of --rate or --outstanding. Rates: ramp:1000..50000/30s (evenly
+    /// over 30 s), steps:1000,2000,4000/10s (10 s each), double-rate:1000/5s. Commands outstanding per client:
+    /// double:20/5s, double:20..640/5s. Sets --duration unless that is given; the result has a row for each step.
+    #[arg(long, help_heading = LOAD, value_name = "PROFILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_profile: Option<LoadProfile>,
+    /// Search for saturation: the highest rate of an open loop that completes within 5 % of the offered rate, with a
+    /// p99 of at most --search-p99-ms. Runs the load several times, first with --rate, or 1000 commands per second.
+    #[arg(long, help_heading = LOAD)]
+    pub search: bool,
+    /// Maximum 99th percentile of the latency in a search, in milliseconds.
+    #[arg(long, help_heading = LOAD, value_name = "MS", default_value_t = DEFAULT_SEARCH_P99_MS, value_parser = check::number::<u64>("search_p99_ms"))]
+    pub search_p99_ms: u64,
     /// Maximum number of commands in one message of a client.
     #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100, value_parser = check::number::<u32>("bundle"))]
     pub bundle: u32,
@@ -166,6 +187,10 @@ pub struct BenchSpec {
     /// Whether journals in files are flushed to the disk before a replica relies on them; `never` is for experiments.
     #[arg(long, help_heading = RUN, default_value = "always", value_parser = choice::<Fsync>())]
     pub fsync: Fsync,
+    /// Cores that all replicas and clients share; 0: all cores of this machine in a benchmark, and in a simulation a
+    /// machine for each replica and for the clients.
+    #[arg(long, help_heading = RUN, value_name = "CORES", default_value_t = 0, value_parser = check::number::<u32>("cores"))]
+    pub cores: u32,
     /// Fault to inject; may be repeated. Replicas misbehave (silent:3, slow=50:0..4, equivocate:0+2@4s, and
     /// slow:1@0s+15s/30s for 15 s of every 30 s; docs/BYZANTINE.md lists the kinds), one is killed (crash:2@4s), or
     /// killed and restarted (restart:1@4s+500ms, with --host processes). Replicas count from 0; a range excludes its
@@ -215,12 +240,21 @@ impl Default for BenchSpec {
 }
 
 impl BenchSpec {
-    /// Returns closed or open loop. A rate takes precedence; [`BenchSpec::validate`] refuses a spec that sets both.
+    /// Returns closed or open loop, with the first pace if it changes. [`BenchSpec::validate`] refuses a spec that sets
+    /// several of them.
     pub fn pacing(&self) -> Pacing {
-        match (self.rate, self.outstanding) {
-            (Some(rate), _) => Pacing::Open { rate },
-            (None, outstanding) => Pacing::Closed { outstanding: outstanding.unwrap_or(DEFAULT_OUTSTANDING) },
+        match (&self.load_profile, self.rate, self.outstanding) {
+            (Some(profile), ..) => profile.first(),
+            (None, Some(rate), _) => Pacing::Open { rate },
+            (None, None, Some(outstanding)) => Pacing::Closed { outstanding },
+            (None, None, None) if self.search => Pacing::Open { rate: DEFAULT_SEARCH_RATE },
+            (None, None, None) => Pacing::Closed { outstanding: DEFAULT_OUTSTANDING },
         }
+    }
+
+    /// Returns the fastest pace.
+    pub fn most_pacing(&self) -> Pacing {
+        self.load_profile.as_ref().map_or_else(|| self.pacing(), LoadProfile::most)
     }
 
     /// Returns the shape of the committee.
@@ -234,7 +268,7 @@ impl BenchSpec {
     /// Returns the maximum number of commands in one message of a client: `bundle`, limited by the commands of a block,
     /// the outstanding commands, and the largest block's bytes.
     pub fn bundle_commands(&self) -> usize {
-        let outstanding = match self.pacing() {
+        let outstanding = match self.most_pacing() {
             Pacing::Closed { outstanding } => outstanding,
             Pacing::Open { .. } => u32::MAX,
         };

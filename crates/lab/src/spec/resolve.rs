@@ -25,6 +25,8 @@ pub struct Setting {
     pub values: Vec<String>,
     /// Whether the value is the default.
     pub is_default: bool,
+    /// Whether the flag takes no value.
+    pub is_switch: bool,
 }
 
 /// Flags of `quorate bench`, including `--spec FILE`. Explicit flags override the file's keys, which override the
@@ -136,7 +138,7 @@ impl Flags {
             .mut_args(
                 |arg| if DURATIONS.contains(&arg.get_id().as_str()) { arg.allow_hyphen_values(true) } else { arg },
             )
-            .mut_args(|arg| arg.allow_negative_numbers(true));
+            .mut_args(|arg| if arg.get_action().takes_values() { arg.allow_negative_numbers(true) } else { arg });
         (self.defaults)().into_iter().fold(command, |command, OwnDefault { key, value, help }| {
             command.mut_arg(key, |arg| match help {
                 Some(help) => arg.default_value(value).help(help),
@@ -166,11 +168,12 @@ impl Flags {
             }
             explicit.insert(key.into(), flags[key].clone());
         }
-        // A flag for one pacing replaces the file's choice of the other; validation refuses both as flags.
-        for (given, replaced) in [("rate", "outstanding"), ("outstanding", "rate")] {
-            if explicit.contains_key(given) && !explicit.contains_key(replaced) {
-                table.remove(replaced);
-            }
+        // A flag for one pacing replaces the file's choice of another; validation refuses two as flags.
+        const PACINGS: [&str; 3] = ["rate", "outstanding", "load_profile"];
+        if PACINGS.iter().any(|pacing| explicit.contains_key(*pacing)) {
+            PACINGS.iter().for_each(|pacing| {
+                table.remove(*pacing);
+            });
         }
         table.extend(explicit);
         for OwnDefault { key, .. } in (self.defaults)() {
@@ -205,9 +208,13 @@ fn keys(spec: &BenchSpec) -> Keys {
 
 /// Returns a validated spec with these keys, and defaults for the others; a closed loop if no rate is set.
 fn settle(keys: Keys) -> Result<BenchSpec, SpecError> {
+    let has_duration = keys.contains_key("duration");
     let spec = serde_json::from_value(serde_json::Value::Object(keys));
     let mut spec: BenchSpec = spec.expect("the file was read as a spec, and the flags were parsed as one");
-    if spec.rate.is_none() {
+    if let Some(profile) = spec.load_profile.as_ref().filter(|_| !has_duration) {
+        spec.duration = profile.lasts();
+    }
+    if spec.rate.is_none() && spec.load_profile.is_none() && !spec.search {
         // Lower a default that is too large for the payload; an explicit value is refused instead.
         let default = DEFAULT_OUTSTANDING.min(spec.max_outstanding());
         spec.outstanding.get_or_insert(default);
@@ -362,6 +369,7 @@ impl BenchSpec {
                     .map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into))
                     .collect(),
                 is_default: own.get(key) == default.get(key),
+                is_switch: value.is_some_and(serde_json::Value::is_boolean),
             }
         });
         settings.collect()
@@ -372,6 +380,10 @@ impl BenchSpec {
     pub fn arguments(&self) -> Vec<String> {
         let mut words = vec!["bench".to_string()];
         for setting in self.settings().into_iter().filter(|setting| !setting.is_default) {
+            if setting.is_switch {
+                words.push(setting.flag);
+                continue;
+            }
             for value in setting.values {
                 // A path that looks like a flag must be joined to its own flag.
                 if value.starts_with('-') && value != "-" {

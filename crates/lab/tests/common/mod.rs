@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use hdrhistogram::Histogram;
+use quorate_lab::bench::{Progress, Watcher};
 use quorate_lab::result::{
     Agreement, BenchResult, CpuPerCommand, Event, Latency, Machine, Second, log_buckets, per, version,
 };
@@ -40,6 +41,7 @@ pub fn sample() -> BenchResult {
         ops: *ops,
         p50_ms: Some(2_700_000.0 / *ops as f64),
         p99_ms: Some(if second == 4 { 410.0 } else { 31.0 + (second * 7 % 5) as f64 }),
+        ..Second::default()
     };
     let committed_commands = rates.iter().sum();
     let committed_blocks = 2_212;
@@ -61,6 +63,8 @@ pub fn sample() -> BenchResult {
         client_bound: false,
         agreement: Agreement::Agreed,
         timeline: rates.iter().enumerate().map(second).collect(),
+        steps: Vec::new(),
+        search: None,
         latency_histogram: log_buckets(&latency),
         events: vec![
             Event { time_s: 0.0, text: "replica 1 is slow".into() },
@@ -80,4 +84,12 @@ pub fn sample() -> BenchResult {
         version: version(),
         spec,
     }
+}
+
+/// Ignores the progress of a benchmark.
+pub struct Quiet;
+
+impl Watcher for Quiet {
+    fn progress(&mut self, _: &Progress<'_>) {}
+    fn warn(&mut self, _: &str) {}
 }

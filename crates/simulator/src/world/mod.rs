@@ -8,6 +8,7 @@ mod lasso;
 mod liveness;
 mod lives;
 mod packets;
+mod seconds;
 mod shipping;
 mod trouble;
 mod turns;
@@ -15,6 +16,7 @@ mod turns;
 pub use liveness::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS};
 pub use lives::Life;
 pub use packets::Connections;
+pub use seconds::{Counts, Reading};
 pub use trouble::{Trouble, trouble};
 
 use crate::charges::Charges;
@@ -39,6 +41,7 @@ use quorate_consensus::{Input, Protocol};
 use quorate_oracles::Property;
 use quorate_recording::Recorder;
 use quorate_types::{Bundle, Height, ReplicaId, Time};
+use seconds::Seconds;
 use shipping::Pairs;
 use std::time::Duration;
 use turns::Cores;
@@ -136,6 +139,7 @@ pub struct World<'a, P: Protocol> {
     pub delivered: u64,
     pub events: u64,
     pub lives_measured: Lives,
+    pub seconds: Seconds,
     goes_on: fn() -> bool,
     /// The load was stopped early.
     pub stopped: bool,
@@ -196,6 +200,7 @@ impl<'a, P: Protocol> World<'a, P> {
             delivered: 0,
             events: 0,
             lives_measured: Lives::default(),
+            seconds: Seconds::default(),
             goes_on,
             stopped: false,
             probe: None,
@@ -229,6 +234,9 @@ impl<'a, P: Protocol> World<'a, P> {
                 let progress = self.nodes.iter().map(Node::progress);
                 self.chronicle.sample(time, progress);
             }
+            if self.seconds.are_due(time) {
+                self.seconds.read(time, self.counts());
+            }
             self.now = time;
             self.events += 1;
             if self.events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && !self.stopped && !(self.goes_on)() {
@@ -246,6 +254,10 @@ impl<'a, P: Protocol> World<'a, P> {
                 }
             }
         }
+    }
+
+    fn counts(&self) -> Vec<Option<Counts>> {
+        self.nodes.iter().map(|node| node.alive.then(|| Counts::of(&node.status(false)))).collect()
     }
 
     /// Ends the load early. It still waits for answers.

@@ -156,8 +156,10 @@ impl<P: Protocol> World<'_, P> {
     fn measure_lives(&mut self) {
         if !self.lives_measured.has_begun() {
             let statuses = self.nodes.iter().map(|node| node.alive.then(|| node.status(false))).collect();
+            self.seconds.begin(self.now, self.counts());
             return self.lives_measured.begin(statuses);
         }
+        self.seconds.end(self.now, self.counts());
         for (replica, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
             self.lives_measured.end(replica, node.born.as_ref(), || node.status(false));
         }
