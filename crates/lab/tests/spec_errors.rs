@@ -97,7 +97,7 @@ fn incompatible_values_are_refused_with_help() {
     check(&["--fault", "crash:2@1s", "restart:2@5s"], twice);
     check(&["--fault", "silent:2", "restart:2@5s"], twice);
     check(&["--fault", "crash:2@10s"], &["--fault, --duration", "after the measured 10s", "help: start it earlier"]);
-    check(&["--fault", "silent:3", "silent:2"], &["--fault", "2 of 4 replicas speak", "help: remove"]);
+    check(&["--fault", "silent:3", "silent:2"], &["--fault", "2 of 4 replicas are live", "help: remove"]);
     check(
         &["--protocol", "chained-hotstuff", "--leader", "round-robin", "--fault", "silent:3"],
         &[

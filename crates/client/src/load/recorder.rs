@@ -33,7 +33,8 @@ pub struct LoadReport {
     /// Open loop: delay from the intended to the actual send time, in microseconds, of commands due in the window.
     /// `None` in a closed loop.
     pub schedule_lag_us: Option<Histogram<u64>>,
-    /// Commands answered in each [`INTERVAL`] since the start of the load, including warm-up and drain.
+    /// Commands answered in each [`INTERVAL`] since the start of the load, including warm-up and drain. The first is
+    /// shorter if the warm-up has a fraction of an interval, so that the window starts with an interval.
     pub intervals: Vec<u64>,
     /// Median and 99th percentile, in microseconds, of the commands answered in each second of the window; `None`
     /// without an answer.
@@ -137,6 +138,8 @@ impl Tally {
 /// Measurements of a running load.
 pub struct Recorder {
     start: Time,
+    /// By this much is the first interval shorter than the others.
+    missing_ns: u128,
     window: (Time, Time),
     pub latency_us: Histogram<u64>,
     pub lag_us: Option<Histogram<u64>>,
@@ -160,6 +163,7 @@ impl Recorder {
         let window = (start + warmup, start + warmup + duration);
         Recorder {
             start,
+            missing_ns: warmup.as_nanos().next_multiple_of(INTERVAL.as_nanos()) - warmup.as_nanos(),
             window,
             latency_us: microseconds(),
             lag_us: open.then(microseconds),
@@ -270,7 +274,7 @@ impl Recorder {
     #[inline]
     pub fn on_answered(&mut self, now: Time, tally: Tally) {
         self.total.add(tally);
-        let interval = (now.since(self.start).as_nanos() / INTERVAL.as_nanos()) as usize;
+        let interval = ((now.since(self.start).as_nanos() + self.missing_ns) / INTERVAL.as_nanos()) as usize;
         if interval >= self.intervals.len() {
             self.intervals.resize(interval + 1, 0);
         }

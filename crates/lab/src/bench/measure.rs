@@ -242,7 +242,7 @@ pub(crate) fn note_counts(warnings: &mut Vec<String>, load: Option<&LoadReport>,
 /// Returns the whole seconds of the measured time.
 pub(crate) fn timeline(report: &LoadReport, frontier: &Frontier) -> Vec<Second> {
     let per_second = (1000 / INTERVAL.as_millis()) as usize;
-    let skip = (report.warmup.as_millis() / INTERVAL.as_millis()) as usize;
+    let skip = report.warmup.as_nanos().div_ceil(INTERVAL.as_nanos()) as usize;
     let take = (report.window.as_millis() / INTERVAL.as_millis()) as usize;
     let measured: Vec<u64> = report.intervals.iter().copied().skip(skip).take(take).collect();
     let progress = frontier.seconds(measured.len() / per_second);
