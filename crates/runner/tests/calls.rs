@@ -23,7 +23,7 @@ fn a_cell_becomes_the_command_that_repeats_it() {
     assert_eq!(real[0].command_line(), "quorate bench --batch 10 --payload 64 --warmup 1s");
     assert_eq!(real[0].repetition(2).command_line(), "quorate bench --batch 10 --payload 64 --warmup 1s --seed 3");
     let simulated = calls(&experiment, Instrument::Simulated).expect("it is sound");
-    assert_eq!(simulated[1].command_line(), "quorate sim --payload 64 --warmup 1s --network us4 --cores 2");
+    assert_eq!(simulated[1].command_line(), "quorate sim --payload 64 --warmup 1s --cores 2 --network us4");
 }
 
 #[test]
