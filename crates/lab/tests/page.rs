@@ -364,7 +364,14 @@ fn tables_say_what_was_held_and_how_often_cells_ran() {
     let experiment =
         experiment("[[plot]]\nkind = \"line\"\ntitle = \"A plot\"\nx = \"batch\"\ny = \"throughput_per_s\"");
     let plan = experiment.plan(Profile::Full, None).expect("it has cells");
-    let (page, _) = page_of(&plan, &rows(&plan));
+    let mut rows = rows(&plan);
+    rows[1].failure = Some("it hung".to_owned());
+    let (page, _) = page_of(&plan, &rows);
+    assert!(
+        texts(&page).contains("Figure 3 of the paper. Profile full: 36 runs in 12 of 12 cells"),
+        "{}",
+        texts(&page)
+    );
     let blocks = page.sections.iter().flat_map(|section| &section.blocks);
     let tables: Vec<_> =
         blocks.filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None }).collect();
@@ -372,6 +379,8 @@ fn tables_say_what_was_held_and_how_often_cells_ran() {
     assert_eq!(titles, ["batch", "leader", "instrument", "throughput (commands/s)", "runs", "steady"]);
     let row = tables[0].rows.iter().find(|row| row[2] == "real").expect("there are real cells");
     assert_eq!(row[..5], ["100", "fixed", "real", "1,010 ± 24.84", "3"]);
+    let row = &tables[0].rows[0];
+    assert_eq!(row[2..5], ["simulated", "–", "3, 1 failed"], "a cell with a failure has no figures");
     let held: Vec<&[String]> = tables[2].rows.iter().map(Vec::as_slice).collect();
     assert_eq!(held, [["payload", "16"], ["replicas", "4"]]);
     assert_eq!(tables[1].rows[0], ["batch", "100, 200, 400"]);

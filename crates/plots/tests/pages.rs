@@ -1,6 +1,6 @@
 //! Pages: offline, safe against any text, and complete for readers without a pointer.
 
-use quorate_plots::{Block, Figure, Hover, Page, Plot, Section, page};
+use quorate_plots::{Block, Column, Figure, Hover, Page, Plot, Section, Table, page};
 use serde_json::Value;
 
 use crate::samples;
@@ -139,6 +139,21 @@ fn verdicts_are_words_not_only_colours() {
     for words in ["holds", "does not hold", "undecided", "not measurable here"] {
         assert!(html.contains(&format!("\">{words}</span>")), "{words}");
     }
+}
+
+#[test]
+fn long_tables_can_be_folded_out() {
+    let table = |count: usize| {
+        let columns = vec![Column { title: "n".into(), numeric: true }];
+        let rows = (0..count).map(|at| vec![format!("row {at}")]).collect();
+        let blocks = vec![Block::Table(Table { caption: "A caption".into(), columns, rows })];
+        let sections = vec![Section { id: "only".into(), title: "Only".into(), blocks }];
+        let own = Page { title: "Page".into(), lead: Vec::new(), sections, footer: String::new() };
+        page(&own).expect("it is sound")
+    };
+    assert!(!table(20).contains("<details>"));
+    let long = table(21);
+    assert!(long.contains("<summary>Table of 21 rows</summary>") && long.contains("row 20"));
 }
 
 #[test]

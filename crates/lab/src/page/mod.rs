@@ -104,8 +104,7 @@ fn section(finding: &Finding, fidelity: Option<&Fidelity>, ids: &mut BTreeSet<St
     let parameters = [tables::varied(&cells), tables::held(&cells), tables::provenance(finding.rows)];
     blocks.extend(parameters.into_iter().filter(|table| !table.rows.is_empty()).map(Block::Table));
     blocks.push(Block::Command(format!("quorate lab run {} --profile {}", name_for_command(finding), plan.profile)));
-    let figure = if experiment.figure.is_empty() { String::new() } else { format!(" ({})", experiment.figure) };
-    Section { id, title: format!("{}{figure}: {}", experiment.name(), experiment.title), blocks }
+    Section { id, title: format!("{}: {}", experiment.name(), experiment.title), blocks }
 }
 
 /// Returns how the command line names an experiment: those of the repository by name, others by their file.
@@ -122,8 +121,14 @@ fn what_was_run(finding: &Finding, cells: &Cells) -> String {
     let plan = finding.plan;
     let (run, all) = (cells.run(), plan.cells.len());
     let failed = run.iter().filter(|cell| cells.failure(**cell).is_some()).count();
+    let figure = &plan.experiment.figure;
+    let figure = match figure.chars().next() {
+        None => String::new(),
+        Some(first) if first.is_ascii_digit() => format!("Figure {figure} of the paper. "),
+        Some(_) => format!("From the paper: {figure}. "),
+    };
     let mut text = format!(
-        "Profile {}: {} in {} of {} cells, {} to {} repetitions wanted.",
+        "{figure}Profile {}: {} in {} of {} cells, {} to {} repetitions wanted.",
         plan.profile,
         words::count(finding.rows.len(), "run"),
         run.len(),

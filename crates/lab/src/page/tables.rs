@@ -60,7 +60,6 @@ pub(super) fn results(cells: &Cells) -> Table {
     let axes: Vec<String> = cells.plan.experiment.coordinates().into_iter().map(str::to_owned).collect();
     let all = used_figures(cells.plan);
     let figures = &all[..all.len().min(MAX_FIGURES_SHOWN)];
-    let has_failures = run.iter().any(|cell| cells.failure(*cell).is_some());
     let has_noise = run.iter().any(|cell| steady(cells.rows(*cell)).is_some());
     let mut columns: Vec<Column> =
         axes.iter().map(|axis| column(&words::words(axis), is_numeric(cells, axis))).collect();
@@ -68,7 +67,6 @@ pub(super) fn results(cells: &Cells) -> Table {
     columns.extend(figures.iter().map(|figure| column(&words::title(figure), true)));
     columns.push(column("runs", true));
     columns.extend(has_noise.then(|| column("steady", false)));
-    columns.extend(has_failures.then(|| column("failed", false)));
     let row = |cell: &usize| {
         let rows = cells.rows(*cell);
         let mut fields: Vec<String> = axes.iter().map(|axis| cells.shown(*cell, axis)).collect();
@@ -76,9 +74,10 @@ pub(super) fn results(cells: &Cells) -> Table {
         fields.extend(figures.iter().map(|figure| {
             cells.summary(*cell, figure).map_or_else(|_| DASH.to_owned(), |summary| words::summary(&summary))
         }));
-        fields.push(rows.len().to_string());
+        let failed = rows.iter().filter(|row| row.failure.is_some()).count();
+        let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
+        fields.push(format!("{}{failed}", rows.len()));
         fields.extend(has_noise.then(|| steady(rows).unwrap_or_else(|| DASH.to_owned())));
-        fields.extend(has_failures.then(|| cells.failure(*cell).map(words::line).unwrap_or_default()));
         fields
     };
     let rows = run.iter().take(MAX_CELLS_SHOWN).map(row).collect();

@@ -65,7 +65,7 @@ fn block(block: &Block) -> String {
         Block::Paragraph(text) => format!("<p>{}</p>\n", escape(text)),
         Block::Figure(data) => figure::render(data),
         Block::Claims(claims) => tables::claims(claims),
-        Block::Table(table) => tables::table(table),
+        Block::Table(table) => tables::folded(table),
         Block::Command(command) => {
             format!("<div class=\"command\"><pre><code>{}</code></pre>{COPY}</div>\n", escape(command))
         }

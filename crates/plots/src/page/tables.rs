@@ -3,6 +3,17 @@
 use crate::document::{Claim, Table, Verdict};
 use crate::escape::escape;
 
+/// Rows up to which a table is open.
+const MAX_OPEN_ROWS: usize = 20;
+
+/// Renders a table that can be folded out if it is long.
+pub(crate) fn folded(own: &Table) -> String {
+    match own.rows.len() {
+        0..=MAX_OPEN_ROWS => table(own),
+        count => format!("<details>\n<summary>Table of {count} rows</summary>\n{}</details>\n", table(own)),
+    }
+}
+
 pub(crate) fn table(table: &Table) -> String {
     let caption = match table.caption.as_str() {
         "" => String::new(),
