@@ -301,6 +301,7 @@ fn intervals_that_reach_to_zero_fit_a_logarithmic_axis() {
     let Plot::Bars(panels) = &figure.plot else { panic!("{figure:?}") };
     assert!(figure.y.log);
     assert!(panels[0].series[0].bars[0].interval.is_some_and(|(low, _)| low > 0.0));
+    assert!(figure.caption.contains("it is cut off there"), "{}", figure.caption);
 }
 
 #[test]
@@ -308,14 +309,20 @@ fn an_instrument_without_rows_is_named_and_its_claims_are_not_measurable() {
     let experiment = experiment(
         "[[plot]]\nkind = \"line\"\ntitle = \"A plot\"\nx = \"batch\"\ny = \"throughput_per_s\"\nseries = \"leader\"\n\
          [[claim]]\nid = \"real\"\ntext = \"It is fast.\"\nkind = \"bound\"\nfigure = \"throughput_per_s\"\n\
-         instrument = \"real\"\nmin = 10\n",
+         instrument = \"real\"\nmin = 10\n\
+         [[paper_value]]\nat = { batch = 100, leader = \"round-robin\" }\nfigure = \"throughput_per_s\"\nvalue = 17\n\
+         source = \"section 5\"\n",
     );
     let plan = experiment.plan(Profile::Full, None).expect("it has cells");
     let mut rows = rows(&plan);
     let (both, _) = page_of(&plan, &rows);
     let Plot::Line(panels) = &figures(&both)[0].plot else { panic!("it is a line") };
     let names: Vec<&str> = panels[0].series.iter().map(|series| series.name.as_str()).collect();
-    assert_eq!(names, ["fixed, simulated", "round-robin, simulated", "fixed, real", "round-robin, real"]);
+    assert_eq!(
+        names,
+        ["fixed, simulated", "round-robin, simulated", "fixed, real", "round-robin, real", "round-robin"]
+    );
+    assert!(panels[0].series[4].paper, "the paper's values are of no instrument");
     rows.retain(|row| row.instrument == Instrument::Simulated);
     let (one, claims) = page_of(&plan, &rows);
     assert!(texts(&one).contains("No rows from: real."), "{}", texts(&one));

@@ -1,6 +1,6 @@
 //! Logarithmic axes, which have no place for 0 and below.
 
-use quorate_plots::{Figure, Plot, Point};
+use quorate_plots::{Figure, Plot};
 
 /// Part of the least value of an axis to which intervals are drawn that reach to 0.
 const LEAST_PART: f64 = 0.1;
@@ -19,7 +19,9 @@ pub(super) fn fit(figure: &mut Figure, notes: &mut Vec<String>) {
     }
     if figure.x.log || figure.y.log {
         let (cut_x, cut_y) = (figure.x.log.then_some(x * LEAST_PART), figure.y.log.then_some(y * LEAST_PART));
-        cut(&mut figure.plot, cut_x, cut_y);
+        if cut(&mut figure.plot, cut_x, cut_y) {
+            notes.push("Where an interval reaches below a tenth of the least value, it is cut off there.".into());
+        }
     }
 }
 
@@ -48,20 +50,22 @@ fn values(plot: &Plot, across: &mut Vec<f64>, up: &mut Vec<f64>) {
     }
 }
 
-fn cut(plot: &mut Plot, x: Option<f64>, y: Option<f64>) {
-    let raise = |interval: &mut Option<(f64, f64)>, least: Option<f64>| {
-        if let Some((interval, least)) = interval.as_mut().zip(least) {
-            interval.0 = interval.0.max(least);
+/// Cuts intervals off at the least values; returns whether it had to.
+fn cut(plot: &mut Plot, x: Option<f64>, y: Option<f64>) -> bool {
+    let mut has_cut = false;
+    let mut raise = |interval: &mut Option<(f64, f64)>, least: Option<f64>| {
+        if let Some((interval, least)) = interval.as_mut().zip(least).filter(|(interval, least)| interval.0 < *least) {
+            interval.0 = least;
+            has_cut = true;
         }
-    };
-    let point = |point: &mut Point| {
-        raise(&mut point.x_interval, x);
-        raise(&mut point.y_interval, y);
     };
     match plot {
         Plot::Curve(panels) | Plot::Line(panels) | Plot::Scatter(panels) | Plot::Time { panels, .. } => {
             let series = panels.iter_mut().flat_map(|panel| &mut panel.series);
-            series.flat_map(|series| &mut series.points).for_each(point);
+            for point in series.flat_map(|series| &mut series.points) {
+                raise(&mut point.x_interval, x);
+                raise(&mut point.y_interval, y);
+            }
         }
         Plot::Bars(panels) | Plot::Stacked(panels) => {
             let series = panels.iter_mut().flat_map(|panel| &mut panel.series);
@@ -69,4 +73,5 @@ fn cut(plot: &mut Plot, x: Option<f64>, y: Option<f64>) {
         }
         Plot::Boxes(_) | Plot::Heat { .. } => {}
     }
+    has_cut
 }

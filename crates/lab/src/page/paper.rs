@@ -1,6 +1,6 @@
 //! Values that the paper gives, beside ours.
 
-use super::cells::Group;
+use super::cells::{Group, INSTRUMENT};
 use super::sketch::Sketch;
 use super::words;
 use quorate_experiments::Value;
@@ -33,13 +33,16 @@ pub(super) fn bars(sketch: &Sketch, groups: &[Group]) -> Vec<(String, BarSeries)
 }
 
 /// Collects marks by panel and series. A value belongs to the first of our series that agrees with it in all axes that
-/// both have, so that it has the same colour; in each panel that it does not contradict.
+/// both have, so that it has the same name; in each panel that it does not contradict.
 fn of_groups<T>(
     sketch: &Sketch,
     groups: &[Group],
     mark: impl Fn(&&PaperValue) -> Option<T>,
 ) -> Vec<(String, String, Vec<T>)> {
     let mut found: Vec<(String, String, Vec<T>)> = Vec::new();
+    // The paper's values are of no instrument of ours.
+    let axes: Vec<String> =
+        sketch.series_axes(&[&sketch.plot.x]).into_iter().filter(|axis| axis != INSTRUMENT).collect();
     let mut panels: Vec<&str> = Vec::new();
     for group in groups {
         if !panels.contains(&group.panel.as_str()) {
@@ -50,10 +53,10 @@ fn of_groups<T>(
         for value in values(sketch) {
             let own = groups.iter().find(|group| group.panel == panel && agrees(sketch, group, value));
             let Some((group, mark)) = own.zip(mark(&value)) else { continue };
-            let name = &group.series;
-            match found.iter_mut().find(|(title, known, _)| title == panel && known == name) {
+            let name = group.cells.first().map_or_else(String::new, |cell| sketch.cells.name(*cell, &axes));
+            match found.iter_mut().find(|(title, known, _)| title == panel && *known == name) {
                 Some((_, _, marks)) => marks.push(mark),
-                None => found.push((panel.to_owned(), name.clone(), vec![mark])),
+                None => found.push((panel.to_owned(), name, vec![mark])),
             }
         }
     }

@@ -85,18 +85,21 @@ impl Sketch<'_> {
         let runs = if least == most { words::count(most, "run") } else { format!("{least} to {most} runs") };
         let intervals = match most {
             0 | 1 => "one run has no interval",
-            _ => "bars are 95 % confidence intervals of the mean, by Student's t, cut off at 0",
+            _ => "whiskers are 95 % confidence intervals of the mean, by Student's t, cut off at 0",
         };
         self.notes.push(format!("Means of {runs}; {intervals}."));
     }
 
     pub fn note_failures(&mut self) {
+        let has_several = self.cells.varied(&self.drawn).iter().any(|axis| axis == INSTRUMENT);
         let failed: Vec<String> = self
             .drawn
             .iter()
             .filter_map(|cell| {
                 let why = self.cells.failure(*cell)?;
-                Some(format!("{}: {}", self.cells.cell(*cell).label(), words::line(why)))
+                let cell = self.cells.cell(*cell);
+                let instrument = if has_several { format!(", {}", cell.instrument) } else { String::new() };
+                Some(format!("{}{instrument}: {}", cell.label(), words::line(why)))
             })
             .collect();
         if failed.is_empty() {
