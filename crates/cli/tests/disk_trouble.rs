@@ -15,7 +15,7 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::{Envelope, Input, Message, Protocol};
-use quorate_lab::torture::Witnesses;
+use quorate_lab::torture::CheckedClients;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{Fsync, JournalConfig, NodeConfig, RecordingConfig, testnet};
 use quorate_recording::{Entry, Reader};
@@ -228,8 +228,8 @@ fn fill(config: &ClientConfig, stop: &AtomicBool) {
 fn endures(net: &mut Net, trouble: impl FnOnce(&mut Net), mend: impl FnOnce(&mut Net)) {
     // Under load the disk may fail before a peer has connected to the victim.
     peers().for_each(|peer| net.wait_for_words(peer, 0, "replica 3 is connected"));
-    let witnesses = Witnesses::start(&net.client, 4, 1).expect("clients start");
-    let ground = witnesses.ground.clone();
+    let checked_clients = CheckedClients::start(&net.client, 4, 1).expect("clients start");
+    let ground = checked_clients.ground.clone();
     let goes_on = || {
         let enough = ground.answered.load(Ordering::SeqCst) + 50;
         wait_for(|| ground.answered.load(Ordering::SeqCst) >= enough, || "an answer of the cluster".to_owned());
@@ -248,8 +248,8 @@ fn endures(net: &mut Net, trouble: impl FnOnce(&mut Net), mend: impl FnOnce(&mut
     net.start(VICTIM);
     net.wait_for_words(VICTIM, before, "resumes from its journal");
     goes_on();
-    let judge = witnesses.finish().expect("clients work");
-    assert_eq!(judge.violations(), []);
+    let checker = checked_clients.finish().expect("clients work");
+    assert_eq!(checker.violations(), []);
     agree(net);
     net.kill(VICTIM);
     kept_its_word(net);

@@ -11,11 +11,11 @@ fn the_demonstration_passes_and_shows_its_events() {
     let report = scratch.path("report.html");
     let outcome = json(&["demo", "--report", &report, "--json", "-"]);
     let page = fs::read_to_string(&report).expect("the report is written");
-    let (load, witnesses) = (&outcome["load"], &outcome["witnesses"]);
+    let (load, checked_clients) = (&outcome["load"], &outcome["checked_clients"]);
     assert_eq!(load["agreement"], Value::Bool(true));
     assert!(load["committed_commands"].as_u64() > Some(0));
-    assert!(witnesses["operations"].as_u64() > Some(0));
-    assert_eq!(witnesses["violations"], Value::Array(Vec::new()));
+    assert!(checked_clients["operations"].as_u64() > Some(0));
+    assert_eq!(checked_clients["violations"], Value::Array(Vec::new()));
     let evidence = load["evidence"].as_array().expect("a list");
     assert!(evidence.iter().any(|proof| proof.as_str().is_some_and(|proof| proof.starts_with("replica 0 signed two"))));
     let events: Vec<&str> =
@@ -41,7 +41,9 @@ fn torture_finds_no_violation_under_any_engine() {
         assert_eq!(&verdict["retention"], retention, "{protocol}");
         assert_eq!(verdict["violations"], Value::Array(Vec::new()), "{protocol}");
         assert_eq!((&verdict["stalled_at"], &verdict["divergence"]), (&Value::Null, &Value::Null), "{protocol}");
-        assert!(verdict["operations"].as_u64() > Some(0) && !verdict["blows"].as_array().expect("a list").is_empty());
+        assert!(
+            verdict["operations"].as_u64() > Some(0) && !verdict["injections"].as_array().expect("a list").is_empty()
+        );
     }
     assert!(!Path::new("journal").exists(), "replicas write only to their own directories");
 }

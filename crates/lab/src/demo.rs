@@ -5,14 +5,14 @@ use crate::bench::{Bench, BenchError, Progress, Watcher};
 use crate::report::Verdict;
 use crate::result::{Agreement, BenchResult, Event, count};
 use crate::spec::{BenchSpec, Fault, Host, Interval, LeaderKind, Misbehaviour, When, WorkloadKind};
-use crate::torture::{Ground, TortureError, Witnesses};
+use crate::torture::{CheckedClients, Ground, TortureError};
 use quorate_types::ReplicaId;
 use serde::Serialize;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
 
 /// Clients in addition to the load. All their commands and answers are recorded and checked.
-const WITNESSES: usize = 4;
+const CHECKED_CLIENTS: usize = 4;
 /// The Byzantine replica. It leads the first view and every fourth one after it.
 const LIAR: u16 = 0;
 /// The replica to kill while the leader is Byzantine, so that more than f are faulty until it restarts.
@@ -76,17 +76,17 @@ pub fn spec() -> BenchSpec {
     }
 }
 
-/// Outcome of the demonstration: the measurements of the load, and the verdict on its witnesses.
+/// Outcome of the demonstration: the measurements of the load, and the verdict on the checked clients.
 #[derive(Debug, Serialize)]
 pub struct Demonstration {
     /// As `quorate bench` reports it.
     pub load: BenchResult,
-    pub witnesses: Testimony,
+    pub checked_clients: History,
 }
 
 /// Observations of the checked clients.
 #[derive(Debug, Serialize)]
-pub struct Testimony {
+pub struct History {
     /// Commands that they began.
     pub operations: u64,
     /// Commands that were never answered.
@@ -103,7 +103,7 @@ pub enum DemoError {
     #[error(transparent)]
     Bench(#[from] BenchError),
     #[error(transparent)]
-    Witnesses(#[from] TortureError),
+    CheckedClients(#[from] TortureError),
 }
 
 impl DemoError {
@@ -111,7 +111,7 @@ impl DemoError {
     pub fn is_disk_trouble(&self) -> bool {
         match self {
             DemoError::Bench(error) => error.is_disk_trouble(),
-            DemoError::Witnesses(error) => error.is_disk_trouble(),
+            DemoError::CheckedClients(error) => error.is_disk_trouble(),
         }
     }
 
@@ -119,7 +119,7 @@ impl DemoError {
     pub fn is_wrong_call(&self) -> bool {
         match self {
             DemoError::Bench(error) => error.is_wrong_call(),
-            DemoError::Witnesses(error) => error.is_wrong_call(),
+            DemoError::CheckedClients(error) => error.is_wrong_call(),
         }
     }
 }
@@ -130,17 +130,17 @@ impl DemoError {
 /// If the cluster or its clients cannot run. A safety violation is part of the outcome, not an error.
 pub fn run(spec: &BenchSpec, watcher: &mut dyn Watcher) -> Result<Demonstration, DemoError> {
     let bench = Bench::start(spec)?;
-    let witnesses = Witnesses::start(bench.client_config(), WITNESSES, spec.seed)?;
-    let load = bench.run(&mut Caller { watcher, ground: &witnesses.ground });
-    let judge = witnesses.finish();
-    let (load, judge) = (load?, judge?);
-    let witnesses = Testimony {
-        operations: judge.operations(),
-        unanswered: judge.unknown(),
-        keys: judge.keys(),
-        violations: judge.violations().iter().map(|violation| format!("{violation:?}")).collect(),
+    let checked_clients = CheckedClients::start(bench.client_config(), CHECKED_CLIENTS, spec.seed)?;
+    let load = bench.run(&mut Caller { watcher, ground: &checked_clients.ground });
+    let checker = checked_clients.finish();
+    let (load, checker) = (load?, checker?);
+    let checked_clients = History {
+        operations: checker.operations(),
+        unanswered: checker.unknown(),
+        keys: checker.keys(),
+        violations: checker.violations().iter().map(|violation| format!("{violation:?}")).collect(),
     };
-    Ok(Demonstration { load, witnesses })
+    Ok(Demonstration { load, checked_clients })
 }
 
 /// Stops the checked clients at the end of the measured time, so that they get their last answers before the replicas
@@ -170,7 +170,7 @@ impl Watcher for Caller<'_> {
 impl Demonstration {
     /// Returns whether the cluster was safe.
     pub fn passed(&self) -> bool {
-        self.witnesses.violations.is_empty() && self.load.agreement == Agreement::Agreed
+        self.checked_clients.violations.is_empty() && self.load.agreement == Agreement::Agreed
     }
 
     /// Returns the JSON of `--json`: indented, with a line feed at the end.
@@ -201,7 +201,7 @@ impl Demonstration {
     }
 
     fn sentences(&self) -> Vec<String> {
-        let Testimony { operations, unanswered, keys, violations } = &self.witnesses;
+        let History { operations, unanswered, keys, violations } = &self.checked_clients;
         let mut lines = vec![format!(
             "{} commands of the load were answered; the longest time without an answer was {:.1} s.",
             count(self.load.committed_commands),
@@ -212,7 +212,7 @@ impl Demonstration {
         );
         lines.push(match violations.first() {
             None => format!(
-                "{WITNESSES} clients recorded all {} commands they sent and every answer ({unanswered} had none). \
+                "{CHECKED_CLIENTS} clients recorded all {} commands they sent and every answer ({unanswered} had none). \
                  The histories of all {keys} keys are linearizable: no acknowledged command was lost, none was \
                  executed twice.",
                 count(*operations)

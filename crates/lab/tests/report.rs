@@ -181,12 +181,12 @@ fn a_verdict_comes_first() {
     let verdict = Verdict {
         passed: true,
         claims: vec!["Linearizable".into()],
-        reasons: vec!["4 witnesses recorded every answer.".into()],
+        reasons: vec!["4 checked clients recorded every answer.".into()],
     };
     let page = render_verdict(&crate::common::sample(), &verdict);
     elements(&page);
     let first_chart = page.find("<svg").expect("a chart");
-    for text in ["✓ Linearizable", "The cluster was safe", "4 witnesses"] {
+    for text in ["✓ Linearizable", "The cluster was safe", "4 checked clients"] {
         assert!(page.find(text).is_some_and(|at| at < first_chart), "`{text}` is not before the charts");
     }
     let broken = render_verdict(&crate::common::sample(), &Verdict { passed: false, ..verdict });

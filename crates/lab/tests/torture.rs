@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use quorate_lab::spec::{BenchSpec, Retention};
 use quorate_lab::torture::Verdict;
 use quorate_lab::torture::history::{Answer, NEVER_NS, Operation, Request, Value, is_linearizable};
-use quorate_lab::torture::judge::{Judge, KEYS};
+use quorate_lab::torture::history_checker::{HistoryChecker, KEYS};
 use quorate_lab::torture::plan::{Kind, Plan};
 use quorate_types::Quorum;
 
@@ -115,21 +115,21 @@ proptest! {
 
 #[test]
 fn keys_are_checked_once_no_client_uses_them() {
-    let mut judge = Judge::new(2);
+    let mut checker = HistoryChecker::new(2);
     let lost = |key| {
         [
             Operation { key, called_ns: 0, returned_ns: 1, request: Request::Write(1), answer: Answer::Done },
             Operation { key, called_ns: 2, returned_ns: 3, request: Request::Read, answer: Answer::Value(None) },
         ]
     };
-    lost(3).into_iter().chain(lost(KEYS + 1)).for_each(|operation| judge.add(operation));
-    judge.on_reached(0, 1);
-    assert_eq!((judge.keys(), judge.violations().len()), (0, 0), "the other client still uses them");
-    judge.on_reached(1, 1);
-    assert_eq!((judge.keys(), judge.violations().len()), (1, 1));
-    (0..2).for_each(|client| judge.on_reached(client, u64::MAX));
-    assert_eq!((judge.operations(), judge.keys()), (4, 2));
-    assert_eq!(judge.violations().iter().map(|violation| violation.key).collect::<Vec<_>>(), [3, KEYS + 1]);
+    lost(3).into_iter().chain(lost(KEYS + 1)).for_each(|operation| checker.add(operation));
+    checker.on_reached(0, 1);
+    assert_eq!((checker.keys(), checker.violations().len()), (0, 0), "the other client still uses them");
+    checker.on_reached(1, 1);
+    assert_eq!((checker.keys(), checker.violations().len()), (1, 1));
+    (0..2).for_each(|client| checker.on_reached(client, u64::MAX));
+    assert_eq!((checker.operations(), checker.keys()), (4, 2));
+    assert_eq!(checker.violations().iter().map(|violation| violation.key).collect::<Vec<_>>(), [3, KEYS + 1]);
 }
 
 #[test]
@@ -140,7 +140,10 @@ fn a_plan_depends_on_its_seed_and_hits_one_f_or_all_replicas() {
     assert_ne!(plan(1), plan(2));
     for size in [1, 2, 7] {
         for kind in [Kind::Kill, Kind::Pause] {
-            assert!(plan(3).iter().any(|blow| blow.victims.len() == size && blow.kind == kind), "{kind:?} of {size}");
+            assert!(
+                plan(3).iter().any(|injection| injection.victims.len() == size && injection.kind == kind),
+                "{kind:?} of {size}"
+            );
         }
     }
 }
@@ -153,7 +156,7 @@ fn a_verdict_names_the_retention() {
         seed: 1,
         retention,
         seconds: 1.0,
-        blows: Vec::new(),
+        injections: Vec::new(),
         operations: 1,
         unanswered: 0,
         keys: 1,

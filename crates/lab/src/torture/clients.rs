@@ -1,7 +1,7 @@
 //! Clients that run one command at a time on a few shared keys, and report everything they observe.
 
 use super::history::{Answer, NEVER_NS, Operation, Request, Value};
-use super::judge::{KEYS, OPERATIONS_PER_GENERATION};
+use super::history_checker::{KEYS, OPERATIONS_PER_GENERATION};
 use quorate_applications::{KeyValueCommand, KeyValueResult};
 use quorate_client::{Client, ClientConfig, ClientError};
 use rand::{RngExt, SeedableRng};

@@ -3,21 +3,21 @@
 //!
 //! No acknowledged command may be lost or executed twice, and afterwards the cluster must answer again.
 
+mod checked_clients;
 mod clients;
 pub mod history;
-pub mod judge;
+pub mod history_checker;
 pub mod plan;
 mod verdict;
-mod witnesses;
 
+pub use checked_clients::CheckedClients;
 pub use clients::Ground;
 pub use verdict::Verdict;
-pub use witnesses::Witnesses;
 
 use crate::bench::{BenchError, Processes};
 use crate::partial;
 use crate::spec::{BenchSpec, Host, Retention};
-use plan::{Blow, Kind, Plan};
+use plan::{Injection, Kind, Plan};
 use quorate_applications::compare_histories;
 use quorate_client::{ClientConfig, ClientError, StatusProbe};
 use quorate_types::Status;
@@ -71,23 +71,23 @@ pub fn run(spec: &BenchSpec, duration: Duration, on_blow: &mut dyn FnMut(f64, &s
     let retention = Retention::of(&spec);
     let mut processes = Processes::retaining(&spec, &retention)?;
     let config = processes.client_config(&spec);
-    let witnesses = Witnesses::start(&config, spec.clients as usize, spec.seed)?;
-    let ground = witnesses.ground.clone();
+    let checked_clients = CheckedClients::start(&config, spec.clients as usize, spec.seed)?;
+    let ground = checked_clients.ground.clone();
     let course = torment(&spec, duration, &mut processes, &ground, on_blow);
-    let judge = witnesses.finish()?;
+    let checker = checked_clients.finish()?;
     let course = course?;
     let divergence = if course.stalled_at.is_none() { divergence(&config).err() } else { None };
     Ok(Verdict {
         seed: spec.seed,
-        partial: partial::partial(|| format!("after {} blows", course.blows.len())),
+        partial: partial::partial(|| format!("after {} injections", course.injections.len())),
         retention,
         seconds: ground.start.elapsed().as_secs_f64(),
-        operations: judge.operations(),
-        unanswered: judge.unknown(),
-        keys: judge.keys(),
-        violations: judge.violations().iter().map(|violation| format!("{violation:?}")).collect(),
+        operations: checker.operations(),
+        unanswered: checker.unknown(),
+        keys: checker.keys(),
+        violations: checker.violations().iter().map(|violation| format!("{violation:?}")).collect(),
         divergence,
-        blows: course.blows,
+        injections: course.injections,
         stalled_at: course.stalled_at,
         states_taken_over: processes.said(TAKEN_OVER),
         longest_recovery_seconds: course.longest_recovery.as_secs_f64(),
@@ -97,7 +97,7 @@ pub fn run(spec: &BenchSpec, duration: Duration, on_blow: &mut dyn FnMut(f64, &s
 
 #[derive(Default)]
 struct Course {
-    blows: Vec<(f64, String)>,
+    injections: Vec<(f64, String)>,
     stalled_at: Option<f64>,
     longest_recovery: Duration,
     operations_per_second: (f64, f64),
@@ -124,15 +124,15 @@ fn torment(
     }
     course.operations_per_second.0 = undisturbed_rate(ground);
     let end = Instant::now() + duration;
-    for blow in Plan::new(spec.seed, spec.quorum()) {
-        pause(blow.calm);
+    for injection in Plan::new(spec.seed, spec.quorum()) {
+        pause(injection.calm);
         if Instant::now() >= end || !partial::goes_on() {
             break;
         }
-        let (at, what) = (seconds(), blow.to_string());
+        let (at, what) = (seconds(), injection.to_string());
         on_blow(at, &what);
-        course.blows.push((at, what));
-        strike(&blow, processes)?;
+        course.injections.push((at, what));
+        strike(&injection, processes)?;
         if !await_recovery(&mut course, processes)? {
             return Ok(course);
         }
@@ -152,20 +152,20 @@ fn pause(time: Duration) {
 }
 
 /// Injects a fault: takes its victims down and brings them back.
-fn strike(blow: &Blow, processes: &mut Processes) -> Result<(), BenchError> {
-    for victim in &blow.victims {
-        match blow.kind {
+fn strike(injection: &Injection, processes: &mut Processes) -> Result<(), BenchError> {
+    for victim in &injection.victims {
+        match injection.kind {
             Kind::Kill => processes.kill(*victim)?,
             Kind::Pause => processes.pause(*victim)?,
         }
     }
-    thread::sleep(blow.away);
-    for victim in &blow.victims {
-        match blow.kind {
+    thread::sleep(injection.away);
+    for victim in &injection.victims {
+        match injection.kind {
             Kind::Kill => processes.restart(*victim)?,
             Kind::Pause => processes.resume(*victim)?,
         }
-        thread::sleep(blow.stagger);
+        thread::sleep(injection.stagger);
     }
     Ok(())
 }

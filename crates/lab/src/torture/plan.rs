@@ -25,7 +25,7 @@ pub enum Kind {
 
 /// Fault that hits all victims at once; they return one after the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Blow {
+pub struct Injection {
     pub kind: Kind,
     /// In the order of their return.
     pub victims: Vec<ReplicaId>,
@@ -37,7 +37,7 @@ pub struct Blow {
     pub stagger: Duration,
 }
 
-impl fmt::Display for Blow {
+impl fmt::Display for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.kind == Kind::Kill { "kill -9" } else { "pause" };
         let victims: Vec<String> = self.victims.iter().map(ToString::to_string).collect();
@@ -58,10 +58,10 @@ impl Plan {
 }
 
 impl Iterator for Plan {
-    type Item = Blow;
+    type Item = Injection;
 
     /// Draws one victim, f or all, with equal probability. Two of three faults kill.
-    fn next(&mut self) -> Option<Blow> {
+    fn next(&mut self) -> Option<Injection> {
         let (random, n) = (&mut self.random, self.quorum.replicas());
         let mut victims: Vec<ReplicaId> = (0..n as u16).map(ReplicaId).collect();
         victims.shuffle(random);
@@ -72,6 +72,6 @@ impl Iterator for Plan {
         });
         let kind = if random.random_range(0..3) < 2 { Kind::Kill } else { Kind::Pause };
         let mut draw = |range| Duration::from_millis(random.random_range(range));
-        Some(Blow { kind, victims, calm: draw(CALM_MS), away: draw(AWAY_MS), stagger: draw(STAGGER_MS) })
+        Some(Injection { kind, victims, calm: draw(CALM_MS), away: draw(AWAY_MS), stagger: draw(STAGGER_MS) })
     }
 }

@@ -16,7 +16,7 @@ pub struct Verdict {
     pub retention: Retention,
     pub seconds: f64,
     /// Faults, each with its second.
-    pub blows: Vec<(f64, String)>,
+    pub injections: Vec<(f64, String)>,
     /// Number of commands that the clients began.
     pub operations: u64,
     /// Commands that were never answered.
@@ -33,14 +33,14 @@ pub struct Verdict {
     pub states_taken_over: usize,
     /// Maximum time in seconds from the return of the last victim to the next answer.
     pub longest_recovery_seconds: f64,
-    /// Commands answered per second, before the first blow and after the last.
+    /// Commands answered per second, before the first injection and after the last.
     pub operations_per_second: (f64, f64),
 }
 
 impl Verdict {
     /// Returns a message if no fault was injected: the run then shows nothing.
     pub fn nothing_done(&self) -> Option<String> {
-        let nothing = self.blows.is_empty() && self.partial.is_none() && self.stalled_at.is_none();
+        let nothing = self.injections.is_empty() && self.partial.is_none() && self.stalled_at.is_none();
         nothing.then(|| "no fault was injected, so the run shows nothing; help: raise --minutes".to_owned())
     }
 
@@ -59,7 +59,7 @@ impl fmt::Display for Verdict {
         let Verdict { operations, unanswered, keys, states_taken_over: taken_over, .. } = self;
         let (before, after) = self.operations_per_second;
         let mut lines = vec![
-            format!("{} faults in {:.0} s, seed {}", self.blows.len(), self.seconds, self.seed),
+            format!("{} faults in {:.0} s, seed {}", self.injections.len(), self.seconds, self.seed),
             self.retention.to_string(),
             format!("{operations} commands, {unanswered} of them never answered, in {keys} histories of one key each"),
             format!("{taken_over} times a replica was too far behind for blocks and fetched a state"),

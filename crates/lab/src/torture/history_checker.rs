@@ -19,7 +19,7 @@ pub struct Violation {
 }
 
 /// Collects operations by key, and checks each key once no client uses it.
-pub struct Judge {
+pub struct HistoryChecker {
     /// By client, the generation of keys that it uses.
     generations: Vec<u64>,
     open: BTreeMap<u64, Vec<Operation>>,
@@ -29,10 +29,10 @@ pub struct Judge {
     violations: Vec<Violation>,
 }
 
-impl Judge {
-    pub fn new(clients: usize) -> Judge {
+impl HistoryChecker {
+    pub fn new(clients: usize) -> HistoryChecker {
         assert!(clients > 0, "at least one client is needed");
-        Judge {
+        HistoryChecker {
             generations: vec![0; clients],
             open: BTreeMap::new(),
             operations: 0,
