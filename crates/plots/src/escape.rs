@@ -1,7 +1,7 @@
 //! Text in HTML, SVG and JSON inside HTML.
 
 /// Escapes text for an element or a quoted attribute. Control characters, which HTML forbids, become U+FFFD.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -1,22 +1,6 @@
 //! HTML elements around arbitrary text.
 
-/// Escapes text for an element or a quoted attribute. Control characters, which HTML forbids, become U+FFFD.
-pub fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            '\n' | '\t' => safe.push(c),
-            c if c.is_control() => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
+pub use quorate_plots::escape;
 
 /// Returns an element around text, which is escaped.
 pub fn text(name: &str, class: &str, content: &str) -> String {
