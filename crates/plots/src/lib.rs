@@ -18,8 +18,8 @@ mod svg;
 mod text;
 mod validate;
 
-pub use escape::escape;
 pub use document::{Block, Claim, Column, Page, Section, Table, Verdict};
+pub use escape::escape;
 pub use model::{
     Axis, Bar, BarSeries, BoxMark, BoxSeries, Cell, Event, Figure, HeatPanel, Hover, Panel, Plot, Point, Series,
 };
