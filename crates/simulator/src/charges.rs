@@ -1,6 +1,7 @@
 //! Cost table in integers, so that sums are the same on every machine.
 
 use crate::costs::{CostTable, SignatureCosts, Steps};
+use crate::steps::StepKind;
 use std::time::Duration;
 
 const PS_PER_US: f64 = 1e6;
@@ -11,9 +12,12 @@ const NS_PER_US: f64 = 1e3;
 #[derive(Clone, Debug)]
 pub struct Charges {
     pub turn: u64,
-    pub step: u64,
+    /// Steps by the position of their kind in [`StepKind::ALL`].
+    pub steps: [u64; StepKind::ALL.len()],
+    pub pool: u64,
     pub bundle: u64,
     pub command: u64,
+    pub command_byte: u64,
     pub read_call: u64,
     pub write_call: u64,
     pub receive: u64,
@@ -31,6 +35,11 @@ pub struct Charges {
     pub flush: Duration,
     pub client_command: u64,
     pub client_reply: u64,
+    pub client_bundle: u64,
+    /// One write to each replica after the first in a turn.
+    pub client_further_write: u64,
+    pub client_send_byte: u64,
+    pub client_late: Duration,
     pub status: u64,
     pub status_bytes: u64,
 }
@@ -43,9 +52,11 @@ impl Charges {
         let ladder = |steps: &Steps| Ladder(steps.iter().map(|(count, cost)| (u64::from(*count), us(*cost))).collect());
         Charges {
             turn: us(table.core.turn_us),
-            step: us(table.core.step_us),
+            steps: StepKind::ALL.map(|kind| us(table.steps.of(kind).unwrap_or(table.core.step_us))),
+            pool: us(table.core.pool_us),
             bundle: us(table.core.bundle_us),
             command: us(table.core.command_us),
+            command_byte: per_byte(table.core.command_byte_ns),
             read_call: us(table.wire.read_call_us),
             write_call: us(table.wire.write_call_us),
             receive: us(table.wire.receive_us),
@@ -60,9 +71,48 @@ impl Charges {
             flush: Duration::from_nanos(us(table.journal.flush_us) / PS_PER_NS),
             client_command: us(table.client.command_us),
             client_reply: us(table.client.reply_us),
+            client_bundle: us(table.client.bundle_us),
+            client_further_write: us(table.client.further_write_us),
+            client_send_byte: per_byte(table.client.send_byte_ns),
+            client_late: Duration::from_nanos(us(table.client.late_us) / PS_PER_NS),
             status: us(table.gateway.status_us),
             status_bytes: u64::from(table.gateway.status_bytes),
         }
+    }
+
+    /// Returns the charges of a turn with caches that another thread has filled.
+    fn cold(self, factor: f64) -> Charges {
+        let cold = |value: u64| (value as f64 * factor) as u64;
+        Charges {
+            steps: self.steps.map(cold),
+            pool: cold(self.pool),
+            bundle: cold(self.bundle),
+            command: cold(self.command),
+            receive: cold(self.receive),
+            send: cold(self.send),
+            client_command: cold(self.client_command),
+            client_reply: cold(self.client_reply),
+            client_bundle: cold(self.client_bundle),
+            ..self
+        }
+    }
+}
+
+/// Charges by what precedes a turn.
+pub struct Tariffs([Charges; 4]);
+
+impl Tariffs {
+    /// Derives them from the charges of a turn that follows another one of the same thread at once.
+    pub fn new(charges: &Charges, table: &CostTable) -> Tariffs {
+        let (wake, factor) = ((table.core.wake_us * PS_PER_US) as u64, table.memory.cold_factor);
+        let woken = Charges { turn: charges.turn + wake, ..charges.clone() };
+        Tariffs([charges.clone(), charges.clone().cold(factor), woken.clone(), woken.cold(factor)])
+    }
+
+    /// Returns the charges of a turn of a thread that slept before (`woken`), on a core that last ran another one
+    /// (`cold`).
+    pub fn of(&self, woken: bool, cold: bool) -> &Charges {
+        &self.0[usize::from(woken) * 2 + usize::from(cold)]
     }
 }
 

@@ -19,6 +19,7 @@ const ORIGIN: ClientId = ClientId(1 << 16);
 /// Machine of all clients.
 pub struct Clients {
     core: LoadCore,
+    replicas: u32,
     replies: VecDeque<(u16, u32, Arc<ReplicaReply>)>,
     out: Vec<Outgoing>,
     /// Requests a turn even if no reply or wake-up is due.
@@ -42,6 +43,7 @@ impl Clients {
         let core = LoadCore::new(options.clone(), session, workload, ClientIdentity::claimed(ORIGIN));
         Clients {
             core: core.expect("the laboratory validates a load before it is simulated"),
+            replicas: quorum.replicas() as u32,
             replies: VecDeque::new(),
             out: Vec::new(),
             is_called: true,
@@ -99,10 +101,13 @@ impl Clients {
                 Destination::One(one) => Some(one),
             };
             written |= one.map_or(u128::MAX, |one| 1 << (one.0 % 128));
+            let copies = if one.is_some() { 1 } else { u64::from(self.replicas) };
+            spent += charges.client_bundle + copies * bytes as u64 * charges.client_send_byte;
             sends.push((one, bundle, bytes));
         }
         spent += u64::from(u128::count_ones(read)) * charges.read_call;
-        spent += u64::from(u128::count_ones(written).min(1)) * charges.write_call;
+        let writes = u64::from(u128::count_ones(written).min(self.replicas));
+        spent += writes.min(1) * charges.write_call + writes.saturating_sub(1) * charges.client_further_write;
         let elapsed = nanos(spent);
         self.busy_ns += elapsed;
         self.observe();

@@ -1,6 +1,7 @@
 //! Cost table: CPU time of each kind of a replica's work.
 
 use crate::numbers::numbers;
+use crate::steps::StepCosts;
 use quorate_crypto::SchemeKind;
 use quorate_types::Fault;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,8 @@ use std::collections::BTreeMap;
 pub const SHIPPED: &str = include_str!("../costs.toml");
 /// Maximum value of any entry, in microseconds: one second.
 const MAX_US: f64 = 1e6;
+/// Maximum of `memory.cold_factor`.
+const MAX_COLD_FACTOR: f64 = 100.0;
 
 /// Costs of work on one core, in microseconds (`_us`) or nanoseconds (`_ns`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -27,20 +30,36 @@ pub struct CostTable {
     /// Older files lack this table, and get the costs measured for them.
     #[serde(default)]
     pub gateway: GatewayCosts,
+    /// Steps of the state machine by their input. Older files lack this table, and `core.step_us` is charged.
+    #[serde(default)]
+    pub steps: StepCosts,
+    /// Older files lack this table, and caches are always warm.
+    #[serde(default)]
+    pub memory: MemoryCosts,
 }
 
 /// Costs of a replica's core.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreCosts {
-    /// One wake-up: a wait for the network.
+    /// One wait for the network that does not block: a system call.
     pub turn_us: f64,
-    /// One step of the state machine.
+    /// Additional cost if the wait blocks: the thread goes to sleep and is woken. 0 in older files.
+    #[serde(default)]
+    pub wake_us: f64,
+    /// One step of the state machine, unless `[steps]` has its input.
     pub step_us: f64,
+    /// All steps' work on one bundle, charged on its arrival: adding it to the pool, proposing it, committing it. 0 in
+    /// older files.
+    #[serde(default)]
+    pub pool_us: f64,
     /// Receiving one bundle of a client and answering it.
     pub bundle_us: f64,
     /// Executing one command, including its session.
     pub command_us: f64,
+    /// Executing each byte of a payload. 0 in older files.
+    #[serde(default)]
+    pub command_byte_ns: f64,
 }
 
 /// Costs of sockets and codec.
@@ -108,6 +127,33 @@ pub struct ClientCosts {
     pub command_us: f64,
     /// Handling one reply.
     pub reply_us: f64,
+    /// Completing and tracking one bundle. 0 in older files.
+    #[serde(default)]
+    pub bundle_us: f64,
+    /// One system call that writes to each replica after the first in a turn. 0 in older files.
+    #[serde(default)]
+    pub further_write_us: f64,
+    /// Each byte sent to each replica. 0 in older files.
+    #[serde(default)]
+    pub send_byte_ns: f64,
+    /// How late a sleeping thread runs again, apart from the cost of waking it. Time without work, not a cost; it
+    /// decides how many commands an open loop sends at once. 0 in older files.
+    #[serde(default)]
+    pub late_us: f64,
+}
+
+/// Costs of caches.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryCosts {
+    /// Factor on steps, codec, execution and the clients' work in a turn whose core last ran another thread.
+    pub cold_factor: f64,
+}
+
+impl Default for MemoryCosts {
+    fn default() -> MemoryCosts {
+        MemoryCosts { cold_factor: 1.0 }
+    }
 }
 
 /// Costs of client requests other than commands.
@@ -144,6 +190,8 @@ impl CostTable {
             journal: JournalCosts::default(),
             client: ClientCosts::default(),
             gateway: GatewayCosts { status_us: 0.0, status_bytes: 0 },
+            steps: StepCosts::default(),
+            memory: MemoryCosts::default(),
         }
     }
 
@@ -189,6 +237,11 @@ impl CostTable {
         let mut costs = numbers(self).into_iter().filter(|(path, _)| path.ends_with("_us") || path.ends_with("_ns"));
         if let Some((path, value)) = costs.find(|(_, value)| !sound(*value)) {
             return refuse(&path, format!("{value} is out of range"), "set it between 0 and 1000000");
+        }
+        let factor = self.memory.cold_factor;
+        if !(1.0..=MAX_COLD_FACTOR).contains(&factor) {
+            let help = format!("set it between 1 and {MAX_COLD_FACTOR}");
+            return refuse("memory.cold_factor", format!("{factor} is out of range"), &help);
         }
         for (scheme, SignatureCosts { verify_us, verify_proof_us, assemble_us, .. }) in &self.signatures {
             let tables = [("verify_us", verify_us), ("verify_proof_us", verify_proof_us), ("assemble_us", assemble_us)];

@@ -26,6 +26,7 @@ mod schedule;
 mod signatures;
 mod spec;
 mod statements;
+pub mod steps;
 mod trace;
 mod transcript;
 mod world;

@@ -2,6 +2,7 @@
 
 mod adoption_sweep;
 mod chaos;
+mod charges;
 mod common;
 mod crash_sweep;
 mod determinism;

@@ -19,6 +19,7 @@ use crate::hostile::Request;
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
 use crate::signatures::Device;
+use crate::steps::{StepKind, bundles_in};
 use crate::transcript::Transcript;
 use gateway::Door;
 use journal::Journal;
@@ -354,7 +355,8 @@ impl<P: Protocol> Node<P> {
 
     /// Runs one step of the replica.
     fn think(&mut self, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
-        self.spent += world.charges.step;
+        self.spent += world.charges.steps[StepKind::of(&input) as usize];
+        self.spent += bundles_in(&input) as u64 * world.charges.pool;
         if let Some(behaviour) = &mut self.parts.behaviour {
             behaviour.observe(&input);
         }
@@ -464,7 +466,8 @@ impl<P: Protocol> Node<P> {
         }
         self.blocks += u64::from(!self.recalls);
         let commands: usize = bundles.iter().map(Bundle::len).sum();
-        self.spent += commands as u64 * world.charges.command;
+        let bytes: usize = bundles.iter().map(|bundle| bundle.body().len()).sum();
+        self.spent += commands as u64 * world.charges.command + bytes as u64 * world.charges.command_byte;
         self.spent += DIGEST_BYTES * bundles.len() as u64 * world.charges.hash_byte;
         let mut executed = std::mem::take(&mut self.executed);
         self.parts.executor.execute(block.height, bundles, &mut executed);

@@ -19,7 +19,7 @@ pub use packets::Connections;
 pub use seconds::{Counts, Reading};
 pub use trouble::{Trouble, trouble};
 
-use crate::charges::Charges;
+use crate::charges::{Charges, Tariffs};
 use crate::chronicle::Chronicle;
 use crate::clients::Clients;
 use crate::network::{Links, Segment, Stream};
@@ -132,6 +132,7 @@ pub struct World<'a, P: Protocol> {
     pub chronicle: Chronicle,
     pub trace: Trace,
     charges: Charges,
+    tariffs: Tariffs,
     trouble: Trouble,
     cores: Cores,
     pub transcript: Transcript,
@@ -192,6 +193,7 @@ impl<'a, P: Protocol> World<'a, P> {
             connections,
             oracle,
             trace: Trace::default(),
+            tariffs: Tariffs::new(&charges, &spec.costs),
             charges,
             trouble,
             cores: Cores::new(spec.cores, ends),

@@ -10,10 +10,17 @@ use quorate_consensus::Protocol;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Cores, and the actors that have one or wait for one. Actors are the replicas and, after them, the clients.
+/// Cores, and the actors that have one or wait for one. Actors are the replicas and, after them, the clients. Each is
+/// one thread.
 pub(super) struct Cores {
-    free: usize,
-    busy: Vec<bool>,
+    /// Numbers of the cores without an actor.
+    free: Vec<usize>,
+    /// The last actor on each core.
+    last: Vec<Option<usize>>,
+    /// The core of each actor that has one.
+    on: Vec<Option<usize>>,
+    /// Actors that found no work after their last turn, so that their threads sleep.
+    asleep: Vec<bool>,
     waiting: VecDeque<usize>,
     is_waiting: Vec<bool>,
 }
@@ -21,23 +28,45 @@ pub(super) struct Cores {
 impl Cores {
     /// Returns free cores; 0 means one for each actor.
     pub fn new(cores: usize, actors: usize) -> Cores {
+        let cores = if cores == 0 { actors } else { cores };
         Cores {
-            free: if cores == 0 { actors } else { cores },
-            busy: vec![false; actors],
+            free: (0..cores).collect(),
+            last: vec![None; cores],
+            on: vec![None; actors],
+            asleep: vec![false; actors],
             waiting: VecDeque::new(),
             is_waiting: vec![false; actors],
         }
     }
 
     fn wait(&mut self, actor: usize) {
-        if !self.busy[actor] && !std::mem::replace(&mut self.is_waiting[actor], true) {
+        if self.on[actor].is_none() && !std::mem::replace(&mut self.is_waiting[actor], true) {
             self.waiting.push_back(actor);
         }
     }
 
     fn next(&mut self) -> Option<usize> {
-        let next = if self.free > 0 { self.waiting.pop_front() } else { None };
+        let next = if self.free.is_empty() { None } else { self.waiting.pop_front() };
         next.inspect(|next| self.is_waiting[*next] = false)
+    }
+
+    /// Takes a free core for an actor: the one that it had last, or else an unused one. Returns whether the actor slept
+    /// before, and whether the core last ran another one.
+    fn take(&mut self, actor: usize) -> (bool, bool) {
+        let rank = |core: &usize| match self.last[*core] {
+            Some(last) if last == actor => 0,
+            None => 1,
+            Some(_) => 2,
+        };
+        let best = (0..self.free.len()).min_by_key(|at| rank(&self.free[*at])).expect("the caller found a free core");
+        let core = self.free.swap_remove(best);
+        self.on[actor] = Some(core);
+        let cold = self.last[core].replace(actor).is_some_and(|last| last != actor);
+        (std::mem::take(&mut self.asleep[actor]), cold)
+    }
+
+    fn release(&mut self, actor: usize) {
+        self.free.extend(self.on[actor].take());
     }
 }
 
@@ -52,6 +81,8 @@ impl<P: Protocol> World<'_, P> {
         while let Some(actor) = self.cores.next() {
             if self.may_run(actor) && self.has_work(actor) {
                 self.turn(actor);
+            } else {
+                self.cores.asleep[actor] = true;
             }
         }
     }
@@ -68,24 +99,28 @@ impl<P: Protocol> World<'_, P> {
     }
 
     pub(super) fn on_turn_end(&mut self, actor: usize) {
-        self.cores.busy[actor] = false;
-        self.cores.free += 1;
+        self.cores.release(actor);
         self.cores.wait(actor);
     }
 
     fn turn(&mut self, actor: usize) {
-        let elapsed = if actor == self.replicas() { self.clients_turn() } else { self.replica_turn(actor) };
+        let before = self.cores.take(actor);
+        let is_client = actor == self.replicas();
+        let elapsed = if is_client { self.clients_turn(before) } else { self.replica_turn(actor, before) };
         self.schedule_alarm(actor);
-        if elapsed > 0 || self.has_work(actor) {
-            self.cores.busy[actor] = true;
-            self.cores.free -= 1;
+        if elapsed == 0 && !self.has_work(actor) {
+            self.cores.release(actor);
+            self.cores.asleep[actor] = true;
+        } else {
             self.schedule.push(self.now + Duration::from_nanos(elapsed), Event::TurnEnd(actor as u16));
         }
     }
 
-    fn replica_turn(&mut self, actor: usize) -> u64 {
+    /// Runs a turn of a replica that slept before (`woken`), or whose core last ran another thread (`cold`). Returns the
+    /// nanoseconds that it takes.
+    fn replica_turn(&mut self, actor: usize, (woken, cold): (bool, bool)) -> u64 {
         let mut surroundings = Surroundings {
-            charges: &self.charges,
+            charges: self.tariffs.of(woken, cold),
             oracle: &mut self.oracle,
             chronicle: &mut self.chronicle,
             outgoing: &mut self.outgoing,
@@ -131,10 +166,10 @@ impl<P: Protocol> World<'_, P> {
         elapsed
     }
 
-    fn clients_turn(&mut self) -> u64 {
+    fn clients_turn(&mut self, (woken, cold): (bool, bool)) -> u64 {
         let mut requests = std::mem::take(&mut self.requests);
         let stage = self.clients.stage();
-        let elapsed = self.clients.turn(self.now, &self.charges, &mut self.oracle, &mut requests);
+        let elapsed = self.clients.turn(self.now, self.tariffs.of(woken, cold), &mut self.oracle, &mut requests);
         let (end, me) = (self.now + Duration::from_nanos(elapsed), self.replicas());
         for (one, bundle, bytes) in requests.drain(..) {
             self.overhear(&bundle);
@@ -167,13 +202,13 @@ impl<P: Protocol> World<'_, P> {
     }
 
     pub(super) fn schedule_alarm(&mut self, actor: usize) {
-        let (next, known) = match self.nodes.get_mut(actor) {
-            Some(node) => (node.next_alarm(), &mut node.alarm_known),
-            None => (self.clients.next_wake(), &mut self.clients.wake_known),
+        let (next, late, known) = match self.nodes.get_mut(actor) {
+            Some(node) => (node.next_alarm(), Duration::ZERO, &mut node.alarm_known),
+            None => (self.clients.next_wake(), self.charges.client_late, &mut self.clients.wake_known),
         };
         if next < *known {
             *known = next;
-            self.schedule.push(next.max(self.now), Event::Alarm(actor as u16));
+            self.schedule.push(next.max(self.now) + late, Event::Alarm(actor as u16));
         }
     }
 
