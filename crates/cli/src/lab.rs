@@ -1,6 +1,7 @@
 //! `quorate lab`: runs experiments, judges their claims, compares and exports the rows.
 
 use crate::Outcome;
+use crate::fidelity::{self, FidelityArgs};
 use crate::live::overwrite;
 use clap::{Args, Subcommand};
 use quorate_experiments::{Experiment, Instrument, Plan, Profile, Row};
@@ -42,6 +43,8 @@ pub enum LabCommand {
     Compare(CompareArgs),
     /// Write what a directory holds as a table, one line for each run.
     Export(ExportArgs),
+    /// Run specifications on the node and in the simulator, and compare throughput, CPU and latency.
+    Fidelity(FidelityArgs),
 }
 
 /// Flags of `quorate lab list`.
@@ -139,7 +142,7 @@ pub struct ExportArgs {
 impl LabCommand {
     /// Returns whether the command runs for a while, and shows a partial result if a signal interrupts it.
     pub fn has_result(&self) -> bool {
-        matches!(self, LabCommand::Run(_))
+        matches!(self, LabCommand::Run(_) | LabCommand::Fidelity(_))
     }
 }
 
@@ -151,6 +154,7 @@ pub fn run(command: &LabCommand) -> Outcome {
         LabCommand::Report(arguments) => judge_again(arguments),
         LabCommand::Compare(arguments) => compare_directories(arguments),
         LabCommand::Export(arguments) => export(arguments),
+        LabCommand::Fidelity(arguments) => fidelity::run(arguments),
     }
 }
 

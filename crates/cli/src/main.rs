@@ -3,6 +3,7 @@
 mod client;
 mod demo;
 mod failure;
+mod fidelity;
 mod lab;
 mod live;
 mod museum;

@@ -1,4 +1,8 @@
-//! Measures the costs on this machine that the simulator charges.
+//! Measures the costs on this machine that the simulator charges, by running the code that causes them.
+
+mod clients;
+mod steps;
+mod threads;
 
 use crate::partial;
 use bytes::Bytes;
@@ -13,8 +17,8 @@ use quorate_types::{
     Height, ReplicaId, Signers, Subject, View, decode_message, encode_message,
 };
 use std::hint::black_box;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -29,8 +33,12 @@ const HASHED_BYTES: usize = 64 << 10;
 /// Bytes of a small message, such as a vote.
 const SMALL_BYTES: usize = 128;
 const LARGE_BYTES: usize = 64 << 10;
-/// Commands in the executed bundle.
+/// Commands in an executed bundle, bundles in an executed block, and blocks of one measurement.
 const COMMANDS: usize = 100;
+const BUNDLES_IN_BLOCK: usize = 4;
+const BLOCKS: usize = 50;
+/// Payloads of the executed commands. The difference is the cost of a byte.
+const PAYLOADS_BYTES: [usize; 2] = [0, 1024];
 const US_PER_NS: f64 = 1e-3;
 
 /// Reason why the cost table could not be measured or written.
@@ -56,7 +64,7 @@ fn time(mut work: impl FnMut()) -> f64 {
     best
 }
 
-/// Measures this machine. The steps of the state machine and the costs of clients keep the values of the shipped table.
+/// Measures this machine. Flushes and statuses keep the values of the shipped table.
 ///
 /// # Errors
 /// If loopback does not work, or keys cannot be created.
@@ -64,12 +72,15 @@ pub fn measure() -> Result<CostTable, CalibrateError> {
     let mut table = CostTable::shipped();
     let machine = crate::result::Machine::here();
     let source = format!("calibrated: {}, {} cores, {}", machine.cpu, machine.cores, machine.kernel);
-    let stages: [(&str, Stage); 5] = [
+    let stages: [(&str, Stage); 8] = [
         ("signatures", signatures),
         ("hashing", hashing),
         ("encoding", codec),
         ("execution", execution),
-        ("system calls", system_calls),
+        ("system calls", threads::system_calls),
+        ("wake-ups", threads::wake_ups),
+        ("steps", steps::steps),
+        ("clients", clients::clients),
     ];
     for (at, (_, measure)) in stages.iter().enumerate() {
         if !partial::goes_on() {
@@ -145,9 +156,9 @@ fn step(steps: &mut Steps, count: usize, took_ns: f64) {
     steps.push((count as u32, (took_ns * US_PER_NS).max(floor)));
 }
 
-fn bundle(payload_bytes: usize, commands: usize) -> Bundle {
+fn bundle(payload_bytes: usize) -> Bundle {
     let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
-    (1..=commands).for_each(|sequence| builder.push(ClientId(1), sequence as u64, &vec![0; payload_bytes]));
+    builder.push(ClientId(1), 1, &vec![0; payload_bytes]);
     builder.finish()
 }
 
@@ -163,7 +174,7 @@ fn codec(table: &mut CostTable) -> Result<(), CalibrateError> {
         * time(|| {
             black_box(decode_message::<ClientRequest>(black_box(frame.clone())).is_ok());
         });
-    let large = bundle(LARGE_BYTES, 1);
+    let large = bundle(LARGE_BYTES);
     let request = ClientRequest::Submit(large);
     let copying = time(|| {
         black_box(encode_message(black_box(&request)));
@@ -172,65 +183,40 @@ fn codec(table: &mut CostTable) -> Result<(), CalibrateError> {
     Ok(())
 }
 
-fn execution(table: &mut CostTable) -> Result<(), CalibrateError> {
-    let bundle = bundle(SMALL_BYTES, COMMANDS);
-    let cluster = ClusterId::from_name("calibrate");
-    let mut replies: Vec<Reply> = Vec::new();
-    let mut executor = Executor::new(quorate_applications::build(ApplicationKind::Log), &cluster);
-    let mut height = Height(0);
-    let took = time(|| {
-        height = height.next();
-        replies.clear();
-        executor.execute(height, std::slice::from_ref(&bundle), &mut replies);
-    });
-    table.core.command_us = took * US_PER_NS / COMMANDS as f64;
-    Ok(())
+/// Returns blocks of new commands, since an executed command is not executed again. `next` is the first sequence
+/// number.
+fn blocks(payload_bytes: usize, next: &mut u64) -> Vec<Vec<Bundle>> {
+    let payload = vec![0; payload_bytes];
+    let mut bundle = || {
+        let mut builder = BundleBuilder::new(ClientId(1 << 16), Height(0).latest_expiry());
+        for _ in 0..COMMANDS {
+            builder.push(ClientId(1 << 16), *next, &payload);
+            *next += 1;
+        }
+        builder.finish()
+    };
+    (0..BLOCKS).map(|_| (0..BUNDLES_IN_BLOCK).map(|_| bundle()).collect()).collect()
 }
 
-/// Measures a write and a read of a small message over loopback on one thread, and the cost per byte of a large
-/// message.
-fn system_calls(table: &mut CostTable) -> Result<(), CalibrateError> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let mut sender = TcpStream::connect(listener.local_addr()?)?;
-    let (mut receiver, _) = listener.accept()?;
-    sender.set_nodelay(true)?;
-    let (mut write, mut read) = (f64::MAX, f64::MAX);
-    let mut buffer = vec![0; LARGE_BYTES];
-    for _ in 0..ROUNDS {
-        let (mut writing, mut reading, mut calls) = (Duration::ZERO, Duration::ZERO, 0u32);
-        let start = Instant::now();
-        while start.elapsed() < MEASURED / ROUNDS as u32 {
-            let before = Instant::now();
-            sender.write_all(&[1; SMALL_BYTES])?;
-            let between = Instant::now();
-            receiver.read_exact(&mut buffer[..SMALL_BYTES])?;
-            reading += between.elapsed();
-            writing += between - before;
-            calls += 1;
+fn execution(table: &mut CostTable) -> Result<(), CalibrateError> {
+    let cluster = ClusterId::from_name("calibrate");
+    let [empty, large] = PAYLOADS_BYTES.map(|payload_bytes| {
+        let mut executor = Executor::new(quorate_applications::build(ApplicationKind::Log), &cluster);
+        let (mut best, mut next, mut height) = (f64::MAX, 1, Height(0));
+        let mut replies: Vec<Reply> = Vec::new();
+        for _ in 0..ROUNDS {
+            let blocks = blocks(payload_bytes, &mut next);
+            let start = Instant::now();
+            for bundles in &blocks {
+                height = height.next();
+                replies.clear();
+                executor.execute(height, bundles, &mut replies);
+            }
+            best = best.min(start.elapsed().as_nanos() as f64);
         }
-        write = write.min(writing.as_nanos() as f64 / f64::from(calls));
-        read = read.min(reading.as_nanos() as f64 / f64::from(calls));
-    }
-    table.wire.write_call_us = write * US_PER_NS;
-    table.wire.read_call_us = read * US_PER_NS;
-    receiver.set_nonblocking(true)?;
-    let empty = time(|| {
-        // A read that finds nothing: the cost of polling.
-        black_box(receiver.read(&mut buffer).is_ok());
+        best / (BLOCKS * BUNDLES_IN_BLOCK * COMMANDS) as f64
     });
-    table.core.turn_us = empty * US_PER_NS;
-    receiver.set_nonblocking(false)?;
-    let mut failed = None;
-    let part = LARGE_BYTES / 4;
-    let both = time(|| {
-        let moved = sender.write_all(&buffer[..part]).and_then(|()| receiver.read_exact(&mut buffer[..part]));
-        failed = failed.take().or(moved.err());
-    });
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
-    let bytes = (both - write - read).max(0.0) / part as f64;
-    table.wire.receive_byte_ns = bytes / 2.0;
-    table.wire.send_byte_ns += bytes / 2.0;
+    table.core.command_us = empty * US_PER_NS;
+    table.core.command_byte_ns = (large - empty).max(0.0) / (PAYLOADS_BYTES[1] - PAYLOADS_BYTES[0]) as f64;
     Ok(())
 }

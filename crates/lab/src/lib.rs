@@ -7,6 +7,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod configuration;
 pub mod demo;
+pub mod fidelity;
 pub mod input;
 pub mod page;
 mod partial;

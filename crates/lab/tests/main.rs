@@ -4,6 +4,7 @@ mod chaos;
 mod common;
 mod configuration;
 mod loads;
+mod fidelity;
 mod misbehaviour;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;

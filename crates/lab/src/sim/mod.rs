@@ -70,8 +70,21 @@ fn run_once(
     options: &SimOptions,
     on_report: &(dyn Fn(&SimReport) + Sync),
 ) -> Result<SimResult, SimError> {
+    run_with(spec, options, &options.cost_table()?, on_report)
+}
+
+/// Runs a spec once with a cost table that is already loaded. A recording names that of the options.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_with(
+    spec: &BenchSpec,
+    options: &SimOptions,
+    costs: &CostTable,
+    on_report: &(dyn Fn(&SimReport) + Sync),
+) -> Result<SimResult, SimError> {
     spec.validate()?;
-    let sim = sim_spec(spec, options)?;
+    let sim = sim_spec_on(spec, options, options.network()?, costs.clone())?;
     let is_key_value = sim.application == ApplicationKind::KeyValue;
     // Report errors of the workload here, before each thread creates its own.
     commands(spec, is_key_value)?;

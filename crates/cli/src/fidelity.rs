@@ -1,0 +1,56 @@
+//! `quorate lab fidelity`: compares the simulator with the node on this machine.
+
+use crate::Outcome;
+use clap::Args;
+use quorate_experiments::Profile;
+use quorate_lab::fidelity::{self, Cell, GRID, Grid, Observer};
+use quorate_lab::sim::SimOptions;
+use quorate_lab::spec::choice;
+use quorate_operator::output::{self, Outputs};
+use std::path::Path;
+
+#[derive(Args)]
+pub struct FidelityArgs {
+    /// How much to run: quick takes 8 specifications and half a minute, full nearly 200 and half an hour.
+    #[arg(long, default_value = "quick", value_parser = choice::<Profile>())]
+    profile: Profile,
+    /// Cost table of the simulator [default: this machine is calibrated first].
+    #[arg(long, value_name = "FILE|none")]
+    costs: Option<String>,
+    /// Write the ratios as JSON to this file; - is standard output.
+    #[arg(long, value_name = "PATH")]
+    json: Option<String>,
+}
+
+/// Progress on standard error.
+struct Told;
+
+impl Observer for Told {
+    fn on_cell(&mut self, number: usize, of: usize, label: &str) {
+        output::report(&format!("[{number}/{of}] {label}"));
+    }
+
+    fn on_end(&mut self, cell: &Cell) {
+        if let Some(why) = &cell.failure {
+            output::report(&format!("failed: {why}"));
+        }
+    }
+}
+
+/// Runs the grid. It is an error if no cell could be compared; a bad ratio is a finding.
+pub fn run(arguments: &FidelityArgs) -> Outcome {
+    let inputs: Vec<&Path> =
+        arguments.costs.as_deref().filter(|path| *path != "none").map(Path::new).into_iter().collect();
+    let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &inputs)?;
+    let entries = Grid::parse(GRID, "the grid")?.entries(arguments.profile)?;
+    let costs = match &arguments.costs {
+        Some(_) => SimOptions { costs: arguments.costs.clone(), ..SimOptions::default() }.cost_table()?,
+        None => {
+            output::report("calibrating");
+            quorate_lab::calibrate::measure()?
+        }
+    };
+    let result = fidelity::run(&entries, &costs, &mut Told);
+    outputs.deliver(&result.to_table(), &[("--json", &|| result.to_json())])?;
+    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+}

@@ -1,0 +1,165 @@
+//! Ratios of simulated to measured figures.
+
+use super::grid::Entry;
+use crate::result::{BenchResult, Machine};
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Largest deviation of a ratio from 1 that counts as true, by figure, on a quiet machine.
+const TARGETS: [f64; FIGURES] = [0.10, 0.10, 0.15, 0.30];
+const NAMES: [&str; FIGURES] = ["throughput", "CPU", "p50", "p99"];
+const FIGURES: usize = 4;
+
+/// Figures that are compared.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Figures {
+    /// Commands per second.
+    pub throughput_ops: f64,
+    /// Processor time of replicas and clients per command, in microseconds.
+    pub cpu_us_per_command: Option<f64>,
+    pub p50_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+}
+
+impl Figures {
+    /// Takes the figures of a result. Only replicas and clients count, because the simulator has nothing else.
+    pub fn of(result: &BenchResult) -> Figures {
+        let cpu = result.cpu_us_per_command;
+        Figures {
+            throughput_ops: result.throughput_ops,
+            cpu_us_per_command: cpu.replicas.zip(cpu.clients).map(|(replicas, clients)| replicas + clients),
+            p50_ms: result.latency_ms.p50,
+            p99_ms: result.latency_ms.p99,
+        }
+    }
+
+    fn all(&self) -> [Option<f64>; FIGURES] {
+        [Some(self.throughput_ops), self.cpu_us_per_command, self.p50_ms, self.p99_ms]
+    }
+}
+
+/// One specification, measured and simulated. Ratios are simulated over measured; `None` if one of the figures is
+/// missing or 0.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Cell {
+    /// Keys of `quorate bench` in which the cells differ.
+    pub spec: Map<String, Value>,
+    pub throughput_ratio: Option<f64>,
+    pub cpu_ratio: Option<f64>,
+    pub p50_ratio: Option<f64>,
+    pub p99_ratio: Option<f64>,
+    pub measured: Option<Figures>,
+    pub simulated: Option<Figures>,
+    /// Why a run failed.
+    pub failure: Option<String>,
+    /// The command that measures the cell again.
+    pub command: String,
+    #[serde(skip)]
+    label: String,
+}
+
+impl Cell {
+    /// Compares two runs of an entry.
+    pub fn of(entry: &Entry, measured: Result<Figures, String>, simulated: Result<Figures, String>) -> Cell {
+        let is_sound = |value: &f64| value.is_finite() && *value > 0.0;
+        let ratio = |at: usize| {
+            let (simulated, measured) = (simulated.as_ref().ok()?.all()[at], measured.as_ref().ok()?.all()[at]);
+            Some(simulated.filter(is_sound)? / measured.filter(is_sound)?)
+        };
+        let spec = entry.keys.iter().map(|(key, value)| {
+            (key.clone(), serde_json::to_value(value).expect("a value of TOML can be written as JSON"))
+        });
+        Cell {
+            spec: spec.collect(),
+            throughput_ratio: ratio(0),
+            cpu_ratio: ratio(1),
+            p50_ratio: ratio(2),
+            p99_ratio: ratio(3),
+            failure: measured.as_ref().err().or(simulated.as_ref().err()).cloned(),
+            measured: measured.ok(),
+            simulated: simulated.ok(),
+            command: entry.spec.command_line(),
+            label: entry.label(),
+        }
+    }
+
+    /// Returns the ratios of throughput, processor time, median and 99th percentile.
+    pub fn ratios(&self) -> [Option<f64>; FIGURES] {
+        [self.throughput_ratio, self.cpu_ratio, self.p50_ratio, self.p99_ratio]
+    }
+
+    /// Returns how far the worst ratio is from 1, as a logarithm: half and double are equally far. A missing ratio is
+    /// farther than any other.
+    pub fn residual(&self) -> f64 {
+        let far = |ratio: Option<f64>| ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
+        self.ratios().into_iter().map(far).fold(0.0, f64::max)
+    }
+}
+
+/// Result of `quorate lab fidelity`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Fidelity {
+    /// The worst first.
+    pub cells: Vec<Cell>,
+    /// Source of the cost table.
+    pub costs: String,
+    /// Cores of this machine, which replicas and clients share in both.
+    pub cores: usize,
+    pub machine: Machine,
+    /// How far the run had come when a signal ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+}
+
+impl Fidelity {
+    /// Sorts cells by their residual.
+    pub fn new(mut cells: Vec<Cell>, costs: String, cores: usize, partial: Option<String>) -> Fidelity {
+        cells.sort_by(|one, other| other.residual().total_cmp(&one.residual()));
+        Fidelity { cells, costs, cores, machine: Machine::here(), partial }
+    }
+
+    /// Returns why the run is not usable: no cell has been measured and simulated.
+    pub fn failure(&self) -> Option<String> {
+        let is_whole = |cell: &Cell| cell.failure.is_none();
+        let first = self.cells.iter().find_map(|cell| cell.failure.clone());
+        match self.cells.iter().any(is_whole) {
+            true => None,
+            false => Some(format!("no cell was compared: {}", first.unwrap_or_else(|| "none was run".into()))),
+        }
+    }
+
+    /// Returns the result as JSON.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
+        text.push('\n');
+        text
+    }
+
+    /// Returns the ratios as a table, the worst cell first, and how many are within the targets.
+    pub fn to_table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(["throughput", "CPU", "p50", "p99", "specification"]);
+        for cell in &self.cells {
+            let shown = cell.ratios().map(|ratio| ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")));
+            let about = match &cell.failure {
+                Some(why) => format!("{}: {why}", cell.label),
+                None => cell.label.clone(),
+            };
+            table.add_row(shown.into_iter().chain([about]));
+        }
+        table.column_iter_mut().take(FIGURES).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+        let mut text = format!("simulated / measured, the worst cells first\n{table}\n");
+        for (at, (name, target)) in NAMES.iter().zip(TARGETS).enumerate() {
+            let ratios: Vec<f64> = self.cells.iter().filter_map(|cell| cell.ratios()[at]).collect();
+            let within = ratios.iter().filter(|ratio| (**ratio - 1.0).abs() <= target).count();
+            text += &format!("{name}: {within} of {} cells within {:.0} %\n", self.cells.len(), target * 100.0);
+        }
+        text += &format!("costs: {}; {} cores", self.costs, self.cores);
+        if let Some(partial) = &self.partial {
+            text += &format!("\nPARTIAL: {partial}");
+        }
+        text
+    }
+}
