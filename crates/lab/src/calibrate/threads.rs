@@ -10,6 +10,9 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Writes, and then reads, between two readings of the processor time, which is a system call itself. They fit into the
+/// buffers of a connection.
+const CALLS: u32 = 64;
 /// Messages that two threads send to each other in one round.
 const PINGS: u32 = 2_000;
 /// Time for which a thread asks to sleep, as the load generator does.
@@ -38,13 +41,17 @@ pub(super) fn system_calls(table: &mut CostTable) -> Result<(), CalibrateError> 
         let (mut writing, mut reading, mut calls) = (Duration::ZERO, Duration::ZERO, 0u32);
         let start = Instant::now();
         while start.elapsed() < MEASURED / ROUNDS as u32 {
-            let before = Instant::now();
-            sender.write_all(&[1; SMALL_BYTES])?;
-            let between = Instant::now();
-            receiver.read_exact(&mut buffer[..SMALL_BYTES])?;
-            reading += between.elapsed();
+            let before = thread_cpu_time();
+            for _ in 0..CALLS {
+                sender.write_all(&[1; SMALL_BYTES])?;
+            }
+            let between = thread_cpu_time();
+            for _ in 0..CALLS {
+                receiver.read_exact(&mut buffer[..SMALL_BYTES])?;
+            }
+            reading += thread_cpu_time() - between;
             writing += between - before;
-            calls += 1;
+            calls += CALLS;
         }
         write = write.min(writing.as_nanos() as f64 / f64::from(calls));
         read = read.min(reading.as_nanos() as f64 / f64::from(calls));
