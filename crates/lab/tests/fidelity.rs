@@ -111,6 +111,7 @@ fn a_calibration_measures_every_cost() {
     assert_ne!(measured.core.bundle_us, shipped.core.bundle_us);
     assert_ne!(measured.client.command_us, shipped.client.command_us);
     assert_ne!(measured.client.reply_us, shipped.client.reply_us);
+    println!("{}", measured.to_toml());
     assert!(measured.core.wake_us > 0.0 && measured.client.further_write_us > 0.0);
     assert!(measured.memory.cold_factor >= 1.0);
     for kind in [StepKind::Proposal, StepKind::Statement, StepKind::Submit, StepKind::Verdict, StepKind::Assembled] {
