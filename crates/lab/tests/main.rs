@@ -3,8 +3,8 @@
 mod chaos;
 mod common;
 mod configuration;
-mod loads;
 mod fidelity;
+mod loads;
 mod misbehaviour;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;

@@ -58,7 +58,8 @@ fn measure(spec: &BenchSpec) -> Result<Figures, String> {
 
 fn simulate(spec: &BenchSpec, costs: &CostTable, cores: usize) -> Result<Figures, String> {
     let spec = &BenchSpec { cores: cores as u32, ..spec.clone() };
-    let result = sim::run_with(spec, &SimOptions::default(), costs, &|_| {}).map_err(|error| format!("simulator: {error}"))?;
+    let result =
+        sim::run_with(spec, &SimOptions::default(), costs, &|_| {}).map_err(|error| format!("simulator: {error}"))?;
     match result.failure() {
         Some(failure) => Err(format!("simulator: {failure}")),
         None => Ok(Figures::of(&result.bench)),
