@@ -9,6 +9,7 @@ use quorate_lab::spec::choice;
 use quorate_operator::output::{self, Outputs};
 use std::path::Path;
 
+/// Flags of `quorate lab fidelity`.
 #[derive(Args)]
 pub struct FidelityArgs {
     /// How much to run: quick takes 8 specifications and half a minute, full nearly 200 and half an hour.

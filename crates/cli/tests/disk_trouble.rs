@@ -241,7 +241,7 @@ fn endures(net: &mut Net, trouble: impl FnOnce(&mut Net), mend: impl FnOnce(&mut
         trouble(net);
         drop(end);
     });
-    peers().for_each(|peer| net.wait_for_words(peer, 0, "replica 3 is gone"));
+    peers().for_each(|peer| net.wait_for_words(peer, 0, "lost the link to replica 3"));
     goes_on();
     mend(net);
     let before = net.log(VICTIM).len();

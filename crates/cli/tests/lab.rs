@@ -33,6 +33,11 @@ values = [10, 100]
 [repeat]
 min = 2
 max = 2
+[[plot]]
+kind = \"line\"
+title = \"Throughput\"
+x = \"batch\"
+y = \"throughput_per_s\"
 [[claim]]
 id = \"completes\"
 text = \"Commands complete.\"

@@ -78,7 +78,9 @@ fn the_status_shows_each_replica_and_what_needs_attention() {
     let lines = fs::read_to_string(log(0)).expect("it was written");
     let events: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("each line is an object")).collect();
-    let lost = events.iter().find(|event| event["message"].as_str().is_some_and(|text| text.contains("is gone")));
+    let lost = events
+        .iter()
+        .find(|event| event["message"].as_str().is_some_and(|text| text.contains("lost the link to replica")));
     let lost = lost.expect("the loss of a peer is logged");
     assert_eq!(
         (&lost["level"], &lost["target"], &lost["replica"]),

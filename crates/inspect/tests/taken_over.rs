@@ -145,7 +145,8 @@ fn vouches_for_history(line: &Value, above: u64) -> bool {
 fn is_checked(protocol: ProtocolKind) {
     let Souvenirs { remains, taken_over, result, export } = after_a_journey(protocol);
     let verification = result.verification.as_ref().expect("it was asked for");
-    let missing = format!("to {taken_over} are not in this journal: the replica was away and fetched the state");
+    let missing =
+        format!("to {taken_over} are not in this journal: the replica was away and fetched the state instead");
     assert!(verification.notes.iter().any(|note| note.ends_with(&missing)), "{}", result.to_table());
     assert_eq!(verification.from_height, 0, "the journal is complete");
     assert_eq!(verification.executed_height, Some(verification.committed_height));

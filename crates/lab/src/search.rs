@@ -1,10 +1,10 @@
 //! Search for saturation: the highest rate of an open loop that the cluster sustains.
 
+pub use crate::result::{Probe, Search};
+
 use crate::partial;
-use crate::result::{BenchResult, count, figure, optional};
+use crate::result::BenchResult;
 use crate::spec::{BenchSpec, DEFAULT_SEARCH_RATE};
-use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Maximum number of runs of a search.
 pub const MAX_PROBES: usize = 20;
@@ -17,51 +17,11 @@ const STRIDE: f64 = 4.0;
 /// Highest rate to try, in commands per second.
 const MAX_SEARCH_RATE: u64 = 100_000_000;
 
-/// Course and result of a search.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Search {
-    /// The highest rate that passed, in commands per second; `None` if none did.
-    pub rate: Option<u64>,
-    /// In the order of the runs.
-    pub probes: Vec<Probe>,
-}
-
-/// One run of a search.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Probe {
-    /// Offered rate, in commands per second.
-    pub rate: u64,
-    /// Completed commands per second.
-    pub throughput: f64,
-    /// 99th percentile of the latency, from the intended send time; `None` if no command was sent.
-    pub p99_ms: Option<f64>,
-    /// The cluster sustained the rate: see [`MAX_RATE_ERROR`] and the key `search_p99_ms`.
-    pub ok: bool,
-}
-
-impl Probe {
-    fn of(rate: u64, result: &BenchResult, limit_ms: u64) -> Probe {
-        let (throughput, p99_ms) = (result.throughput_ops, result.latency_ms.p99);
-        let keeps_up = (throughput - rate as f64).abs() <= MAX_RATE_ERROR * rate as f64;
-        Probe { rate, throughput, p99_ms, ok: keeps_up && p99_ms.is_some_and(|p99| p99 <= limit_ms as f64) }
-    }
-}
-
-impl fmt::Display for Probe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.ok { "sustained" } else { "too much" };
-        let (rate, completed, p99) = (count(self.rate), figure(self.throughput), optional(self.p99_ms));
-        write!(f, "{rate} commands/s offered, {completed} completed, p99 {p99} ms: {verdict}")
-    }
-}
-
-impl fmt::Display for Search {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.rate {
-            Some(rate) => write!(f, "{} commands/s", count(rate)),
-            None => write!(f, "none of {} rates was sustained", self.probes.len()),
-        }
-    }
+/// Returns the judgement of a run at a rate.
+fn judge(rate: u64, result: &BenchResult, limit_ms: u64) -> Probe {
+    let (throughput, p99_ms) = (result.throughput_ops, result.latency_ms.p99);
+    let keeps_up = (throughput - rate as f64).abs() <= MAX_RATE_ERROR * rate as f64;
+    Probe { rate, throughput, p99_ms, ok: keeps_up && p99_ms.is_some_and(|p99| p99 <= limit_ms as f64) }
 }
 
 /// Returns the next rate to try, given the probes so far; `None` if the search is over.
@@ -117,7 +77,7 @@ pub(crate) fn search<R, E>(
             last = Some(result);
             break;
         }
-        let probe = Probe::of(rate, bench(&mut result), spec.search_p99_ms);
+        let probe = judge(rate, bench(&mut result), spec.search_p99_ms);
         on_probe(&probe);
         let is_best = probe.ok && search.rate.is_none_or(|highest| rate > highest);
         search.probes.push(probe);

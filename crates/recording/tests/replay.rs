@@ -141,7 +141,7 @@ fn a_panic_is_the_last_step_and_is_reproduced() {
         rewrite(&path, ProtocolKind::Jolteon, altered, false);
         let difference = replay_all(&path).difference.expect(what);
         match difference.what {
-            Disagreement::Panic(said) => assert!(what == "panic" && said.contains("not asked"), "{said}"),
+            Disagreement::Panic(said) => assert!(what == "panic" && said.contains("not pending"), "{said}"),
             other => assert_eq!((what, other), ("no panic", Disagreement::NoPanic)),
         }
     }

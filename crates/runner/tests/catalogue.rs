@@ -5,17 +5,15 @@ use quorate_experiments::Profile;
 use quorate_runner::call::{Call, is_available, known};
 use quorate_runner::catalogue::{catalogue, find};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-fn files(directory: &Path) -> usize {
-    let entries = fs::read_dir(directory).expect("it is there").map(|entry| entry.expect("an entry").path());
-    entries
-        .map(
-            |path| {
-                if path.is_dir() { files(&path) } else { usize::from(path.extension().is_some_and(|e| e == "toml")) }
-            },
-        )
-        .sum()
+/// Counts the experiments: the files in the directories of the papers, and not the list beside these.
+fn files(root: &Path) -> usize {
+    let paths = |directory: &Path| -> Vec<PathBuf> {
+        fs::read_dir(directory).expect("it is there").map(|entry| entry.expect("an entry").path()).collect()
+    };
+    let experiments = paths(root).into_iter().filter(|path| path.is_dir()).flat_map(|directory| paths(&directory));
+    experiments.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).count()
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub struct Catalogue {
     pub entries: Vec<Entry>,
 }
 
+/// One of the papers, in the order of the table.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {

@@ -3,7 +3,6 @@
 //! Ratios to committed commands or blocks, and all latencies, are `null` if nothing was committed.
 
 use crate::bench::Loaded;
-use crate::search::Search;
 use crate::spec::{BenchSpec, CLUSTER, LOAD, OUTPUT, heading_of};
 use hdrhistogram::Histogram;
 use quorate_applications::compare_histories;
@@ -15,12 +14,14 @@ use std::fmt;
 
 mod growth;
 mod machine;
+mod searched;
 mod seconds;
 mod table;
 
 pub(crate) use growth::Growth;
 pub use machine::Machine;
 pub use quorate_types::text::count;
+pub use searched::{Probe, Search};
 pub(crate) use seconds::Frontier;
 pub use table::{
     UNKNOWN, describe_bottleneck, describe_cluster, describe_load, describe_memory, describe_settings, figure,
