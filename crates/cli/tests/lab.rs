@@ -194,8 +194,7 @@ fn mistakes_are_refused_before_anything_runs() {
 #[test]
 fn a_report_is_a_page_with_figures_and_the_table_of_the_papers() {
     let scratch = Scratch::new("lab-page");
-    let plot = "[[plot]]\ntitle = \"A plot\"\nkind = \"line\"\nx = \"batch\"\ny = \"throughput_per_s\"\n";
-    let (file, dir) = (file(&scratch, &format!("{SIMULATED}\n{plot}")), scratch.path("dir"));
+    let (file, dir) = (file(&scratch, SIMULATED), scratch.path("dir"));
     succeeds(&["lab", "run", &file, "--dir", &dir]);
     let (page, table, fidelity) = (scratch.path("page.html"), scratch.path("table.md"), scratch.path("fidelity.json"));
     fs::write(&fidelity, "{\"cells\": [{\"spec\": {\"batch\": 10}, \"throughput_ratio\": 1.25}]}")
@@ -204,7 +203,7 @@ fn a_report_is_a_page_with_figures_and_the_table_of_the_papers() {
     let output = succeeds(&[&["lab", "report", &dir][..], &flags].concat());
     assert!(text(&output.stderr).contains("with 1 figures"), "{}", text(&output.stderr));
     let page = fs::read_to_string(page).expect("it was written");
-    assert!(page.contains("A plot") && page.contains("throughput 1.25"), "the figure and the residual");
+    assert!(page.contains("Throughput") && page.contains("throughput 1.25"), "the figure and the residual");
     assert!(!Path::new(&dir).join("report.html").exists(), "the page is where --html says");
     let figures: Vec<_> = fs::read_dir(Path::new(&dir).join("figures")).expect("it is there").collect();
     assert_eq!(figures.len(), 2, "SVG and PDF");
