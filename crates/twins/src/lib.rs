@@ -3,6 +3,7 @@
 //! A world is an environment in which a script decides which replicas lead and which messages arrive. The replicas
 //! are those of the node and the simulator; only their environment differs.
 
+#[cfg_attr(not(feature = "museum"), allow(dead_code, reason = "only the museum scripts a world by hand"))]
 mod checker;
 pub mod hostile;
 mod instance;
@@ -21,6 +22,7 @@ mod stock;
 pub mod symmetry;
 mod transcript;
 mod words;
+#[cfg_attr(not(feature = "museum"), allow(dead_code, reason = "only the museum scripts a world by hand"))]
 mod world;
 
 pub use checker::{Property, Violation};
