@@ -30,7 +30,6 @@ pub trait Behaviour<M>: Send {
 /// What a behaviour knows about the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
-    /// The misbehaving replica.
     pub me: ReplicaId,
     pub quorum: Quorum,
     /// Lengths of signatures and proofs. A forged one has the length of a genuine one.

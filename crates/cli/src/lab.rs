@@ -61,7 +61,8 @@ pub struct RunArgs {
     /// What to run: a file, PAPER/ID or PAPER as `quorate lab list` shows them, or all.
     #[arg(value_name = "FILE|PAPER/ID|PAPER|all")]
     experiment: String,
-    /// How much of the experiment to run: quick takes about a minute on two cores, full has the parameters of the paper.
+    /// How much of the experiment to run: quick takes about a minute on two cores, full has the parameters of the
+    /// paper.
     #[arg(long, default_value = "quick", value_parser = choice::<Profile>())]
     profile: Profile,
     /// Run only on this instrument; may be repeated [default: those of the experiment].
@@ -146,7 +147,6 @@ impl LabCommand {
     }
 }
 
-/// Runs the command.
 pub fn run(command: &LabCommand) -> Outcome {
     match command {
         LabCommand::List(arguments) => list(arguments),

@@ -97,9 +97,7 @@ pub struct Accepted<T> {
 /// Counters of a session since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SessionCounters {
-    /// Bundles submitted.
     pub submitted: u64,
-    /// Bundles accepted.
     pub accepted: u64,
     /// Bundles sent again.
     pub retries: u64,

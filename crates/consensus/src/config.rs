@@ -30,7 +30,7 @@ choice!(
     VotesTo, "receiver of votes",
     /// The leader of the next view, who builds on their certificate.
     Collector = "collector",
-    /// All replicas, each of which forms the certificate: a silent leader loses none, at the cost of n times the votes.
+    /// All replicas. Each forms the certificate, so a silent leader loses none, and n times as many votes are sent.
     All = "all",
 );
 

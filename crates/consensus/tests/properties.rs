@@ -162,7 +162,7 @@ fn part() -> impl Strategy<Value = u32> {
     prop_oneof![4 => 0..4u32, 1 => any::<u32>()]
 }
 
-/// Generates manifests of states of one or more chunks, the last of which may be short.
+/// Generates manifests of states of one or more chunks. The last chunk may be short.
 fn manifest() -> impl Strategy<Value = Manifest> {
     (1..700_000usize, any::<u8>()).prop_map(|(length, byte)| Manifest::of(&vec![byte; length]))
 }

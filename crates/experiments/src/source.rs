@@ -22,7 +22,6 @@ impl Source<'_> {
         format!("{}, line {line}{key}", self.name)
     }
 
-    /// Parses the text.
     pub fn parse(&self) -> Result<Spanned<DeTable<'_>>, Fault> {
         DeTable::parse(self.text).map_err(|error| {
             let what = error.message().trim_end().replace('\n', "; ");

@@ -131,7 +131,7 @@ fn welch(before: &[f64], after: &[f64], difference: f64) -> Option<Interval> {
     Some(Interval { low: (difference - half).exp(), high: (difference + half).exp() })
 }
 
-/// The range outside of which a latency is an outlier: [Q1 - 1.5 IQR, Q3 + 1.5 IQR].
+/// A latency outside this range is an outlier: [Q1 - 1.5 IQR, Q3 + 1.5 IQR].
 ///
 /// Quartiles are interpolated linearly between ranks: quantile p of n sorted values is at rank (n - 1) p.
 #[derive(Clone, Copy, PartialEq, Debug)]

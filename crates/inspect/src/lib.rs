@@ -160,7 +160,7 @@ pub struct JournalResult {
     pub kinds: Vec<KindSummary>,
     /// Incomplete write at the end.
     pub torn: Option<Torn>,
-    /// Damage because of which a replica refuses the journal, and how to repair it.
+    /// Damage that makes a replica refuse the journal, and how to repair it.
     pub damage: Option<String>,
     /// First record with a valid checksum that cannot be decoded.
     pub unreadable: Option<Fault>,

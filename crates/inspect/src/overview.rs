@@ -32,7 +32,7 @@ pub struct Said {
     pub view: u64,
     /// Height of the block, or the slot.
     pub height: u64,
-    /// Digest of the block or other subject; zeros if there is none.
+    /// Digest of the block or other subject; zeros without a subject.
     pub digest: String,
 }
 

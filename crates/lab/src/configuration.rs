@@ -17,7 +17,6 @@ This page is generated from the documentation of the fields in the source. To re
 ## config.toml
 ";
 
-/// Generates the page.
 pub fn page() -> String {
     let members = fields("members", quorate_types::committee::SOURCE, "Member");
     let client = [fields("", CLIENT, "ClientConfig"), members].concat().into_iter();

@@ -55,7 +55,6 @@ impl Clients {
         self.turns.is_empty()
     }
 
-    /// Queues a frame.
     #[inline]
     pub fn push(&mut self, link: LinkId, client: ClientId, frame: Bytes) {
         self.turns.push(link, ClientFrame { client, frame });

@@ -18,7 +18,6 @@ pub struct Key {
     /// Name of the table; empty outside all tables.
     pub table: &'static str,
     pub name: String,
-    /// Documentation.
     pub doc: String,
 }
 

@@ -33,7 +33,6 @@ pub(crate) fn append(spool: &mut Option<Spool>, chunk: &[u8]) {
     }
 }
 
-/// Removes the spool.
 pub(crate) fn remove(directory: &Path) -> io::Result<()> {
     match fs::remove_file(path(directory)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -44,9 +44,7 @@ fn generate_at(template: &NodeConfig, addresses: &[Address]) -> Result<Vec<(Node
 /// Addresses of one replica of a testnet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// Address for peers.
     pub peers: Address,
-    /// Address for clients.
     pub clients: Address,
     /// Address for operators on the replica's own host.
     pub operators: Address,

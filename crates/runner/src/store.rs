@@ -31,7 +31,6 @@ pub struct Store(PathBuf);
 pub struct Record {
     /// As errors call the file.
     pub file: String,
-    /// The experiment file.
     pub text: String,
     pub profile: Profile,
     /// Seed of repetition 0 if it was given on the command line.
@@ -114,7 +113,7 @@ impl Store {
         self.cells().join(format!("{key}-{repetition}-{}", std::process::id()))
     }
 
-    /// Returns a kept row; `None` if there is none.
+    /// Returns a kept row, or `None` if it was not kept.
     ///
     /// # Errors
     /// If the file cannot be read, or is no row.

@@ -17,7 +17,7 @@ fn table(lines: Lines) -> Table {
     Table::of(&rows().iter().collect::<Vec<_>>(), lines)
 }
 
-/// Returns the values as text, by line and column; empty where there is none.
+/// Returns the values as text, by line and column; empty where a row has no value.
 fn shown(table: &Table) -> Vec<Vec<String>> {
     fn cell<T: ToString>(value: &Option<T>) -> String {
         value.as_ref().map_or_else(String::new, T::to_string)

@@ -19,7 +19,7 @@ fn stolen_and_idle_time_are_told_apart() {
 fn the_time_of_others_is_all_but_our_own() {
     let before = Ticks::default();
     let after = Ticks { total: 1000, idle: 500, steal: 100 };
-    // 400 ticks were busy, of which 3 s at 100 ticks/s are ours.
+    // 400 ticks at 100 ticks/s were busy, and 3 s of them are ours.
     let noise = noise_of(before, after, Duration::from_secs(3), 100.0).expect("time has passed");
     assert_eq!((noise.steal_percent, noise.others_percent), (10.0, 10.0));
     // The counters are rounded: more time of our own than of the machine means that there were no others.

@@ -131,7 +131,6 @@ impl Clients {
         self.core.on_disconnected(replica);
     }
 
-    /// Ends the load.
     pub fn stop(&mut self, now: Time) {
         self.is_called = true;
         self.core.stop(now);

@@ -30,7 +30,6 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// Adds an event.
     #[inline]
     pub fn add(&mut self, time: u64, what: u64, content: u64) {
         self.sums[0] = mix(mix(self.sums[0], time), what);

@@ -118,7 +118,6 @@ impl LinkError {
 /// A link that ended before it was authenticated.
 #[derive(Debug)]
 pub struct Refusal {
-    /// Remote address.
     pub address: Address,
     /// Replica that was dialled; `None` if the remote dialled.
     pub dialled: Option<ReplicaId>,

@@ -48,7 +48,6 @@ impl WriteQueue {
         self.bytes == 0
     }
 
-    /// Appends a frame.
     #[inline]
     pub fn push(&mut self, frame: Bytes) {
         self.bytes += HEADER_BYTES + frame.len();

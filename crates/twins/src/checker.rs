@@ -1,5 +1,5 @@
-//! Checks the invariants of every scenario from the outside, after each step. The checker observes the instances' statements
-//! and commits, and shares no code with them.
+//! Checks the invariants of every scenario from the outside, after each step. The checker observes the instances'
+//! statements and commits, and shares no code with them.
 
 use crate::participants::{InstanceId, InstanceSet, Participants};
 use crate::words::mix_all;
@@ -13,7 +13,7 @@ use quorate_types::{Block, Bundle, Digest, Domain, Height, ReplicaId, Subject};
 struct Submitted {
     /// Position in the order of submission, from 1.
     number: u64,
-    /// Actors that have executed it.
+    /// Instances that have executed it.
     by: InstanceSet,
 }
 
@@ -21,7 +21,7 @@ struct Submitted {
 pub struct Checker {
     participants: Participants,
     slotted: bool,
-    /// Actors whose behaviour is checked.
+    /// Instances whose behaviour is checked.
     trusted: InstanceSet,
     chain: Chain,
     /// Payloads of the blocks of the longest chain, genesis first; `None` if states cannot be adopted.
@@ -34,8 +34,8 @@ pub struct Checker {
     /// Checks the statements of replicas against their earlier ones and against those of others.
     oracle: Statements,
     violation: Option<Violation>,
-    /// First violation that the oracle reported. It often precedes a more severe violation of the properties above, so the
-    /// checks go on.
+    /// First violation that the oracle reported. It often precedes a more severe violation of the properties above, so
+    /// the checks go on.
     early: Option<Violation>,
 }
 
@@ -60,7 +60,6 @@ impl Checker {
         checker
     }
 
-    /// Resets the checker.
     pub fn clear(&mut self) {
         self.trusted = self.participants.honest().fold(0, |set, identity| set | 1 << identity.index());
         self.chain.clear();

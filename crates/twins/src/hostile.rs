@@ -7,9 +7,9 @@
 use quorate_consensus::data::pool::Source;
 use quorate_types::choice;
 
-/// Bundles per view to each targeted replica: twice the capacity of a block on a world with hostile clients.
+/// Bundles per view to each targeted replica: twice the capacity of a block in a world with hostile clients.
 pub(crate) const BUNDLES_PER_VIEW: usize = 16;
-/// Maximum number of commands in a block on such a world. Half of it is twice the commands of honest clients per view,
+/// Maximum number of commands in a block in such a world. Half of it is twice the commands of honest clients per view,
 /// so that these catch up.
 pub(crate) const BATCH: usize = 8;
 /// Links of the honest and the hostile clients. They share an address, which is the harder case.

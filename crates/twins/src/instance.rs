@@ -12,7 +12,7 @@ use quorate_types::{Digest, Height, ReplicaId, Time, View};
 /// Rewrites an instance's actions before they are performed.
 pub type Rewrite<M> = Box<dyn FnMut(Time, &mut Vec<Action<M>>) + Send>;
 
-/// An instance on a world.
+/// An instance in a world.
 pub(crate) struct Instance<P: Protocol> {
     pub replica: Replica<P>,
     pub identity: ReplicaId,

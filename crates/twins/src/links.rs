@@ -11,7 +11,7 @@ pub const MAX_SCRIPTED_VIEW: u64 = 4096;
 pub struct Links {
     everybody: InstanceSet,
     instances: usize,
-    /// Actors reached by the messages of each view and each instance.
+    /// Instances reached by the messages of each view and each instance.
     reach: Vec<InstanceSet>,
 }
 
@@ -65,8 +65,8 @@ impl Links {
         }
     }
 
-    /// Describes the links of a view: the groups, if each instance reaches exactly its own group; otherwise the instances
-    /// that each one reaches.
+    /// Describes the links of a view: the groups, if each instance reaches exactly its own group; otherwise the
+    /// instances that each one reaches.
     pub fn describe(&self, view: View, participants: &Participants) -> String {
         let reach = |instance: InstanceId| self.reach(view, instance) | 1 << instance.0;
         if participants.instances().all(|instance| reach(instance) == self.everybody) {

@@ -4,7 +4,7 @@ use crate::hostile::HostileClient;
 use quorate_types::{Quorum, ReplicaId};
 use std::fmt;
 
-/// Maximum number of instances on a world: the width of an [`InstanceSet`].
+/// Maximum number of instances in a world: the width of an [`InstanceSet`].
 pub const MAX_INSTANCES: usize = 64;
 
 /// One instance of a replica. First instances come first, in the order of their identities; second instances follow.

@@ -32,7 +32,7 @@ impl Verdict {
     }
 }
 
-/// Plays scenarios one after another on one world, whose memory it reuses.
+/// Plays scenarios one after another in one world, whose memory it reuses.
 pub struct Player<P: Protocol> {
     protocol: ProtocolKind,
     make: MakeReplica<P>,

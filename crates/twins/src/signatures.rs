@@ -1,6 +1,6 @@
 //! Signatures of the world: empty, free, and unforgeable.
 //!
-//! A statement is valid if its signer has signed it on this world, which the signatures records. A certificate is valid if
+//! A statement is valid if its signer has signed it in this world, according to the record. A certificate is valid if
 //! each of its signers has signed its statement. Nothing is hashed.
 
 use crate::words::{mix, mix_all};
@@ -15,12 +15,11 @@ pub struct FreeSignatures {
 }
 
 impl FreeSignatures {
-    /// Returns a signatures without signatures.
+    /// Returns an empty record.
     pub fn new(cluster: &ClusterId, quorum: Quorum) -> FreeSignatures {
         FreeSignatures { quorum, genesis: Certificate::genesis(cluster), signed: Words::default() }
     }
 
-    /// Forgets all signatures.
     pub fn clear(&mut self) {
         self.signed.clear();
     }

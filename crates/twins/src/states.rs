@@ -1,7 +1,7 @@
 //! Application states of instances, for state transfer.
 //!
-//! On a world a state is the chain of digests of all executed blocks, plus the replica's own part. The checker therefore
-//! notices when an instance adopts a wrong state.
+//! In a world a state is the chain of digests of all executed blocks, plus the replica's own part. The checker
+//! therefore notices when an instance adopts a wrong state.
 
 use bytes::Bytes;
 use quorate_consensus::recovery::frontier::Frontier;

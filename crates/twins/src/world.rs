@@ -109,7 +109,7 @@ pub struct World<P: Protocol> {
     transcript: Transcript,
 }
 
-/// Returns the settings of replicas on a world: time plays no part, and missing data is requested at once.
+/// Returns the settings of replicas in a world: time plays no part, and missing data is requested at once.
 pub fn world_config(protocol: ProtocolKind) -> Config {
     let leader = if protocol.has_slots() { LeaderKind::Fixed } else { LeaderKind::RoundRobin };
     Config {
@@ -263,8 +263,8 @@ impl<P: Protocol> World<P> {
         self.journals = kept;
     }
 
-    /// Makes instances keep the state at each checkpoint, for others that were away too long to fetch all blocks (default:
-    /// no). Call it before the beginning. An instance that adopts a state cannot restart after a crash.
+    /// Makes instances keep the state at each checkpoint, for others that were away too long to fetch all blocks
+    /// (default: no). Call it before the beginning. An instance that adopts a state cannot restart after a crash.
     pub fn keep_states(&mut self) {
         self.keeps_states = true;
         self.checker.remember_payloads();

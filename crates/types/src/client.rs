@@ -142,7 +142,6 @@ impl Results {
         self.body[0] == ALL_EMPTY
     }
 
-    /// Number of outcomes.
     pub fn len(&self) -> usize {
         u32::from_le_bytes(self.body[1..5].try_into().expect("validated")) as usize
     }

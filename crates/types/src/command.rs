@@ -292,7 +292,6 @@ impl BundleBuilder {
         BundleBuilder { origin, body, count: 0 }
     }
 
-    /// Number of commands.
     pub fn len(&self) -> usize {
         self.count as usize
     }

@@ -33,7 +33,6 @@ impl Manifest {
         self.bytes
     }
 
-    /// Number of chunks.
     pub fn chunks(&self) -> u32 {
         self.chunks.len() as u32
     }
@@ -62,7 +61,6 @@ impl Manifest {
     }
 }
 
-/// Hashes one chunk.
 pub fn chunk_digest(bytes: &[u8]) -> Digest {
     let mut hasher = Hasher::new(*b"qM02");
     hasher.update(bytes);

@@ -81,7 +81,6 @@ impl<'a> KeyValueCommand<'a> {
         }
     }
 
-    /// Returns the encoding.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.encode(&mut out);
@@ -133,7 +132,6 @@ pub enum KeyValueResult<'a> {
 /// Encoded pairs in ascending order of their keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page<'a> {
-    /// Number of pairs.
     pub pairs: u32,
     /// The scan stopped at a limit, and more pairs of its range follow the last key of this page.
     pub has_more: bool,

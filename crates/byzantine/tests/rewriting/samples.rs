@@ -19,7 +19,6 @@ use std::time::Duration;
 /// Proofs are lists of 64-byte signatures.
 const SHAPE: quorate_types::identity::ProofShape =
     quorate_types::identity::ProofShape { signature_bytes: 64, is_aggregate: false };
-/// The misbehaving replica.
 pub const ME: ReplicaId = ReplicaId(0);
 /// Base of view timeouts.
 pub const VIEW_TIMEOUT: Duration = Duration::from_millis(1000);
@@ -186,7 +185,6 @@ impl<M: Sample> Mouth<M> {
         self.behaviour.observe(&Input::Receive { from: ReplicaId(1), message: Envelope::Protocol(message) });
     }
 
-    /// Observes an input.
     pub fn observe(&mut self, input: &Input<M>) {
         self.behaviour.observe(input);
     }

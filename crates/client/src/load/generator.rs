@@ -67,7 +67,6 @@ pub struct LoadProgress {
     pub in_flight: usize,
     /// Bundles sent again.
     pub retries: u64,
-    /// Refusals of bundles.
     pub refusals: u64,
     /// Reason and sender of the last refusal.
     pub last_refusal: Option<String>,

@@ -25,7 +25,6 @@ pub struct Parts {
     pub store: Store,
     /// Everything this replica has bound itself to.
     pub safety: Safety,
-    /// View timer.
     pub pacemaker: Pacemaker,
     /// Tracks whether the leader passes over waiting commands.
     pub fairness: Fairness,

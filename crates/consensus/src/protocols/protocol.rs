@@ -71,7 +71,6 @@ pub trait Protocol: Send {
     const FACTS: Facts;
     /// Screens a message cheaply and without side effects; `from` is in the committee.
     fn admit(&self, parts: &Parts, from: ReplicaId, message: &Self::Message) -> Admission;
-    /// Handles an event.
     fn handle(&mut self, event: Event<Self::Message>, turn: &mut Turn<'_, Self::Message>);
     /// Moves to a higher view without evidence that it has begun; see [`Replica::force_view`].
     fn force_view(&mut self, view: View, turn: &mut Turn<'_, Self::Message>);

@@ -86,7 +86,7 @@ impl<M: Message> Turn<'_, M> {
 
     /// Returns whether the leader's proposal at `proposed` passes over a command that it should include. Relays late
     /// commands to the leader, and overdue ones to all.
-    pub fn passes_over(&mut self, proposed: Time, leader: ReplicaId) -> bool {
+    pub fn judge_leader(&mut self, proposed: Time, leader: ReplicaId) -> bool {
         let (fairness, pool) = (&mut self.parts.fairness, &self.parts.store.pool);
         for bundle in fairness.to_relay(self.now, pool) {
             self.out.relay(To::One(leader), vec![bundle]);
@@ -108,12 +108,12 @@ impl<M: Message> Turn<'_, M> {
         if meaning != Meaning::Old {
             self.out.persist(Record::Certificate(Box::new(certificate)));
             self.out.mark(Mark::Stable { height });
-            self.compare_state(meaning);
+            self.act_on(meaning);
         }
     }
 
     /// Acts on the comparison of a checkpoint's certificate with this replica's own execution.
-    pub(crate) fn compare_state(&mut self, meaning: Meaning) {
+    pub(crate) fn act_on(&mut self, meaning: Meaning) {
         match meaning {
             Meaning::Old | Meaning::Stable => {}
             Meaning::Kept => {

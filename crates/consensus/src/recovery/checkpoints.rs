@@ -38,7 +38,7 @@ pub struct Checkpoints {
 /// Relevance of a checkpoint certificate to the replica that receives it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
-    /// Irrelevant: a newer one is known, or there is none.
+    /// No comparison: a newer checkpoint is known, or none yet.
     Old,
     /// Stable: nothing executed here contradicts it, and the state is not kept here.
     Stable,

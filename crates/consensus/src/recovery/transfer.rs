@@ -48,7 +48,6 @@ pub enum Answer {
     Lacks,
     /// It does not match the certificate.
     Forged,
-    /// The manifest.
     Manifest(Manifest),
     /// A chunk, by its index.
     Chunk(u32),

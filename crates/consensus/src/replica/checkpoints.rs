@@ -9,7 +9,7 @@ impl<P: Protocol> Replica<P> {
     /// Votes for a checkpoint once everything up to it is executed.
     pub(super) fn on_executed(&mut self, now: Time, height: Height, state: Digest, kept: bool) {
         let meaning = self.parts.checkpoints.on_execution(height, state, kept);
-        self.turn(now).compare_state(meaning);
+        self.turn(now).act_on(meaning);
         if let Some(ballot) = self.parts.safety.checkpoint(height, state) {
             self.turn(now).cast_in_envelope(&ballot, To::All, Envelope::Checkpoint);
         }

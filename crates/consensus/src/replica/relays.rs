@@ -19,7 +19,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     /// Handles a relay. Its first bundle has waited longest at that peer: it is proposed next if f+1 peers say so, and
-    /// the peer is told that it has arrived.
+    /// the peer learns that it has arrived.
     pub(super) fn on_relay(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>) {
         let Some(first) = bundles.first().cloned() else { return };
         let (digest, fairness) = (first.digest(), &mut self.parts.fairness);

@@ -154,7 +154,6 @@ impl<P: Play> World<P> {
         world
     }
 
-    /// Starts every replica.
     pub fn start(&mut self) {
         for replica in self.replicas() {
             self.step(replica, Input::Start);

@@ -31,7 +31,6 @@ const MAX_POINTS_SHOWN: usize = 3;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Judgement {
     pub id: String,
-    /// What is claimed.
     pub text: String,
     pub verdict: Verdict,
     /// The numbers, or why there are none.
@@ -50,7 +49,6 @@ pub fn judge(plan: &Plan, rows: &[Row]) -> Vec<Judgement> {
     plan.experiment.claims.iter().map(|claim| judge_one(plan, claim, &readings)).collect()
 }
 
-/// Judges one claim.
 pub fn judge_one(plan: &Plan, claim: &Claim, readings: &Readings) -> Judgement {
     let (verdict, measured) = match cases(plan, claim) {
         Ok(cases) => {

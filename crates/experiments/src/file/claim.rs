@@ -35,7 +35,7 @@ pub struct Claim {
     pub place: String,
 }
 
-/// Limits, of which one is set at least. Values equal to a limit are within.
+/// Limits: at least one is set. Values equal to a limit are within.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
     pub min: Option<f64>,
@@ -61,7 +61,7 @@ pub enum Relation {
     /// No two values of the figure between these values of the axis differ by more than `within_percent`.
     Plateau { along: String, from: f64, to: f64, within_percent: f64 },
     /// The first value of the axis from which on `first` is more than `above` (or less than `below`) times `second`
-    /// lies within limits. If there is none, only a lower limit alone is satisfied.
+    /// lies within limits. If no value does, a lower limit alone is satisfied, and any upper limit is not.
     Crossing { along: String, first: Selection, second: Selection, side: Side, limits: Limits },
 }
 

@@ -47,7 +47,7 @@ pub struct Experiment {
     pub title: String,
     /// `transports`, `signatures`, `lossmodel`, `pipeline`, `framework`, or the user's own word.
     pub paper: String,
-    /// The paper's figure or table, as the paper numbers it; empty if there is none.
+    /// The paper's figure or table, as the paper numbers it; empty without one.
     pub figure: String,
     /// A paragraph.
     pub about: String,

@@ -28,7 +28,7 @@ impl Remains {
         Remains::after(COMMANDS, 10, protocol, name, |_| {})
     }
 
-    /// Runs this many commands, each of which writes this many bytes.
+    /// Runs `commands` commands that write `value_bytes` bytes each.
     pub fn after(
         commands: u64,
         value_bytes: usize,

@@ -107,7 +107,7 @@ impl<'f> Cells<'f> {
         axes.iter().map(named).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the axes, and the instrument, of which cells have several values.
+    /// Returns the axes, and the instrument, if the cells differ in them.
     pub fn varied(&self, cells: &[usize]) -> Vec<String> {
         let names = self.plan.experiment.coordinates();
         let axes = names.iter().map(|name| (*name).to_owned()).chain([INSTRUMENT.to_owned()]);

@@ -37,7 +37,7 @@ impl Fidelity {
         serde_json::from_str(text)
     }
 
-    /// Returns the residual of the specification that differs least; `None` if there is none.
+    /// Returns the residual of the specification that differs least; `None` without specifications.
     pub fn nearest(&self, specification: &toml::Table) -> Option<&Residual> {
         let near = |residual: &&Residual| distance(&residual.spec, specification);
         self.cells.iter().min_by(|a, b| near(a).total_cmp(&near(b)))

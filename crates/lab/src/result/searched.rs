@@ -22,7 +22,8 @@ pub struct Probe {
     pub throughput: f64,
     /// 99th percentile of the latency, from the intended send time; `None` if no command was sent.
     pub p99_ms: Option<f64>,
-    /// The cluster sustained the rate: see [`MAX_RATE_ERROR`](crate::search::MAX_RATE_ERROR) and the key `search_p99_ms`.
+    /// The cluster sustained the rate: see [`MAX_RATE_ERROR`](crate::search::MAX_RATE_ERROR) and the key
+    /// `search_p99_ms`.
     pub ok: bool,
 }
 

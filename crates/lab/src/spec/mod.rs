@@ -147,8 +147,8 @@ pub struct BenchSpec {
     /// time.
     #[arg(long, help_heading = LOAD, value_name = "PER_SECOND", value_parser = check::number::<u64>("rate"))]
     pub rate: Option<u64>,
-    /// Load that changes over the measured time, instead of --rate or --outstanding. Rates: ramp:1000..50000/30s (evenly
-    /// over 30 s), steps:1000,2000,4000/10s (10 s each), double-rate:1000/5s. Commands outstanding per client:
+    /// Load that changes over the measured time, instead of --rate or --outstanding. Rates: ramp:1000..50000/30s
+    /// (evenly over 30 s), steps:1000,2000,4000/10s (10 s each), double-rate:1000/5s. Commands outstanding per client:
     /// double:20/5s, double:20..640/5s. Sets --duration unless that is given; the result has a row for each step.
     #[arg(long, help_heading = LOAD, value_name = "PROFILE")]
     #[serde(skip_serializing_if = "Option::is_none")]

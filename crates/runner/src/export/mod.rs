@@ -81,7 +81,7 @@ pub struct Table {
     pub columns: Vec<(String, Column)>,
 }
 
-/// Values of one type; `None` where there is none.
+/// Values of one type; `None` where a row has no value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Column {
     Text(Vec<Option<String>>),

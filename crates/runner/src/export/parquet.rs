@@ -12,7 +12,6 @@ use std::sync::Arc;
 /// Name of the schema.
 const SCHEMA: &str = "runs";
 
-/// Writes a table.
 pub fn write(table: &Table) -> Result<Vec<u8>, ParquetError> {
     let fields: Result<Vec<_>, ParquetError> =
         table.columns.iter().map(|(name, column)| Ok(Arc::new(field(name, column)?))).collect();

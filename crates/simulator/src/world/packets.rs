@@ -133,7 +133,7 @@ impl<M> Connections<M> {
         nonce
     }
 
-    /// Creates the connection of two endpoints if there is none, and returns its initiator: the clients, or the lower
+    /// Creates the connection of two endpoints unless it exists, and returns its initiator: the clients, or the lower
     /// of two replicas.
     fn make(&mut self, now: Time, one: usize, other: usize) -> Option<usize> {
         let (low, high) = pair(one, other);

@@ -116,8 +116,8 @@ impl<P: Protocol> World<'_, P> {
         }
     }
 
-    /// Runs a turn of a replica that slept before (`woken`), or whose core last ran another thread (`cold`). Returns the
-    /// nanoseconds that it takes.
+    /// Runs a turn of a replica that slept before (`woken`), or whose core last ran another thread (`cold`). Returns
+    /// the nanoseconds that it takes.
     fn replica_turn(&mut self, actor: usize, (woken, cold): (bool, bool)) -> u64 {
         let mut surroundings = Surroundings {
             charges: self.tariffs.of(woken, cold),

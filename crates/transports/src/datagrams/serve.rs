@@ -43,7 +43,6 @@ impl DatagramTransport {
         }
     }
 
-    /// Receives packets.
     pub(super) fn receive(&mut self, events: &mut Vec<Event>) {
         for at in 0..self.ports.len() {
             let mut left = MAX_PACKETS;

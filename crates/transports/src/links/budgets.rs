@@ -254,8 +254,8 @@ impl<L: Linked> Links<L> {
         true
     }
 
-    /// Makes room at a listener for a newcomer that is not authenticated yet: silent strangers must not keep honest ones
-    /// out, nor must a crowd at the clients' listener keep out peers.
+    /// Makes room at a listener for a newcomer that is not authenticated yet: silent strangers must not keep honest
+    /// ones out, nor must a crowd at the clients' listener keep out peers.
     pub fn make_room_for_newcomer(&mut self, address: SocketAddr, audience: Audience) {
         let source = source(address.ip());
         let of_source = |link: &L| link.audience == audience && link.share.source == source;

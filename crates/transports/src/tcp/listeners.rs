@@ -44,7 +44,6 @@ impl Listeners {
         Ok(Listeners(open))
     }
 
-    /// Closes all listeners.
     pub fn close(&mut self, registry: &Registry) {
         for mut open in self.0.drain(..) {
             // This fails only if the listener is not registered; dropping it deregisters it anyway.

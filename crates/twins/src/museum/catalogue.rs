@@ -67,7 +67,8 @@ impl Exhibit {
     }
 }
 
-/// Points of a crash sweep: more than the actions of the instance between the start of the sweep and its scripted crash.
+/// Points of a crash sweep: more than the actions of the instance between the start of the sweep and its scripted
+/// crash.
 const CRASHES: u64 = 60;
 
 /// The exhibits, in the order of the list. The budget of a hunt is about four times the scenarios that it took when it

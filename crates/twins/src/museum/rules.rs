@@ -156,7 +156,7 @@ pub(super) fn play_by_rules(how: &Play, setting: Setting, script: impl Script) -
     for_rules(setting.config.protocol, how.mutant, Playing(how, setting, script))
 }
 
-/// Plays a script on a world of any protocol by [`play_by_rules`].
+/// Plays a script in a world of any protocol by [`play_by_rules`].
 macro_rules! by_rules {
     ($how:expr, $setting:expr, |$world:ident| $script:block) => {{
         struct Scene;

@@ -59,7 +59,7 @@ impl Setting {
     }
 }
 
-/// Plays a script on a world without twins. A panic counts as a violation.
+/// Plays a script in a world without twins. A panic counts as a violation.
 pub fn play<P: Protocol + 'static>(
     play: &Play,
     setting: Setting,
@@ -124,7 +124,7 @@ pub fn leaders<P: Protocol>(world: &mut World<P>, leaders: &[u16]) {
     }
 }
 
-/// Returns the certificate of genesis on this world.
+/// Returns the certificate of genesis in this world.
 pub fn genesis<P: Protocol>(world: &World<P>) -> Certificate {
     Certificate::genesis(&world.replica(InstanceId(0)).parts().cluster)
 }
@@ -180,9 +180,7 @@ pub fn builds_on<M: Malleable>(view: u64, base: Certificate) -> Rewrite<M> {
 
 /// A message withheld from its recipient.
 pub struct Kept<M> {
-    /// Its sender.
     pub from: InstanceId,
-    /// Its recipient.
     pub to: InstanceId,
     /// The view it belongs to.
     pub view: View,

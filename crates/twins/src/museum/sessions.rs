@@ -1,4 +1,4 @@
-//! Exhibit about executed commands of clients. Replicas execute nothing on a world, so here one executes with the
+//! Exhibit about executed commands of clients. Replicas execute nothing in a world, so here one executes with the
 //! session tables.
 
 use super::scene::{Ending, Play, play_jolteon_with, run, short_memory};

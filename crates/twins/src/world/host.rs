@@ -200,8 +200,8 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// Stops an instance. This is a violation if the instance is checked. A Byzantine instance's halt proves nothing, and it
-    /// continues.
+    /// Stops an instance. This is a violation if the instance is checked. A Byzantine instance's halt proves nothing,
+    /// and it continues.
     fn halt(&mut self, instance: InstanceId, why: &Halt) {
         self.transcript.add(&self.participants, instance, || text::halt(why));
         if !self.checker.trusts(instance) {

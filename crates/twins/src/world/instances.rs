@@ -1,4 +1,5 @@
-//! Operations on instances besides inputs: injected bugs, individual settings, signatures of Byzantine instances, restarts.
+//! Operations on instances besides inputs: injected bugs, individual settings, signatures of Byzantine instances,
+//! restarts.
 
 use super::World;
 use crate::participants::InstanceId;

@@ -40,7 +40,6 @@ impl<M> Letters<M> {
         self.places[place.0 as usize].take().expect("a parcel is delivered once")
     }
 
-    /// Removes all messages.
     pub fn clear(&mut self) {
         self.places.clear();
         self.free.clear();

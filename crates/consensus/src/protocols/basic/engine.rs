@@ -111,7 +111,7 @@ impl Family for BasicHotStuff {
     }
 
     /// Returns PRE-COMMIT, COMMIT or DECIDE (algorithm 2, lines 14, 22 and 30).
-    fn shows(certificate: &Certificate) -> Option<BasicMessage> {
+    fn phase_message(certificate: &Certificate) -> Option<BasicMessage> {
         (certificate.subject.domain != Domain::Timeout).then(|| BasicMessage::Phase(Box::new(certificate.clone())))
     }
 

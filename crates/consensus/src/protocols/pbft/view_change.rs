@@ -68,7 +68,7 @@ impl PbftEngine {
         let executed = self.log.slots.range(before.next()..=turn.committed());
         let proposed = executed.filter(|(_, slot)| slot.endorsed).filter_map(|(_, slot)| slot.since).max();
         let Some(proposed) = proposed.filter(|_| self.active && primary != turn.parts.me) else { return };
-        if turn.passes_over(proposed, primary) {
+        if turn.judge_leader(proposed, primary) {
             let rule = "the primary passes over what has waited longest";
             turn.out.mark(Mark::Refused { view: turn.view(), rule });
             self.change_view(turn.view().next(), turn);

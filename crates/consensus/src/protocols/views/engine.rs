@@ -453,7 +453,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
                 }
             },
             Event::Certified(certificate) => {
-                if let Some(message) = F::shows(&certificate) {
+                if let Some(message) = F::phase_message(&certificate) {
                     turn.out.send(To::Others, message);
                 }
                 self.learn(&certificate, turn.parts.me, turn);

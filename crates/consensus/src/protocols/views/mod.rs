@@ -29,18 +29,15 @@ pub struct Candidate<'a> {
     pub block: &'a Block,
     /// Certificate of the previous view, unless the block's own certificate ends that view.
     pub evidence: Option<&'a Certificate>,
-    /// This replica's lock.
     pub lock: Subject,
 }
 
 /// State of the engine that a family's decisions depend on.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
-    /// The current view.
     pub view: View,
     /// Highest certificate that a block may extend.
     pub high: &'a Certificate,
-    /// This replica's lock.
     pub lock: Subject,
     pub tree: &'a BlockTree,
 }
@@ -122,7 +119,7 @@ pub trait Family: Send + Sized + 'static {
 
     /// Returns the message that shows the others a certificate that this replica formed from votes, if the protocol has
     /// one.
-    fn shows(_certificate: &Certificate) -> Option<Self::Message> {
+    fn phase_message(_certificate: &Certificate) -> Option<Self::Message> {
         None
     }
 

@@ -29,7 +29,7 @@ struct Content {
 }
 
 impl Content {
-    /// Encodes into chunks, every other one of which differs from state to state.
+    /// Encodes into chunks. Every other chunk differs from state to state.
     fn encode(&self, min_bytes: usize) -> Bytes {
         let mut out = Encoder::with_capacity(4096);
         self.frontier.encode(&mut out);

@@ -47,7 +47,7 @@ impl<F: Family> Views<F> {
             let (to, leader) = (votes_to::<F>(block, turn.parts), block.author);
             // While f+1 replicas withhold their votes for this reason, the leader's views fail, until another replica
             // leads.
-            if leader != turn.parts.me && turn.passes_over(turn.now, leader) {
+            if leader != turn.parts.me && turn.judge_leader(turn.now, leader) {
                 turn.out
                     .mark(Mark::Refused { view: block.view, rule: "the leader passes over what has waited longest" });
                 continue;
