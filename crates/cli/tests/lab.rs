@@ -127,8 +127,9 @@ fn repetitions_are_run_in_turns() {
 /// A replica cannot listen on a port that is taken.
 #[test]
 fn a_cell_that_fails_is_shown_and_run_again_by_the_next_call() {
-    let taken = TcpListener::bind(("127.0.0.1", 0)).expect("the system has a port");
-    let port = taken.local_addr().expect("it is bound").port();
+    // Of ports that no other test uses: the replicas need the ones after it too, once it is free.
+    let port = free_ports();
+    let taken = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
     let scratch = Scratch::new("lab-failed");
     let (free, dir) = (free_ports(), scratch.path("dir"));
     let text_of = |ports: &str| {
