@@ -186,6 +186,35 @@ fn each_second_counts_what_the_replicas_did() {
     }
 }
 
+/// A leader is silent in the second and the fourth of five spans.
+#[test]
+fn throughput_after_misbehaviour_is_compared_with_that_before_it() {
+    let run = |fault: &str| {
+        let spec = BenchSpec {
+            leader: LeaderKind::RoundRobin,
+            clients: 2,
+            outstanding: Some(50),
+            view_timeout_ms: 100,
+            warmup: Interval::from_millis(150),
+            duration: Interval::from_millis(2000),
+            fault: vec![fault.parse().expect("a fault")],
+            ..BenchSpec::default()
+        };
+        simulate(&spec).bench
+    };
+    let result = run("silent:1@400ms+400ms/800ms");
+    let recovered = result.recovery_percent.expect("it stops twice");
+    // The last timeout of a span ends after it. A span among those that count would lower the figure to about half.
+    let healthy = run("silent:1@1900ms").throughput_ops;
+    assert!((80.0..110.0).contains(&recovered), "{recovered} %");
+    assert!(result.throughput_ops < 0.75 * healthy, "{} of {healthy}", result.throughput_ops);
+    let in_flight = 2 * 100;
+    assert!(result.executed_commands.abs_diff(result.committed_commands) <= in_flight, "{}", result.to_json());
+    for never_over in ["silent:1@400ms", "silent:1", "silent:1@0s+400ms"] {
+        assert_eq!(run(never_over).recovery_percent, None, "{never_over}");
+    }
+}
+
 #[test]
 fn a_real_cluster_reports_each_second_and_runs_on_the_given_cores() {
     let spec = BenchSpec {

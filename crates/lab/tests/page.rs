@@ -207,6 +207,20 @@ fn requests_and_seconds_are_drawn_over_time() {
 }
 
 #[test]
+fn each_span_of_misbehaviour_is_shaded_once() {
+    let plot = "[[plot]]\ntitle = \"t\"\nkind = \"seconds\"\ny = \"completed_per_s\"\nseries = \"leader\"";
+    let faults = "payload = 16\nduration = \"60s\"\nfault = [\"slow:0..3@15s+15s/30s\", \"silent:3\", \"fork:3@50s\"]";
+    let text = format!("{HEAD}{plot}").replace("payload = 16", faults);
+    let experiment = read(&text, "mine.toml").unwrap_or_else(|fault| panic!("{fault}"));
+    let plan = simulated(&experiment);
+    let (page, _) = page_of(&plan, &rows(&plan));
+    let Plot::Time { events, .. } = &figures(&page)[0].plot else { panic!("{page:?}") };
+    let spans: Vec<_> = events.iter().map(|event| (event.from, event.to, event.label.as_str())).collect();
+    let slow = "slow:0..3";
+    assert_eq!(spans, [(15.0, Some(30.0), slow), (45.0, Some(60.0), slow), (50.0, Some(60.0), "fork:3")]);
+}
+
+#[test]
 fn more_requests_than_can_be_drawn_are_thinned_out() {
     let figure = drawn("kind = \"scatter\"", |rows| {
         let sample = rows[0].samples[0];

@@ -8,9 +8,11 @@ const DIRECT: &[(&str, &[&str])] = &[
     ("throughput_per_s", &["throughput_ops"]),
     ("longest_gap_ms", &["longest_gap_ms"]),
     ("completed_commands", &["committed_commands"]),
+    ("executed_commands", &["executed_commands"]),
     ("committed_blocks", &["committed_blocks"]),
     ("views", &["views"]),
     ("view_timeouts", &["view_timeouts"]),
+    ("recovery_percent", &["recovery_percent"]),
     ("cpu_us_per_command", &["cpu_us_per_command", "total"]),
     ("replica_cpu_us_per_command", &["cpu_us_per_command", "replicas"]),
     ("client_cpu_us_per_command", &["cpu_us_per_command", "clients"]),
@@ -67,7 +69,7 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     let figure = |row: &Row, name: &str| row.figures.get(name).copied();
     let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
     row.set("tail_ratio", ratio(figure(row, "p99_ms"), figure(row, "p50_ms")));
-    row.set("commands_per_block", ratio(figure(row, "completed_commands"), figure(row, "committed_blocks")));
+    row.set("commands_per_block", ratio(figure(row, "executed_commands"), figure(row, "committed_blocks")));
     let payload = result["spec"]["payload"].as_f64().filter(|_| result["spec"]["workload"] == FIXED);
     let payload_mbit = |bytes: f64| Some(figure(row, "throughput_per_s")? * bytes * BITS_PER_BYTE / 1e6);
     row.set("payload_mbit_per_s", payload.and_then(payload_mbit));

@@ -9,7 +9,7 @@ pub mod catalogue;
 pub mod compare;
 mod error;
 pub mod export;
-mod figures;
+pub mod figures;
 pub mod here;
 pub mod judged;
 pub mod noise;

@@ -6,5 +6,6 @@ mod common;
 mod compare;
 mod documents;
 mod export;
+mod figures;
 mod noise;
 mod store;

@@ -3,7 +3,7 @@
 use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, Second, Step, log_buckets, per,
-    version,
+    recovery_percent, version,
 };
 use crate::spec::{BenchSpec, Pacing};
 use quorate_client::load::{INTERVAL, LoadProgress, LoadReport, StepReport};
@@ -168,10 +168,12 @@ pub fn result(
         latency_ms: Latency::of(&report.latency_us),
         latency_within_fences_ms: Latency::within_fences(&report.latency_us),
         committed_commands: report.completed,
+        executed_commands: ordered,
         committed_blocks: blocks,
         views: growth.views(),
         view_timeouts: growth.most(|status| status.view_timeouts),
         longest_gap_ms: (report.completed > 0).then_some(report.longest_gap.as_secs_f64() * 1e3),
+        recovery_percent: recovery_percent(spec, measured_intervals(report)),
         cpu_us_per_command: CpuPerCommand { total: add(replicas, clients), replicas, clients },
         bytes_per_command: add(sent_by_replicas, sent_by_clients),
         verifications_per_block: per(growth.sum(|status| status.verifications) as f64, blocks),
@@ -239,12 +241,18 @@ pub(crate) fn note_counts(warnings: &mut Vec<String>, load: Option<&LoadReport>,
     warnings.extend(seen.map(|(count, what)| format!("{count} {what}")));
 }
 
+/// Returns the commands completed in each whole [`INTERVAL`] of the measured time.
+pub(crate) fn measured_intervals(report: &LoadReport) -> &[u64] {
+    let from = report.warmup.as_nanos().div_ceil(INTERVAL.as_nanos()) as usize;
+    let count = (report.window.as_millis() / INTERVAL.as_millis()) as usize;
+    let measured = report.intervals.get(from..).unwrap_or_default();
+    &measured[..count.min(measured.len())]
+}
+
 /// Returns the whole seconds of the measured time.
 pub(crate) fn timeline(report: &LoadReport, frontier: &Frontier) -> Vec<Second> {
     let per_second = (1000 / INTERVAL.as_millis()) as usize;
-    let skip = report.warmup.as_nanos().div_ceil(INTERVAL.as_nanos()) as usize;
-    let take = (report.window.as_millis() / INTERVAL.as_millis()) as usize;
-    let measured: Vec<u64> = report.intervals.iter().copied().skip(skip).take(take).collect();
+    let measured = measured_intervals(report);
     let progress = frontier.seconds(measured.len() / per_second);
     let seconds = measured.chunks(per_second).filter(|chunk| chunk.len() == per_second).enumerate();
     let row = |(second, chunk): (usize, &[u64])| {

@@ -12,7 +12,7 @@ mod scratch;
 pub use cluster::{Cluster, Processes, client_config, node_template};
 pub use error::BenchError;
 pub use foreign::Loaded;
-pub(crate) use measure::{BUSY_FRACTION, evidence, note_counts, steps, timeline};
+pub(crate) use measure::{BUSY_FRACTION, evidence, measured_intervals, note_counts, steps, timeline};
 pub use progress::{Progress, Watcher};
 pub use scratch::Offspring;
 
@@ -21,7 +21,7 @@ use crate::partial;
 use crate::recording;
 use crate::result::{BenchResult, Event};
 use crate::search::{Probe, search};
-use crate::spec::{BenchSpec, Fault, Interval, LoadProfile, Pacing, When};
+use crate::spec::{BenchSpec, Fault, Interval, LoadProfile, Pacing};
 use course::Course;
 use measure::Readings;
 use quorate_applications::{ApplicationKind, KeyValueCommand};
@@ -242,16 +242,14 @@ impl BenchSpec {
     }
 
     fn events_of(&self, fault: &Fault) -> Vec<Event> {
-        let Fault::Misbehave(_, _, When { at, lasts, every }) = fault else { return Vec::new() };
-        let start_s = at.map_or(0.0 - self.warmup.as_secs_f64(), Interval::as_secs_f64);
-        let Some(lasts) = lasts else { return vec![Event { time_s: start_s, text: fault.to_string() }] };
-        let starts = (0..).map_while(|round| match every {
-            Some(every) => Some(start_s + f64::from(round) * every.as_secs_f64()),
-            None => (round == 0).then_some(start_s),
-        });
-        let edges = starts.flat_map(|start_s| {
-            [(start_s, "begins"), (start_s + lasts.as_secs_f64(), "ends")]
-                .map(|(time_s, what)| Event { time_s, text: format!("{fault} {what}") })
+        let Fault::Misbehave(_, _, when) = fault else { return Vec::new() };
+        if when.lasts.is_none() {
+            let time_s = when.at.map_or(0.0 - self.warmup.as_secs_f64(), Interval::as_secs_f64);
+            return vec![Event { time_s, text: fault.to_string() }];
+        }
+        let edges = when.spans_ms(self.duration.as_millis()).flat_map(|(start, end)| {
+            let event = |(ms, what): (u64, &str)| Event { time_s: ms as f64 / 1e3, text: format!("{fault} {what}") };
+            [Some((start, "begins")), end.map(|end| (end, "ends"))].into_iter().flatten().map(event)
         });
         edges.take_while(|event| event.time_s < self.duration.as_secs_f64()).take(MAX_FAULT_EVENTS).collect()
     }

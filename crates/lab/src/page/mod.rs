@@ -4,6 +4,7 @@
 
 mod categories;
 mod cells;
+mod faults;
 pub mod fidelity;
 mod figures;
 mod finding;

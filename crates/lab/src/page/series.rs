@@ -2,7 +2,7 @@
 
 use super::cells::Group;
 use super::sketch::{Sketch, axis};
-use super::{paper, words};
+use super::{faults, paper, words};
 use quorate_experiments::figures::{FIGURES, SERIES, names};
 use quorate_experiments::statistics::{Summary, mean};
 use quorate_plots::{Hover, MAX_POINTS, Panel, Plot, Point, Series};
@@ -43,7 +43,11 @@ pub(super) fn seconds(sketch: &mut Sketch) -> Plot {
             panels.push(panel);
         }
     }
-    Plot::Time { panels, events: Vec::new() }
+    let events = faults::events(sketch);
+    if !events.is_empty() {
+        sketch.notes.push("Shaded: times of misbehaviour.".into());
+    }
+    Plot::Time { panels, events }
 }
 
 /// Draws single requests.

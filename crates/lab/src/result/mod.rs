@@ -14,11 +14,13 @@ use std::fmt;
 
 mod growth;
 mod machine;
+mod recovery;
 mod searched;
 mod seconds;
 mod table;
 
 pub(crate) use growth::Growth;
+pub(crate) use recovery::recovery_percent;
 pub use machine::Machine;
 pub use quorate_types::text::count;
 pub use searched::{Probe, Search};
@@ -49,6 +51,9 @@ pub struct BenchResult {
     pub latency_within_fences_ms: Latency,
     /// Completed in the measured time.
     pub committed_commands: u64,
+    /// Commands that replicas executed in the measured time, at the replica that executed most.
+    #[serde(default)]
+    pub executed_commands: u64,
     /// Committed in the measured time, as one replica counts them.
     pub committed_blocks: u64,
     /// Entered in the measured time, as one replica counts them.
@@ -57,6 +62,10 @@ pub struct BenchResult {
     pub view_timeouts: u64,
     /// Longest time between two completions, from the start of the measured time to its end.
     pub longest_gap_ms: Option<f64>,
+    /// Throughput while no replica misbehaves any more, in percent of the throughput before one first did; present if
+    /// misbehaviour begins after the start of the measured time and ends before its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery_percent: Option<f64>,
     /// User and system time per committed command.
     pub cpu_us_per_command: CpuPerCommand,
     /// Bytes that all replicas and clients wrote to sockets, per committed command.

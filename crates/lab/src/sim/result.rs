@@ -1,11 +1,11 @@
 //! Combines the reports of seeds into a result.
 
 use super::SimOptions;
-use crate::bench::{BUSY_FRACTION, evidence, note_counts, steps, timeline};
+use crate::bench::{BUSY_FRACTION, evidence, measured_intervals, note_counts, steps, timeline};
 use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, count, line, log_buckets, per,
-    version,
+    recovery_percent, version,
 };
 use crate::spec::{BenchSpec, ClientAuthentication};
 use quorate_client::load::LoadReport;
@@ -195,10 +195,12 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         latency_ms: load.map_or_else(Latency::default, |load| Latency::of(&load.latency_us)),
         latency_within_fences_ms: load.map_or_else(Latency::default, |load| Latency::within_fences(&load.latency_us)),
         committed_commands: load.map_or(0, |load| load.completed),
+        executed_commands: ordered,
         committed_blocks: blocks,
         views: growth.views(),
         view_timeouts: most(|status| status.view_timeouts),
         longest_gap_ms: load.filter(|load| load.completed > 0).map(|load| load.longest_gap.as_secs_f64() * 1e3),
+        recovery_percent: load.and_then(|load| recovery_percent(spec, measured_intervals(load))),
         cpu_us_per_command: CpuPerCommand { total: replicas.zip(clients).map(|(a, b)| a + b), replicas, clients },
         bytes_per_command: per(sum(|status| status.bytes_sent) as f64, ordered),
         bytes_per_block: per(sum(|status| status.bytes_sent) as f64, blocks),
