@@ -20,9 +20,9 @@ mod seconds;
 mod table;
 
 pub(crate) use growth::Growth;
-pub(crate) use recovery::recovery_percent;
 pub use machine::Machine;
 pub use quorate_types::text::count;
+pub(crate) use recovery::recovery_percent;
 pub use searched::{Probe, Search};
 pub(crate) use seconds::Frontier;
 pub use table::{
