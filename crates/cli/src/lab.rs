@@ -21,6 +21,7 @@ use quorate_runner::store::DEFAULT_DIR;
 use quorate_runner::{Here, Observer, Run, Source, Step, Store, catalogue, report};
 use quorate_types::Fault;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,6 +51,9 @@ pub enum LabCommand {
 /// Flags of `quorate lab list`.
 #[derive(Args)]
 pub struct ListArgs {
+    /// Count the cells of this profile only [default: of both].
+    #[arg(long, value_parser = choice::<Profile>())]
+    profile: Option<Profile>,
     /// Write the list as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     json: Option<String>,
@@ -163,15 +167,19 @@ fn list(arguments: &ListArgs) -> Outcome {
     let (mut lines, mut entries) = (Vec::new(), Vec::new());
     for (_, experiment) in catalogue::catalogue()? {
         let instruments: Vec<&str> = experiment.instruments.iter().map(|own| own.name()).collect();
-        let cells = |profile| experiment.plan(profile, None).map(|plan| plan.cells.len());
-        let (quick, full) = (cells(Profile::Quick)?, cells(Profile::Full)?);
+        let mut cells = BTreeMap::new();
+        for profile in Profile::ALL.iter().filter(|profile| arguments.profile.is_none_or(|only| only == **profile)) {
+            cells.insert(profile.name(), experiment.plan(*profile, None)?.cells.len());
+        }
+        let counts: Vec<String> = cells.iter().rev().map(|(profile, count)| format!("{count} {profile}")).collect();
         lines.push(format!(
-            " {:<24}  {}\n {:<24}  {}; {} claims; cells: {quick} quick, {full} full",
+            " {:<24}  {}\n {:<24}  {}; {} claims; cells: {}",
             experiment.name(),
             experiment.title,
             "",
             instruments.join(", "),
             experiment.claims.len(),
+            counts.join(", "),
         ));
         entries.push(json!({
             "paper": experiment.paper,
@@ -179,7 +187,7 @@ fn list(arguments: &ListArgs) -> Outcome {
             "title": experiment.title,
             "instruments": instruments,
             "claims": experiment.claims.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(),
-            "cells": {"quick": quick, "full": full},
+            "cells": cells,
         }));
     }
     let json = || format!("{:#}\n", json!({"experiments": entries}));

@@ -256,6 +256,9 @@ fn the_list_names_papers_claims_and_instruments() {
     assert_eq!(tiny["paper"], "smoke");
     assert_eq!(tiny["instruments"], serde_json::json!(["simulated", "real"]));
     assert!(tiny["title"].is_string() && tiny["claims"].as_array().is_some_and(|claims| claims.len() == 3));
+    let quick = json(&["lab", "list", "--profile", "quick", "--json", "-"]);
+    let cells = quick["experiments"][0]["cells"].as_object().expect("an object");
+    assert_eq!(cells.keys().collect::<Vec<_>>(), ["quick"]);
     let shown = text(&succeeds(&["lab", "list"]).stdout);
     assert!(experiments.iter().all(|own| shown.contains(own["title"].as_str().unwrap_or("?"))), "{shown}");
 }
