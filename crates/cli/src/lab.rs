@@ -42,7 +42,7 @@ pub enum LabCommand {
     Report(ReportArgs),
     /// Compare the figures of two directories, cell by cell.
     Compare(CompareArgs),
-    /// Write what a directory holds as a table, one line for each run.
+    /// Write what a directory holds as a table, one line for each run, second or sampled request.
     Export(ExportArgs),
     /// Run specifications on the node and in the simulator, and compare throughput, CPU and latency.
     Fidelity(FidelityArgs),
@@ -136,7 +136,7 @@ pub struct ExportArgs {
     /// Format of the table.
     #[arg(long, default_value = "csv", value_parser = choice::<Format>())]
     format: Format,
-    /// What a line is: a run, or a second of a run.
+    /// What a line is: a run, a second of a run, or a sampled request of a run.
     #[arg(long, default_value = "runs", value_parser = choice::<Lines>())]
     lines: Lines,
     /// The file to write; - is standard output.

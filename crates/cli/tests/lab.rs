@@ -109,6 +109,35 @@ fn what_was_run_is_reused_and_reported_and_exported() {
 }
 
 #[test]
+fn the_command_of_a_row_repeats_it() {
+    let scratch = Scratch::new("lab-repeat");
+    let text_of_file = SIMULATED.replace("outstanding = 100\n", "outstanding = 100\nsamples = 20\n");
+    let (file, dir) = (file(&scratch, &text_of_file), scratch.path("dir"));
+    let result = json(&["lab", "run", &file, "--dir", &dir, "--json", "-"]);
+    let exported = text(&succeeds(&["lab", "export", &dir, "--format", "json"]).stdout);
+    let lines: Vec<Value> = serde_json::from_str(&exported).expect("a list");
+    assert_eq!(lines.len(), rows(&result).len());
+    for line in &lines {
+        let has = |name: &str| line[name].as_str().is_some_and(|text| !text.is_empty());
+        assert!(["build", "machine", "kernel", "costs", "command"].iter().all(|name| has(name)), "{line}");
+        assert!(line["build"].as_str().is_some_and(|build| build.contains("commit")), "{line}");
+    }
+    let last = &lines[lines.len() - 1];
+    let words: Vec<&str> = last["command"].as_str().expect("a command").split(' ').skip(1).collect();
+    let again = json(&[&words[..], &["--json", "-"]].concat());
+    assert_eq!(again["throughput_ops"], last["throughput_per_s"]);
+    for (key, column) in [("p50", "p50_ms"), ("p99", "p99_ms"), ("max", "max_ms")] {
+        assert_eq!(again["latency_ms"][key], last[column], "{column}");
+    }
+    let of_last = |row: &&Value| row["provenance"]["command"] == last["command"];
+    let row = rows(&result).iter().find(of_last).expect("the row of the line");
+    assert_eq!(again["samples"], row["samples"], "the same requests");
+    let samples = text(&succeeds(&["lab", "export", &dir, "--lines", "samples"]).stdout);
+    assert_eq!(samples.lines().count(), 1 + 4 * 20, "{samples}");
+    assert!(samples.lines().next().is_some_and(|names| names.ends_with("axis_batch,at_s,latency_ms")), "{samples}");
+}
+
+#[test]
 fn repetitions_are_run_in_turns() {
     let scratch = Scratch::new("lab-turns");
     let real = SIMULATED.replace("simulated", "real");

@@ -10,6 +10,7 @@ mod generator;
 mod options;
 mod pace;
 mod recorder;
+mod samples;
 mod usage;
 
 pub use self::core::{LoadCore, Stage};
@@ -17,4 +18,5 @@ pub use generator::{LoadError, LoadGenerator, LoadHandle, LoadProgress};
 pub use options::{DEFAULT_MAX_OUTSTANDING, LoadMode, LoadOptions, LoadOptionsError, LoadStep, MAX_STEPS};
 pub use pace::Pace;
 pub use recorder::{INTERVAL, LoadReport, StepReport};
+pub use samples::{MAX_SAMPLES, Reservoir, Sample};
 pub use usage::{Usage, thread_cpu_time, thread_schedule};

@@ -1,7 +1,7 @@
 //! The load generator in virtual time: outstanding commands, latencies, stalled replicas.
 
 use quorate_client::load::{
-    LoadCore, LoadMode, LoadOptions, LoadOptionsError, LoadReport, LoadStep, Pace, Stage, Usage,
+    LoadCore, LoadMode, LoadOptions, LoadOptionsError, LoadReport, LoadStep, MAX_SAMPLES, Pace, Reservoir, Stage, Usage,
 };
 use quorate_client::workload::{FixedWorkload, KeyValueEncoder, Workload, YcsbWorkload};
 use quorate_client::{Destination, Outgoing, SessionCounters, SessionOptions};
@@ -347,6 +347,7 @@ fn invalid_options_are_refused_by_name() {
         LoadOptionsError::Step { .. } => "steps",
         LoadOptionsError::Rate(_) => "rate",
         LoadOptionsError::TooManyOutstanding { .. } => "too many",
+        LoadOptionsError::Samples(_) => "samples",
     };
     assert_eq!(key(LoadOptions { clients: 0, ..options(closed, 1) }), "clients");
     assert_eq!(key(LoadOptions { clients: 70_000, ..options(closed, 1) }), "clients");
@@ -360,7 +361,65 @@ fn invalid_options_are_refused_by_name() {
     assert_eq!(key(options(LoadMode::Open { rate: 1.0, max_outstanding: 0 }, 1)), "max_outstanding");
     assert_eq!(key(LoadOptions { duration: Duration::ZERO, ..options(closed, 1) }), "duration");
     assert_eq!(key(LoadOptions { warmup: Duration::MAX, ..options(closed, 1) }), "warmup");
+    assert_eq!(key(LoadOptions { samples: MAX_SAMPLES + 1, ..options(closed, 1) }), "samples");
     assert!(LoadOptions::default().validate().is_ok());
+}
+
+#[test]
+fn few_requests_are_all_samples_with_their_latencies() {
+    let mut cluster = Cluster::new(MILLISECOND * 7);
+    cluster.stall = (Time::from_millis(600), Time::from_millis(800));
+    let options = options(LoadMode::Open { rate: 100.0, max_outstanding: 1000 }, 1);
+    let core = LoadCore::new(
+        LoadOptions { samples: 1000, ..options },
+        session(),
+        Box::new(FixedWorkload::new(0, 1).unwrap()),
+        claimed(),
+    );
+    let report = run(core.unwrap(), &mut cluster, |_, _| {});
+    let samples: Vec<(u128, u64)> =
+        report.samples.iter().map(|sample| (sample.intended.as_millis(), sample.latency_us)).collect();
+    assert_eq!(samples.len() as u64, report.latency_us.len());
+    let expected = (0..100).map(|number| {
+        // The window starts after 100 ms. What is due 593 ms after the start or later is answered at 800 ms.
+        let due = 100 + number * 10;
+        let answered = if (600..800).contains(&(due + 7)) { 800 } else { due + 7 };
+        (u128::from(due - 100), (answered - due) * 1000)
+    });
+    assert_eq!(samples, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn every_request_is_a_sample_with_the_same_chance() {
+    let (requests, limit, bundle) = (100_000u64, 1000, 100);
+    let mut reservoir = Reservoir::new(limit);
+    for number in (0..requests).step_by(bundle as usize) {
+        reservoir.offer(Time(number), number, bundle);
+    }
+    let samples = reservoir.into_samples(Time(0));
+    assert_eq!(samples.len(), limit);
+    assert!(samples.is_sorted_by_key(|sample| sample.intended));
+    for tenth in 0..10 {
+        let own = |latency: u64| latency * 10 / requests == tenth;
+        let count = samples.iter().filter(|sample| own(sample.latency_us)).count();
+        // The standard deviation of a hypergeometric count is 9.4.
+        assert!((60..=140).contains(&count), "{count} of the tenth number {tenth}, expected about 100");
+    }
+    assert!(Reservoir::new(0).into_samples(Time(0)).is_empty());
+}
+
+#[test]
+fn sampling_changes_nothing_in_the_load() {
+    let reports = [0, 10].map(|samples| {
+        let mut cluster = Cluster::new(MILLISECOND * 7);
+        let options = LoadOptions { samples, ..options(LoadMode::Closed { outstanding: 50 }, 10) };
+        let workload = Box::new(FixedWorkload::new(0, 1).unwrap());
+        let report = run(LoadCore::new(options, session(), workload, claimed()).unwrap(), &mut cluster, |_, _| {});
+        (report.samples.len(), report.latency_us, report.intervals, cluster.bundles)
+    });
+    let [(none, latencies, intervals, bundles), (some, ..)] = &reports;
+    assert_eq!((*none, *some), (0, 10));
+    assert_eq!((latencies, intervals, bundles), (&reports[1].1, &reports[1].2, &reports[1].3));
 }
 
 #[test]

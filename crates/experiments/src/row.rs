@@ -42,7 +42,7 @@ pub struct Row {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sample {
     /// Intended sending, in seconds from the start of the measured time.
-    pub sent_s: f64,
+    pub at_s: f64,
     pub latency_ms: f64,
 }
 
@@ -119,7 +119,7 @@ impl Row {
         if let Some((name, value)) = figures.chain(series).find(|(_, value)| !value.is_finite()) {
             return Err(self.fault(&format!("`{name}` is {value}")));
         }
-        let numbers = self.samples.iter().flat_map(|sample| [sample.sent_s, sample.latency_ms]);
+        let numbers = self.samples.iter().flat_map(|sample| [sample.at_s, sample.latency_ms]);
         if numbers.into_iter().any(|number| !number.is_finite()) {
             return Err(self.fault("a sample is not a finite number"));
         }

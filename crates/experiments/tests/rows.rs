@@ -10,7 +10,7 @@ fn row() -> Row {
     let plan = plan(&experiment);
     let mut row = rows(&plan, |_, _| vec![1.5]).remove(0);
     row.series.insert("completed_per_s".into(), vec![1.0, 2.0]);
-    row.samples.push(Sample { sent_s: 0.5, latency_ms: 1.25 });
+    row.samples.push(Sample { at_s: 0.5, latency_ms: 1.25 });
     row.noise =
         Some(Noise { steal_percent: 1.0, others_percent: 2.0, variation_percent: Some(3.0), ..Noise::default() });
     row.failure = Some("why".into());

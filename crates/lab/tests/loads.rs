@@ -67,6 +67,7 @@ fn a_profile_sets_the_duration_and_excludes_other_paces() {
         ("search = true\noutstanding = 5", ["--search, --outstanding", "open loop"]),
         ("search = true\nrecord = \"r\"", ["--search, --record", "several runs"]),
         ("search_p99_ms = 0", ["--search-p99-ms", "set 1 to"]),
+        ("samples = 100001", ["--samples", "set 0 to 100000"]),
     ] {
         let error = refused(toml);
         assert!(parts.iter().all(|part| error.contains(part)), "{toml}: {error}");
@@ -156,6 +157,28 @@ fn a_search_in_the_simulator_finds_the_saturation_and_repeats_itself() {
     let several = SimOptions { seeds: Some(1..3), ..SimOptions::default() };
     let error = sim::run(&spec(text), &several, &|_| {}).expect_err("several seeds").to_string();
     assert!(error.contains("--search, --seeds"), "{error}");
+}
+
+#[test]
+fn samples_are_requests_of_the_measured_time() {
+    let text = "outstanding = 50\nwarmup = \"100ms\"\nduration = \"300ms\"\nclients = 2\n";
+    let (without, with) = (simulate(&spec(text)), simulate(&spec(&format!("{text}samples = 400\n"))));
+    assert_eq!(without.trace_hash, with.trace_hash, "sampling changes nothing");
+    assert!(without.bench.samples.is_empty() && !without.to_json().contains("\"samples\": ["));
+    let samples = &with.bench.samples;
+    assert_eq!(samples.len(), 400);
+    assert!(samples.is_sorted_by(|one, next| one.at_s <= next.at_s));
+    assert!(samples.iter().all(|sample| (0.0..0.3).contains(&sample.at_s)));
+    assert!(samples[0].at_s < 0.05 && samples[399].at_s > 0.25, "they are spread over the measured time");
+    let most = with.bench.latency_ms.max.expect("there are commands") * 1.001;
+    assert!(samples.iter().all(|sample| (0.0..=most).contains(&sample.latency_ms)), "{most}");
+    let median = with.bench.latency_ms.p50.expect("there are commands");
+    let below = samples.iter().filter(|sample| sample.latency_ms <= median * 1.001).count();
+    assert!((150..=400).contains(&below), "{below} of 400 are at most the median of {median} ms");
+    let json: serde_json::Value = serde_json::from_str(&with.to_json()).expect("JSON");
+    assert_eq!(json["samples"][7]["latency_ms"].as_f64(), Some(samples[7].latency_ms));
+    assert_eq!(json["samples"][7]["at_s"].as_f64(), Some(samples[7].at_s));
+    assert!(with.bench.command.contains("--samples 400"), "{}", with.bench.command);
 }
 
 /// A leader is silent for the second of three seconds.

@@ -60,7 +60,7 @@ fn rows(plan: &Plan) -> Vec<Row> {
                 repetition,
                 figures: figures.map(|(name, value)| (name.to_owned(), value)).into(),
                 series: BTreeMap::from([("completed_per_s".to_owned(), vec![throughput, throughput + 6.0])]),
-                samples: (0..9).map(|at| Sample { sent_s: f64::from(at), latency_ms: f64::from(at + 1) }).collect(),
+                samples: (0..9).map(|at| Sample { at_s: f64::from(at), latency_ms: f64::from(at + 1) }).collect(),
                 noise: (cell.instrument == Instrument::Real)
                     .then(|| Noise { variation_percent: Some(3.0), ..Noise::default() }),
                 failure: None,
@@ -255,6 +255,63 @@ fn the_papers_values_stand_beside_ours() {
     let figure = drawn(&format!("{bars}{}", values.concat()), |_| {});
     let Plot::Bars(panels) = &figure.plot else { panic!("{figure:?}") };
     assert!(panels[0].series.iter().all(|series| !series.paper), "the values are of leaders that are not drawn");
+}
+
+fn paper_value(at: &str, figure: &str, value: f64) -> String {
+    format!("[[paper_value]]\nat = {{ {at} }}\nfigure = \"{figure}\"\nvalue = {value}\nsource = \"section 5\"\n")
+}
+
+#[test]
+fn the_papers_values_stand_beside_boxes() {
+    let value = paper_value("batch = 200, leader = \"fixed\"", "mean_ms", 5.5);
+    let figure = drawn(&format!("kind = \"box\"\nx = \"batch\"\ny = \"mean_ms\"\n{value}"), |_| {});
+    let Plot::Boxes(panels) = &figure.plot else { panic!("{figure:?}") };
+    let paper: Vec<_> = panels[0].series.iter().filter(|series| series.paper).collect();
+    assert_eq!((paper.len(), paper[0].name.as_str(), paper[0].boxes.len()), (1, "fixed", 1));
+    let mark = &paper[0].boxes[0];
+    assert_eq!((mark.category.as_str(), mark.summary), ("200", [5.5; 5]));
+    assert!(mark.hover.rows.contains(&("source".to_owned(), "section 5".to_owned())));
+    assert_eq!(figure.y.title(), "latency (ms)", "boxes are of requests, not of means");
+}
+
+#[test]
+fn the_papers_values_stand_beside_stacks() {
+    let values = [
+        paper_value("batch = 100, leader = \"fixed\"", "client_cpu_us_per_command", 4.0),
+        paper_value("batch = 100, leader = \"fixed\"", "replica_cpu_us_per_command", 8.0),
+    ];
+    let y = "[\"replica_cpu_us_per_command\", \"client_cpu_us_per_command\"]";
+    let figure = drawn(&format!("kind = \"stacked\"\nx = \"batch\"\ny = {y}\n{}", values.concat()), |_| {});
+    let Plot::Stacked(panels) = &figure.plot else { panic!("{figure:?}") };
+    let paper: Vec<_> = panels[0].series.iter().filter(|series| series.paper).collect();
+    let bars: Vec<_> = paper
+        .iter()
+        .map(|series| (series.name.as_str(), series.bars[0].category.as_str(), series.bars[0].value))
+        .collect();
+    assert_eq!(
+        bars,
+        [("replica CPU per command", "100, fixed", Some(8.0)), ("client CPU per command", "100, fixed", Some(4.0))],
+        "in the order and with the names of ours"
+    );
+}
+
+#[test]
+fn the_papers_values_have_a_heat_map_of_their_own() {
+    let values = [
+        paper_value("batch = 800, leader = \"fixed\"", "throughput_per_s", 9000.0),
+        paper_value("batch = 100, leader = \"fixed\"", "throughput_per_s", 1200.0),
+    ];
+    let plot = "kind = \"heat\"\nx = \"batch\"\ny = \"leader\"\nvalue = \"throughput_per_s\"\n";
+    let figure = drawn(&format!("{plot}{}", values.concat()), |_| {});
+    let Plot::Heat { panels, .. } = &figure.plot else { panic!("{figure:?}") };
+    let [ours, paper] = &panels[..] else { panic!("two panels: {panels:?}") };
+    assert!(!ours.paper && paper.paper && paper.title == "paper");
+    assert_eq!(
+        (paper.columns.as_slice(), paper.rows.as_slice()),
+        (&["100".into(), "800".into()][..], &["fixed".into()][..])
+    );
+    let fields: Vec<_> = paper.cells.iter().map(|cell| (cell.column, cell.row, cell.value)).collect();
+    assert_eq!(fields, [(1, 0, Some(9000.0)), (0, 0, Some(1200.0))]);
 }
 
 #[test]

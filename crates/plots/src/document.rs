@@ -54,6 +54,53 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+/// How a reader should take a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tone {
+    Good,
+    Neutral,
+    Warning,
+    Bad,
+}
+
+/// Short statement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chip {
+    pub tone: Tone,
+    pub text: String,
+}
+
+/// Main figure of a page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tile {
+    pub name: String,
+    pub value: String,
+    pub unit: String,
+}
+
+/// Statement that a reader must see before the rest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Note {
+    pub tone: Tone,
+    pub title: String,
+    pub text: String,
+    /// Listed below the text.
+    pub items: Vec<String>,
+    /// Whether the items have to be folded out.
+    pub folded: bool,
+}
+
+/// Value with its name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fact {
+    pub name: String,
+    pub value: String,
+    /// Highlighted.
+    pub marked: bool,
+    /// Shown if the pointer rests on it; may be empty.
+    pub help: String,
+}
+
 /// Part of a section.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Block {
@@ -61,6 +108,14 @@ pub enum Block {
     /// Boxed because it is much larger than the others.
     Figure(Box<Figure>),
     Claims(Vec<Claim>),
+    Chips(Vec<Chip>),
+    /// The first one is the largest.
+    Tiles(Vec<Tile>),
+    Note(Note),
+    /// Names with short values, in columns.
+    Facts(Vec<Fact>),
+    /// Names with explanations.
+    Terms(Vec<(String, String)>),
     Table(Table),
     /// Shown in a fixed-width font, with a button that copies it.
     Command(String),
@@ -71,6 +126,7 @@ pub enum Block {
 pub struct Section {
     /// As `Figure::id`; unique among the sections and figures of a page.
     pub id: String,
+    /// Empty for a section without a heading, which the contents leave out.
     pub title: String,
     pub blocks: Vec<Block>,
 }

@@ -18,7 +18,7 @@ mod svg;
 mod text;
 mod validate;
 
-pub use document::{Block, Claim, Column, Page, Section, Table, Verdict};
+pub use document::{Block, Chip, Claim, Column, Fact, Note, Page, Section, Table, Tile, Tone, Verdict};
 pub use escape::escape;
 pub use model::{
     Axis, Bar, BarSeries, BoxMark, BoxSeries, Cell, Event, Figure, HeatPanel, Hover, Panel, Plot, Point, Series,

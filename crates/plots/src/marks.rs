@@ -1,7 +1,7 @@
 //! Marks of a figure that tooltips and tables name, with their places in the plot area.
 
 use crate::model::{Axis, BarSeries, BoxSeries, HeatPanel, Hover, Plot, Series};
-use crate::plan::{Content, PanelPlan, Plan, Side, shown_name, slot, stack, step_end};
+use crate::plan::{Content, PanelPlan, Plan, Side, shown_name, slot, stack, stack_slot, step_end};
 use crate::scale::figure;
 
 /// Point, bar, box or field.
@@ -69,7 +69,8 @@ fn finish(
 }
 
 fn of_series(plan: &Plan, panel: &PanelPlan, series: &Series) -> Vec<Mark> {
-    let time = matches!(plan.figure.plot, Plot::Time { .. });
+    let has_steps = plan.figure.plot.has_steps();
+    let is_filled = matches!(plan.figure.plot, Plot::Histogram { .. });
     let mark = |(at, point): (usize, &crate::model::Point)| {
         let mut rows = vec![quantity(&plan.figure.x, point.x)];
         interval(&mut rows, &plan.figure.x, point.x_interval);
@@ -79,10 +80,11 @@ fn of_series(plan: &Plan, panel: &PanelPlan, series: &Series) -> Vec<Mark> {
         }
         let (rows, command) = finish(rows, &point.hover, series.command.as_ref());
         let left = place(&panel.x, point.x);
-        let next = if time { place(&panel.x, step_end(&series.points, at)) } else { left };
+        let next = if has_steps { place(&panel.x, step_end(&series.points, at)) } else { left };
         let top = point.y.map_or(1.0, |y| 1.0 - place(&panel.y, y));
+        let height = if is_filled { 1.0 - top } else { 0.0 };
         Mark {
-            area: [left, top, (next - left).max(0.0), 0.0],
+            area: [left, top, (next - left).max(0.0), height],
             name: shown_name(&series.name, series.paper),
             rows,
             command,
@@ -121,16 +123,19 @@ fn of_stacks(plan: &Plan, panel: &PanelPlan, all: &[BarSeries]) -> Vec<Mark> {
     let mut marks = Vec::new();
     for category in &bands.names {
         let segments = stack(all, category);
-        let sum = segments.last().map_or(0.0, |top| top.1);
-        for (series, (foot, top)) in all.iter().zip(segments) {
+        let sum_of = |paper: bool| {
+            let own = all.iter().zip(&segments).filter(|(series, _)| series.paper == paper);
+            own.map(|(_, segment)| segment.1).fold(0.0, f64::max)
+        };
+        for (series, (foot, top)) in all.iter().zip(segments.iter().copied()) {
             let Some(bar) = series.bars.iter().find(|bar| bar.category == *category) else { continue };
             let mut rows = vec![(plan.figure.x.label.clone(), category.clone())];
             if let Some(value) = bar.value {
                 rows.push(quantity(panel.y_axis, value));
             }
-            rows.push(("all segments".into(), quantity(panel.y_axis, sum).1));
+            rows.push(("all segments".into(), quantity(panel.y_axis, sum_of(series.paper)).1));
             let (rows, command) = finish(rows, &bar.hover, None);
-            let (left, width) = slot(bands, category, 0, 1);
+            let (left, width) = stack_slot(bands, category, all, series.paper);
             let (foot, top) = (place(&panel.y, foot), place(&panel.y, top));
             let area = [left, 1.0 - top, width, top - foot];
             marks.push(Mark { area, name: shown_name(&series.name, series.paper), rows, command });
@@ -144,10 +149,14 @@ fn of_boxes(plan: &Plan, panel: &PanelPlan, series: &BoxSeries, at: usize, count
     let mark = |mark: &crate::model::BoxMark| {
         let [low, first, median, third, high] = mark.summary;
         let mut rows = vec![(plan.figure.x.label.clone(), mark.category.clone())];
-        rows.push(("median".into(), quantity(panel.y_axis, median).1));
-        rows.push(("quartiles".into(), format!("{} to {}", figure(first), figure(third))));
-        rows.push(("whiskers".into(), format!("{} to {}", figure(low), figure(high))));
-        rows.push(("outliers".into(), mark.outliers.len().to_string()));
+        if mark.is_single() && series.paper {
+            rows.push(quantity(panel.y_axis, median));
+        } else {
+            rows.push(("median".into(), quantity(panel.y_axis, median).1));
+            rows.push(("quartiles".into(), format!("{} to {}", figure(first), figure(third))));
+            rows.push(("whiskers".into(), format!("{} to {}", figure(low), figure(high))));
+            rows.push(("outliers".into(), mark.outliers.len().to_string()));
+        }
         let (rows, command) = finish(rows, &mark.hover, None);
         let (left, width) = slot(bands, &mark.category, at, count);
         let (foot, top) = (place(&panel.y, low), place(&panel.y, high));
@@ -169,7 +178,7 @@ fn of_heat(plan: &Plan, heat: &HeatPanel) -> Vec<Mark> {
         }
         let (rows, command) = finish(rows, &cell.hover, None);
         let area = [cell.column as f64 * across, 1.0 - (cell.row + 1) as f64 * up, across, up];
-        Mark { area, name: String::new(), rows, command }
+        Mark { area, name: shown_name("", heat.paper), rows, command }
     };
     heat.cells.iter().map(mark).collect()
 }

@@ -8,17 +8,24 @@ pub struct Axis {
     pub unit: String,
     /// Logarithmic, so that every value must be positive. Ignored by axes of categories.
     pub log: bool,
+    /// Starts at 0 also if all values are far from it. Ignored by logarithmic and horizontal axes.
+    pub from_zero: bool,
 }
 
 impl Axis {
     /// Creates a linear axis.
     pub fn new(label: &str, unit: &str) -> Axis {
-        Axis { label: label.into(), unit: unit.into(), log: false }
+        Axis { label: label.into(), unit: unit.into(), log: false, from_zero: false }
     }
 
     /// Creates a logarithmic axis.
     pub fn log(label: &str, unit: &str) -> Axis {
         Axis { log: true, ..Axis::new(label, unit) }
+    }
+
+    /// Creates a linear axis that starts at 0.
+    pub fn from_zero(label: &str, unit: &str) -> Axis {
+        Axis { from_zero: true, ..Axis::new(label, unit) }
     }
 
     /// Returns the label with its unit in brackets.
@@ -41,7 +48,7 @@ pub struct Point {
     /// `None` if the measurement failed: the line breaks, a cross at the foot of the plot marks the place, and `hover`
     /// has the reason.
     pub y: Option<f64>,
-    /// Interval of `x`, lower bound first.
+    /// Interval of `x`, lower bound first. In a plot over time and in a histogram, the ends of the step.
     pub x_interval: Option<(f64, f64)>,
     /// Interval of `y`, lower bound first.
     pub y_interval: Option<(f64, f64)>,
@@ -121,6 +128,18 @@ pub struct BoxMark {
     pub hover: Hover,
 }
 
+impl BoxMark {
+    /// Creates a box without extent, for a paper that gives one number.
+    pub fn single(category: &str, value: f64) -> BoxMark {
+        BoxMark { category: category.into(), summary: [value; 5], outliers: Vec::new(), hover: Hover::default() }
+    }
+
+    /// Returns whether it has no extent.
+    pub fn is_single(&self) -> bool {
+        self.summary[0] == self.summary[4] && self.outliers.is_empty()
+    }
+}
+
 /// One box for each category.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct BoxSeries {
@@ -146,6 +165,8 @@ pub struct Cell {
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct HeatPanel {
     pub title: String,
+    /// Quoted from a paper: its fields have dashed outlines.
+    pub paper: bool,
     /// From left to right.
     pub columns: Vec<String>,
     /// From bottom to top, as on a numeric axis.
@@ -188,10 +209,16 @@ pub enum Plot {
     Line(Vec<Panel<Series>>),
     /// Single requests, up to `MAX_POINTS`.
     Scatter(Vec<Panel<Series>>),
-    /// Series over time, each point being the start of a step as long as the distance to the next one.
+    /// Series over time, each point being the start of a step that ends with its `x_interval`, or at the next point.
     Time {
         panels: Vec<Panel<Series>>,
         events: Vec<Event>,
+    },
+    /// Shares by ranges of a quantity: each point fills its `x_interval` from 0 up.
+    Histogram {
+        panels: Vec<Panel<Series>>,
+        /// Marked values of the quantity.
+        marks: Vec<Event>,
     },
     Bars(Vec<Panel<BarSeries>>),
     /// Each series is a segment of every bar, the first one at the foot.
@@ -202,6 +229,13 @@ pub enum Plot {
         value: Axis,
         panels: Vec<HeatPanel>,
     },
+}
+
+impl Plot {
+    /// Returns whether points are steps with a beginning and an end.
+    pub(crate) fn has_steps(&self) -> bool {
+        matches!(self, Plot::Time { .. } | Plot::Histogram { .. })
+    }
 }
 
 /// Figure of one or more panels.

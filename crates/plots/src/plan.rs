@@ -98,7 +98,7 @@ impl<'a> Plan<'a> {
                 let (panels, legend) = plan_series(figure, panels, &[]);
                 empty(panels, legend)
             }
-            Plot::Time { panels, events } => {
+            Plot::Time { panels, events } | Plot::Histogram { panels, marks: events } => {
                 let (panels, legend) = plan_series(figure, panels, events);
                 Plan { events, ..empty(panels, legend) }
             }
@@ -169,9 +169,9 @@ pub(crate) fn shown_name(name: &str, paper: bool) -> String {
 /// Returns the vertical scale of each panel: its own, or that shared by all panels without one.
 fn vertical<T>(figure: &Figure, panels: &[Panel<T>], zero: bool, values: impl Fn(&Panel<T>) -> Vec<f64>) -> Vec<Scale> {
     let common = panels.iter().filter(|panel| panel.y.is_none()).flat_map(&values);
-    let common = Scale::covering(common, figure.y.log, Ends::Round, zero);
+    let common = Scale::covering(common, figure.y.log, Ends::Round, zero || figure.y.from_zero);
     let own = |panel: &Panel<T>| match &panel.y {
-        Some(axis) => Scale::covering(values(panel).into_iter(), axis.log, Ends::Round, zero),
+        Some(axis) => Scale::covering(values(panel).into_iter(), axis.log, Ends::Round, zero || axis.from_zero),
         None => common.clone(),
     };
     panels.iter().map(own).collect()
@@ -185,10 +185,10 @@ fn plan_series<'a>(
     let points = || panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
     let across =
         points().flat_map(|point| [Some(point.x), point.x_interval.map(|i| i.0), point.x_interval.map(|i| i.1)]);
-    let steps = panels.iter().flat_map(|panel| &panel.series).filter(|_| matches!(figure.plot, Plot::Time { .. }));
+    let steps = panels.iter().flat_map(|panel| &panel.series).filter(|_| figure.plot.has_steps());
     let steps = steps.filter_map(|series| Some(Some(step_end(&series.points, series.points.len().checked_sub(1)?))));
     let moments = events.iter().flat_map(|event| [Some(event.from), event.to]);
-    let ends = if matches!(figure.plot, Plot::Time { .. }) { Ends::Exact } else { Ends::Padded };
+    let ends = if figure.plot.has_steps() { Ends::Exact } else { Ends::Padded };
     let mut x = Scale::covering(across.chain(moments).chain(steps).flatten(), figure.x.log, ends, false);
     if matches!(figure.plot, Plot::Line(_)) {
         let mut distinct: Vec<f64> = points().map(|point| point.x).collect();
@@ -198,7 +198,8 @@ fn plan_series<'a>(
             x = x.with_ticks_at(&distinct);
         }
     }
-    let scales = vertical(figure, panels, false, |panel| {
+    let zero = matches!(figure.plot, Plot::Histogram { .. });
+    let scales = vertical(figure, panels, zero, |panel| {
         let points = panel.series.iter().flat_map(|series| &series.points);
         points.flat_map(|p| [p.y, p.y_interval.map(|i| i.0), p.y_interval.map(|i| i.1)]).flatten().collect()
     });
@@ -227,7 +228,7 @@ fn plan_bars<'a>(
     };
     let scales = vertical(figure, panels, !figure.y.log, |panel| match stacked {
         true => {
-            bands(panel).names.iter().map(|name| stack(&panel.series, name).last().map_or(0.0, |top| top.1)).collect()
+            bands(panel).names.iter().flat_map(|name| stack(&panel.series, name)).map(|segment| segment.1).collect()
         }
         false => {
             let bars = panel.series.iter().flat_map(|series| &series.bars);
@@ -250,8 +251,12 @@ fn plan_bars<'a>(
     (panels, looks.legend())
 }
 
-/// Returns where the step of a point over time ends: at the next point; the last step is as long as the one before.
+/// Returns where the step of a point ends: with its interval, or at the next point; the last step is as long as the one
+/// before.
 pub(crate) fn step_end(points: &[Point], at: usize) -> f64 {
+    if let Some((_, end)) = points[at].x_interval {
+        return end;
+    }
     match (points.get(at + 1), at.checked_sub(1)) {
         (Some(next), _) => next.x,
         (None, Some(before)) => points[at].x + (points[at].x - points[before].x).max(0.0),
@@ -259,16 +264,24 @@ pub(crate) fn step_end(points: &[Point], at: usize) -> f64 {
     }
 }
 
-/// Returns the foot and the top of each series' segment of a stacked bar. A missing segment has no height.
+/// Returns the foot and the top of each series' segment of a stacked bar, those of the paper in a bar of their own. A
+/// missing segment has no height.
 pub(crate) fn stack(series: &[BarSeries], category: &str) -> Vec<(f64, f64)> {
-    let mut top = 0.0;
+    let mut tops = [0.0; 2];
     let segment = |series: &BarSeries| {
-        let foot = top;
+        let top = &mut tops[usize::from(series.paper)];
+        let foot = *top;
         let bar = series.bars.iter().find(|bar| bar.category == category);
-        top += bar.and_then(|bar| bar.value).unwrap_or(0.0);
-        (foot, top)
+        *top += bar.and_then(|bar| bar.value).unwrap_or(0.0);
+        (foot, *top)
     };
     series.iter().map(segment).collect()
+}
+
+/// Returns the left edge and the width of a stacked bar: the paper's stands right of ours.
+pub(crate) fn stack_slot(bands: &Bands, category: &str, series: &[BarSeries], paper: bool) -> (f64, f64) {
+    let has_both = series.iter().any(|own| own.paper) && series.iter().any(|own| !own.paper);
+    slot(bands, category, usize::from(has_both && paper), 1 + usize::from(has_both))
 }
 
 fn plan_boxes<'a>(figure: &'a Figure, panels: &'a [Panel<BoxSeries>]) -> (Vec<PanelPlan<'a>>, Vec<Entry>) {

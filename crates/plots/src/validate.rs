@@ -65,7 +65,7 @@ pub fn check_page(page: &Page) -> Result<(), PlotError> {
                         return Err(PlotError::new(place, problem, "give one field for each column"));
                     }
                 }
-                Block::Paragraph(_) | Block::Claims(_) | Block::Command(_) => {}
+                _ => {}
             }
         }
     }
@@ -89,7 +89,11 @@ fn check_id(id: &str) -> Result<(), PlotError> {
 
 fn check_plot(figure: &Figure) -> Result<(), PlotError> {
     let (panels, points) = match &figure.plot {
-        Plot::Curve(panels) | Plot::Line(panels) | Plot::Scatter(panels) | Plot::Time { panels, .. } => {
+        Plot::Curve(panels)
+        | Plot::Line(panels)
+        | Plot::Scatter(panels)
+        | Plot::Time { panels, .. }
+        | Plot::Histogram { panels, .. } => {
             (panels.len(), panels.iter().flat_map(|panel| &panel.series).map(|series| series.points.len()).sum())
         }
         Plot::Bars(panels) | Plot::Stacked(panels) => {
@@ -108,7 +112,7 @@ fn check_plot(figure: &Figure) -> Result<(), PlotError> {
     at_most("", points, MAX_POINTS, "points")?;
     match &figure.plot {
         Plot::Curve(panels) | Plot::Line(panels) | Plot::Scatter(panels) => each(figure, panels, check_series),
-        Plot::Time { panels, events } => {
+        Plot::Time { panels, events } | Plot::Histogram { panels, marks: events } => {
             for event in events {
                 let place = format!("event `{}`", event.label);
                 check_value(&place, "its start", event.from, figure.x.log)?;

@@ -1,7 +1,8 @@
 //! Drawings: well-formed, everything inside, and each value where the scales put it.
 
 use quorate_plots::{
-    Axis, Bar, BarSeries, BoxSeries, Figure, HeatPanel, LIGHT, Panel, Plot, Point, Series, Width, areas, svg,
+    Axis, Bar, BarSeries, BoxMark, BoxSeries, Figure, HeatPanel, LIGHT, Page, Panel, Plot, Point, Section, Series,
+    Width, areas, svg,
 };
 use roxmltree::{Document, Node};
 
@@ -190,9 +191,11 @@ fn bars_are_as_long_as_their_values() {
 
 #[test]
 fn values_from_a_paper_are_dashed_hollow_and_named() {
-    for figure in [samples::curve(), samples::line(), samples::boxes(), samples::bars()] {
+    let all =
+        [samples::curve(), samples::line(), samples::boxes(), samples::bars(), samples::stacked(), samples::heat()];
+    for figure in all {
         let drawn = svg(&figure, Width::Text).expect("can be drawn");
-        assert!(drawn.contains("(paper)</text>"), "{}", figure.id);
+        assert!(drawn.contains("(paper)</text>") || drawn.contains(">paper</text>"), "{}", figure.id);
         assert!(drawn.contains("stroke-dasharray"), "{}", figure.id);
         let mut ours = figure.clone();
         match &mut ours.plot {
@@ -201,11 +204,102 @@ fn values_from_a_paper_are_dashed_hollow_and_named() {
             }
             Plot::Boxes(panels) => panels[0].series.iter_mut().for_each(|series| series.paper = false),
             Plot::Bars(panels) => panels[0].series.iter_mut().for_each(|series| series.paper = false),
-            _ => unreachable!("these four have values from a paper"),
+            Plot::Stacked(panels) => {
+                panels.iter_mut().flat_map(|panel| &mut panel.series).for_each(|series| series.paper = false);
+            }
+            Plot::Heat { panels, .. } => panels.iter_mut().for_each(|panel| panel.paper = false),
+            _ => unreachable!("these six have values from a paper"),
         }
         let drawn = svg(&ours, Width::Text).expect("can be drawn");
         assert!(!drawn.contains("(paper)") && !drawn.contains("stroke-dasharray"), "{}", figure.id);
     }
+}
+
+#[test]
+fn the_stack_of_a_paper_stands_beside_ours() {
+    let series = |name: &str, paper: bool, value: f64| BarSeries {
+        name: name.into(),
+        paper,
+        bars: vec![Bar::new("only", value)],
+    };
+    let all = vec![
+        series("sign", false, 10.0),
+        series("verify", false, 20.0),
+        series("sign", true, 5.0),
+        series("verify", true, 10.0),
+    ];
+    let (x, y) = (Axis::new("", ""), Axis::new("time", "µs"));
+    let plot = Plot::Stacked(vec![Panel::new("", all)]);
+    let figure = Figure { id: "stack".into(), title: "Stack".into(), caption: String::new(), x, y, plot };
+    let area = &areas(&figure, Width::Text).expect("can be drawn")[0];
+    let [sign, verify, of_paper, above] = area.marks[..] else { panic!("four segments: {:?}", area.marks) };
+    assert!((sign[0] - verify[0]).abs() < 1e-9 && (of_paper[0] - above[0]).abs() < 1e-9, "two bars");
+    assert!(sign[0] + sign[2] <= of_paper[0], "side by side");
+    assert!((of_paper[3] * 2.0 - sign[3]).abs() < 1e-9 && (above[3] * 2.0 - verify[3]).abs() < 1e-9);
+    let foot = |mark: [f64; 4]| mark[1] + mark[3];
+    assert!((foot(sign) - foot(of_paper)).abs() < 1e-9, "both start at 0");
+}
+
+#[test]
+fn columns_of_a_histogram_fill_their_intervals_from_zero() {
+    let series = Series {
+        points: [(1.0, 10.0, 30.0), (10.0, 100.0, 60.0)]
+            .map(|(from, to, share)| Point { x_interval: Some((from, to)), ..Point::new(from, share) })
+            .to_vec(),
+        ..Series::default()
+    };
+    let (x, y) = (Axis::log("latency", "ms"), Axis::new("share", "%"));
+    let plot = Plot::Histogram { panels: vec![Panel::new("", vec![series])], marks: Vec::new() };
+    let figure = Figure { id: "columns".into(), title: "Columns".into(), caption: String::new(), x, y, plot };
+    let area = &areas(&figure, Width::Text).expect("can be drawn")[0];
+    let [low, high] = area.marks[..] else { panic!("two columns: {:?}", area.marks) };
+    let near = |one: f64, two: f64| (one - two).abs() < 1e-9;
+    assert!(near(low[0], 0.0) && near(low[2], 0.5) && near(high[0], 0.5) && near(high[2], 0.5), "decades are equal");
+    assert!(near(low[3] * 2.0, high[3]) && near(low[1] + low[3], 1.0) && near(high[1] + high[3], 1.0));
+    let drawn = svg(&figure, Width::Text).expect("can be drawn");
+    let document = Document::parse(&drawn).expect("it is XML");
+    let widths: Vec<f64> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("rect") && node.attribute("fill") == Some(colour(0).as_str()))
+        .map(|node| number(node, "width"))
+        .collect();
+    assert_eq!(widths.len(), 2, "{drawn}");
+    assert!(widths.iter().all(|width| (width - area.area[2] / 2.0).abs() < 0.1), "{widths:?}");
+}
+
+#[test]
+fn an_axis_may_start_at_zero_although_its_values_are_far_from_it() {
+    let figure = |y: Axis| {
+        let points = vec![Point::new(0.0, 99.0), Point::new(1.0, 100.0)];
+        let series = Series { points, ..Series::default() };
+        let plot = Plot::Time { panels: vec![Panel::new("", vec![series])], events: Vec::new() };
+        Figure { id: "zero".into(), title: "Zero".into(), caption: String::new(), x: Axis::new("time", "s"), y, plot }
+    };
+    let height = |y: Axis| 1.0 - areas(&figure(y), Width::Text).expect("can be drawn")[0].marks[0][1];
+    assert!(height(Axis::new("rate", "1/s")) < 0.6);
+    assert!(height(Axis::from_zero("rate", "1/s")) > 0.8);
+}
+
+#[test]
+fn a_single_number_of_a_paper_is_no_box() {
+    let mark = |paper: bool| BoxSeries { name: "alpha".into(), paper, boxes: vec![BoxMark::single("only", 7.0)] };
+    let figure = |series: BoxSeries| {
+        let (x, y) = (Axis::new("", ""), Axis::new("latency", "ms"));
+        let plot = Plot::Boxes(vec![Panel::new("", vec![series])]);
+        Figure { id: "box".into(), title: "Box".into(), caption: String::new(), x, y, plot }
+    };
+    let page = |series: BoxSeries| {
+        let section = Section {
+            id: "one".into(),
+            title: "One".into(),
+            blocks: vec![quorate_plots::Block::Figure(Box::new(figure(series)))],
+        };
+        let all = Page { title: "A".into(), lead: Vec::new(), sections: vec![section], footer: String::new() };
+        quorate_plots::page(&all).expect("can be drawn")
+    };
+    assert!(page(mark(false)).contains("quartiles"), "ours has a distribution, even if all runs are equal");
+    let drawn = page(mark(true));
+    assert!(!drawn.contains("quartiles") && drawn.contains("7 ms"), "{drawn}");
 }
 
 #[test]
@@ -235,6 +329,8 @@ fn small() -> Vec<Figure> {
         with(samples::scatter(2), Plot::Scatter(vec![Panel::new("", vec![one()])])),
         with(samples::time(), Plot::Time { panels: vec![Panel::new("", Vec::new())], events: Vec::new() }),
         with(samples::time(), Plot::Time { panels: vec![Panel::new("", vec![one()])], events: Vec::new() }),
+        with(samples::histogram(), Plot::Histogram { panels: vec![Panel::new("", Vec::new())], marks: Vec::new() }),
+        with(samples::histogram(), Plot::Histogram { panels: vec![Panel::new("", vec![one()])], marks: Vec::new() }),
         with(samples::bars(), Plot::Bars(vec![Panel::new("", Vec::new())])),
         with(samples::bars(), Plot::Bars(vec![Panel::new("", vec![bar()])])),
         with(samples::stacked(), Plot::Stacked(vec![Panel::new("", Vec::new())])),
@@ -263,7 +359,7 @@ fn long_labels_stay_inside() {
         (figure.x.label, figure.y.label, figure.title) = (long.clone(), long.clone(), long.clone());
         match &mut figure.plot {
             Plot::Curve(panels) | Plot::Line(panels) | Plot::Scatter(panels) => rename(panels, &long),
-            Plot::Time { panels, events } => {
+            Plot::Time { panels, events } | Plot::Histogram { panels, marks: events } => {
                 rename(panels, &long);
                 events.iter_mut().for_each(|event| event.label = long.clone());
             }

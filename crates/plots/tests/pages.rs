@@ -1,6 +1,6 @@
 //! Pages: offline, safe against any text, and complete for readers without a pointer.
 
-use quorate_plots::{Block, Column, Figure, Hover, Page, Plot, Section, Table, page};
+use quorate_plots::{Block, Chip, Column, Fact, Figure, Hover, Note, Page, Plot, Section, Table, Tile, Tone, page};
 use serde_json::Value;
 
 use crate::samples;
@@ -142,6 +142,35 @@ fn verdicts_are_words_not_only_colours() {
 }
 
 #[test]
+fn statements_and_facts_are_words_in_the_order_given() {
+    let html = gallery();
+    let main = html.split("</header>").nth(1).expect("a header");
+    let parts = [
+        "<li class=\"good\">✓ All replicas agree</li>",
+        "<li class=\"bad\">✗ Agreement is violated</li>",
+        "<b>131,204</b> <span>commands/s</span>",
+        "<div class=\"note good\"><b>The cluster was safe</b>",
+        "<details class=\"note open\"><summary><b>Evidence of misbehaviour</b>",
+        "<li>another reason</li></ul></details>",
+        "<div title=\"Help\"><dt>--replicas</dt><dd>4</dd></div>",
+        "<div class=\"marked\" title=\"Help\"><dt>--batch</dt><dd>100</dd></div>",
+        "<dt>Throughput</dt><dd>Commands completed",
+        "<h2>Claims</h2>",
+    ];
+    let mut rest = main;
+    for part in parts {
+        rest = rest.split_once(part).unwrap_or_else(|| panic!("no {part} where it belongs")).1;
+    }
+    assert!(!html.contains("<h2></h2>") && !html.contains("href=\"#summary\""), "a section without a heading");
+}
+
+#[test]
+fn a_command_has_no_line_breaks_within_a_flag() {
+    let html = gallery();
+    assert!(html.contains("<span>cargo</span> <span>run</span> <span>-p</span> <span>quorate-plots</span>"));
+}
+
+#[test]
 fn long_tables_can_be_folded_out() {
     let table = |count: usize| {
         let columns = vec![Column { title: "n".into(), numeric: true }];
@@ -174,7 +203,18 @@ fn hostile_text_stays_text() {
     hostile_page.sections[0].title = hostile.into();
     hostile_page.lead.push(hostile.into());
     hostile_page.footer = hostile.into();
-    hostile_page.sections[0].blocks.extend([Block::Paragraph(hostile.into()), Block::Command(hostile.into())]);
+    let tile = Tile { name: hostile.into(), value: hostile.into(), unit: hostile.into() };
+    let fact = Fact { name: hostile.into(), value: hostile.into(), marked: true, help: hostile.into() };
+    let (title, text, items) = (hostile.into(), hostile.into(), vec![hostile.into()]);
+    hostile_page.sections[0].blocks.extend([
+        Block::Paragraph(hostile.into()),
+        Block::Command(hostile.into()),
+        Block::Chips(vec![Chip { tone: Tone::Good, text: hostile.into() }]),
+        Block::Tiles(vec![tile]),
+        Block::Facts(vec![fact]),
+        Block::Terms(vec![(hostile.into(), hostile.into())]),
+        Block::Note(Note { tone: Tone::Bad, title, text, items, folded: true }),
+    ]);
     let html = page(&hostile_page).expect("any text can be shown");
     assert_eq!(html.matches("<script").count(), 2, "the data and the page's own script");
     assert!(!html.contains("<img") && !html.contains("<!--") && !html.contains('\u{0}'));

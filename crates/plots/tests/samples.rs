@@ -1,8 +1,8 @@
 //! Invented data for each kind of figure, made without a source of randomness.
 
 use quorate_plots::{
-    Axis, Bar, BarSeries, Block, BoxMark, BoxSeries, Cell, Claim, Column, Event, Figure, HeatPanel, Hover, Page, Panel,
-    Plot, Point, Section, Series, Table, Verdict,
+    Axis, Bar, BarSeries, Block, BoxMark, BoxSeries, Cell, Chip, Claim, Column, Event, Fact, Figure, HeatPanel, Hover,
+    Note, Page, Panel, Plot, Point, Section, Series, Table, Tile, Tone, Verdict,
 };
 
 /// Returns numbers from 0 to 1 that look random.
@@ -193,7 +193,8 @@ pub fn stacked() -> Figure {
             ];
             BarSeries { name: name.into(), paper: false, bars }
         });
-        Panel::new(title, series.into())
+        let quoted = parts[..2].iter().map(|(name, one, _)| bar_series(name, true, &[("alpha", Some(one * scale))]));
+        Panel::new(title, series.into_iter().chain(quoted).collect())
     };
     let (x, y) = (Axis::new("", ""), Axis::new("processor time", "µs/command"));
     let panels = vec![panel("4 replicas", 1.0), panel("10 replicas", 1.9), panel("31 replicas", 3.6)];
@@ -216,7 +217,20 @@ pub fn heat() -> Figure {
         }
     }
     let (x, y) = (Axis::new("commands in a block", ""), Axis::new("payload", ""));
-    let panels = vec![HeatPanel { title: String::new(), columns, rows, cells }];
+    let quoted = cells.iter().filter(|cell| cell.row < 2 && (2..5).contains(&cell.column)).map(|cell| Cell {
+        column: cell.column - 2,
+        value: cell.value.map(|value| value * 1.2),
+        hover: Hover::default(),
+        ..*cell
+    });
+    let paper = HeatPanel {
+        title: "paper".into(),
+        paper: true,
+        cells: quoted.collect(),
+        columns: columns[2..5].into(),
+        rows: rows[..2].into(),
+    };
+    let panels = vec![HeatPanel { title: "ours".into(), paper: false, columns, rows, cells }, paper];
     let value = Axis::log("throughput", "commands/s");
     figure("heat", "Throughput by block size and payload", x, y, Plot::Heat { value, panels })
 }
@@ -231,7 +245,7 @@ pub fn scatter(count: usize) -> Figure {
             let slow = if (24.0..31.0).contains(&at) { 6.0 } else { 1.0 };
             Point::new(at, base * slow * (0.7 + 0.5 * noise - (1.0 - noise * 0.999).ln() * 0.35))
         });
-        let command = format!("quorate bench --protocol {name} --rate 200 --samples --seed 7");
+        let command = format!("quorate bench --protocol {name} --rate 200 --samples 2000 --seed 7");
         Series { name: name.into(), paper: false, command: Some(command), points: points.collect() }
     };
     let (x, y) = (Axis::new("time sent", "s"), Axis::log("latency", "ms"));
@@ -262,9 +276,64 @@ pub fn time() -> Figure {
     figure("time", "A leader that is slow again and again", x, y, Plot::Time { panels, events })
 }
 
+/// Requests by latency, with two percentiles marked.
+pub fn histogram() -> Figure {
+    let shares = [1.0, 7.0, 19.0, 28.0, 21.0, 11.0, 6.0, 3.0, 0.0, 0.0, 2.5, 1.5];
+    let edge = |at: usize| 2.0 * 10f64.powf(at as f64 / 8.0);
+    let point = |(at, share): (usize, &f64)| Point {
+        x_interval: Some((edge(at), edge(at + 1))),
+        ..Point::new(edge(at), *share).hover(hover("quorate bench --seed 7", &[("commands", "1,000")]))
+    };
+    let series =
+        Series { name: String::new(), points: shares.iter().enumerate().map(point).collect(), ..Series::default() };
+    let mark = |at: f64, label: &str| Event { from: at, to: None, label: label.into() };
+    let (x, y) = (Axis::log("latency", "ms"), Axis::new("share of the requests", "%"));
+    let plot = Plot::Histogram {
+        panels: vec![Panel::new("", vec![series])],
+        marks: vec![mark(5.5, "p50"), mark(46.0, "p99")],
+    };
+    figure("histogram", "Requests by latency", x, y, plot)
+}
+
 /// Returns a figure of each kind.
 pub fn all() -> Vec<Figure> {
-    vec![curve(), line(), boxes(), bars(), stacked(), heat(), scatter(4000), time()]
+    vec![curve(), line(), boxes(), bars(), stacked(), heat(), scatter(4000), time(), histogram()]
+}
+
+/// Statements, main figures and facts of an invented run.
+fn parts() -> Vec<Block> {
+    let chip = |tone, text: &str| Chip { tone, text: text.into() };
+    let tile = |name: &str, value: &str, unit: &str| Tile { name: name.into(), value: value.into(), unit: unit.into() };
+    let fact =
+        |name: &str, value: &str, marked| Fact { name: name.into(), value: value.into(), marked, help: "Help".into() };
+    let note = |tone, title: &str, folded| Note {
+        tone,
+        title: title.into(),
+        text: "Why it matters.".into(),
+        items: vec!["one reason".into(), "another reason".into()],
+        folded,
+    };
+    vec![
+        Block::Chips(vec![
+            chip(Tone::Good, "✓ All replicas agree"),
+            chip(Tone::Neutral, "Not limited by the clients"),
+            chip(Tone::Warning, "2 view timeouts"),
+            chip(Tone::Bad, "✗ Agreement is violated"),
+        ]),
+        Block::Tiles(vec![
+            tile("Throughput", "131,204", "commands/s"),
+            tile("Median latency", "5.3", "ms"),
+            tile("99th percentile", "12.2", "ms"),
+            tile("CPU per command", "7.31", "µs"),
+            tile("Bytes per command", "2,743", "B"),
+            tile("Longest gap", "1,044", "ms"),
+        ]),
+        Block::Note(note(Tone::Good, "The cluster was safe", false)),
+        Block::Note(note(Tone::Warning, "Evidence of misbehaviour", true)),
+        Block::Note(note(Tone::Bad, "Nothing was committed", false)),
+        Block::Facts(vec![fact("--replicas", "4", false), fact("--batch", "100", true), fact("--seed", "7", true)]),
+        Block::Terms(vec![("Throughput".into(), "Commands completed in the measured time, by that time.".into())]),
+    ]
 }
 
 fn claims() -> Vec<Claim> {
@@ -334,6 +403,7 @@ pub fn page() -> Page {
         title: "Gallery of figures".into(),
         lead: vec!["Every kind of figure that a report can have. All values are invented.".into()],
         sections: vec![
+            section("summary", "", parts()),
             section("claims", "Claims", vec![Block::Claims(claims()), Block::Table(table)]),
             section("figures", "Figures", figures.collect()),
             section(

@@ -1,5 +1,6 @@
 //! From the JSON of `quorate bench` and `quorate sim` to the figures of a row.
 
+use quorate_experiments::row::Sample;
 use quorate_experiments::{Outliers, Row};
 use serde_json::Value;
 
@@ -76,6 +77,7 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     // A simulation does not measure memory.
     row.set("peak_rss_mb", result["peak_rss_mb"].as_f64().filter(|memory| *memory > 0.0));
     fill_series(row, &result["timeline"]);
+    row.samples = samples(&result["samples"]);
 }
 
 fn fill_series(row: &mut Row, timeline: &Value) {
@@ -87,6 +89,12 @@ fn fill_series(row: &mut Row, timeline: &Value) {
             row.series.insert((*series).to_owned(), values);
         }
     }
+}
+
+fn samples(samples: &Value) -> Vec<Sample> {
+    let all = samples.as_array().into_iter().flatten();
+    let sample = |own: &Value| Some(Sample { at_s: own["at_s"].as_f64()?, latency_ms: own["latency_ms"].as_f64()? });
+    all.filter_map(sample).collect()
 }
 
 /// Returns why the figures of a run do not count. A run that completed nothing has not failed: that is its result.

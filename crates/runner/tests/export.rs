@@ -3,7 +3,8 @@
 use crate::common::row;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
-use quorate_experiments::Row;
+use quorate_experiments::row::{Provenance, Sample};
+use quorate_experiments::{Row, Surroundings};
 use quorate_runner::export::{Column, Format, Lines, Table};
 
 fn rows() -> Vec<Row> {
@@ -55,6 +56,82 @@ fn seconds_have_lines_of_their_own() {
     assert_eq!(seconds, Some(Column::Whole([0, 1, 0, 1].map(Some).to_vec())));
     let completed = table.columns.iter().find(|(name, _)| name == "completed_per_s").map(|(_, column)| column.clone());
     assert_eq!(completed, Some(Column::Number([10.0, 30.0, 10.0, 30.0].map(Some).to_vec())));
+}
+
+#[test]
+fn requests_have_lines_of_their_own() {
+    let mut rows = rows();
+    rows[1].samples = [(0.5, 3.0), (0.75, 4.5)].map(|(at_s, latency_ms)| Sample { at_s, latency_ms }).to_vec();
+    let table = Table::of(&rows.iter().collect::<Vec<_>>(), Lines::Samples);
+    let names: Vec<&str> = table.columns.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["experiment", "profile", "instrument", "repetition", "axis_batch", "axis_leader", "at_s", "latency_ms"]
+    );
+    let lines = shown(&table);
+    assert_eq!(
+        lines.iter().map(|line| &line[3..]).collect::<Vec<_>>(),
+        [["1", "400", "fixed", "0.5", "3"], ["1", "400", "fixed", "0.75", "4.5"]]
+    );
+}
+
+#[test]
+fn tables_without_lines_have_the_axes_too() {
+    let mut rows = rows();
+    rows.iter_mut().for_each(|row| row.series.clear());
+    for lines in [Lines::Seconds, Lines::Samples] {
+        let table = Table::of(&rows.iter().collect::<Vec<_>>(), lines);
+        assert!(table.is_empty() && table.columns.iter().any(|(name, _)| name == "axis_batch"), "{lines}");
+    }
+}
+
+/// Where a row comes from, as an export of each format has it.
+#[test]
+fn every_format_says_where_a_row_comes_from() {
+    let mut row = row(10, 0, &[("throughput_per_s", 1.0)]);
+    row.provenance = Provenance {
+        surroundings: Surroundings {
+            build: "0.1.0 commit 123abc".into(),
+            machine: "a processor, 2 cores".into(),
+            costs: "measured here".into(),
+            inputs: "aa11".into(),
+        },
+        kernel: "linux 6.1".into(),
+        seed: 42,
+        command: "quorate sim --seed 42".into(),
+    };
+    let origin = [
+        ("build", "0.1.0 commit 123abc"),
+        ("machine", "a processor, 2 cores"),
+        ("kernel", "linux 6.1"),
+        ("costs", "measured here"),
+        ("inputs", "aa11"),
+        ("seed", "42"),
+        ("command", "quorate sim --seed 42"),
+    ];
+    let table = Table::of(&[&row], Lines::Runs);
+    let csv = table.to_bytes(Format::Csv).expect("it is written");
+    let mut reader = csv::Reader::from_reader(&csv[..]);
+    let names: Vec<String> = reader.headers().expect("a first line").iter().map(str::to_owned).collect();
+    let line = reader.records().next().expect("a line").expect("it parses");
+    let json: serde_json::Value =
+        serde_json::from_slice(&table.to_bytes(Format::Json).expect("it is written")).expect("JSON");
+    let parquet = bytes::Bytes::from(table.to_bytes(Format::Parquet).expect("it is written"));
+    let parquet = SerializedFileReader::new(parquet).expect("it is Parquet");
+    let parquet = parquet.get_row_iter(None).expect("it has rows").next().expect("one").expect("it parses");
+    for (name, expected) in origin {
+        let at = names.iter().position(|own| own == name).unwrap_or_else(|| panic!("CSV has no {name}"));
+        assert_eq!(line.get(at), Some(expected), "{name} in CSV");
+        let value = &json[0][name];
+        assert_eq!(value.as_str().map_or_else(|| value.to_string(), str::to_owned), expected, "{name} in JSON");
+        let field = parquet.get_column_iter().find(|(own, _)| *own == name).map(|(_, field)| field.clone());
+        let field = match field {
+            Some(Field::Str(text)) => text,
+            Some(Field::Long(number)) => number.to_string(),
+            other => panic!("{name} in Parquet: {other:?}"),
+        };
+        assert_eq!(field, expected, "{name} in Parquet");
+    }
 }
 
 #[test]

@@ -243,8 +243,8 @@ impl LoadCore {
 
     fn advance(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if self.stage == Stage::Preload && self.preload_done && self.in_flight == 0 {
-            let (warmup, duration) = (self.options.warmup, self.options.duration);
-            self.recorder = Some(Recorder::new(now, warmup, duration, !self.is_closed(), &self.options.steps));
+            let (warmup, duration, steps) = (self.options.warmup, self.options.duration, &self.options.steps);
+            self.recorder = Some(Recorder::new(now, warmup, duration, !self.is_closed(), steps, self.options.samples));
             self.ready.clear();
             if let LoadMode::Closed { outstanding } = self.options.mode {
                 let clients = self.options.clients as u32;
@@ -425,7 +425,7 @@ impl LoadCore {
         let unanswered = if self.recorder.is_some() { self.in_flight as u64 } else { 0 };
         let unsent = self.record_unsent(now);
         let mut recorder =
-            self.recorder.take().unwrap_or_else(|| Recorder::new(now, Duration::ZERO, Duration::ZERO, false, &[]));
+            self.recorder.take().unwrap_or_else(|| Recorder::new(now, Duration::ZERO, Duration::ZERO, false, &[], 0));
         for commands in self.session.into_attached() {
             commands.iter().for_each(|command| recorder.on_unanswered(now, command.intended, 1));
         }
@@ -433,6 +433,7 @@ impl LoadCore {
         LoadReport {
             seconds: recorder.take_seconds(),
             steps: recorder.take_steps(),
+            samples: recorder.take_samples(),
             window: end.since(start),
             warmup: start.since(recorder.start()),
             longest_gap: recorder.longest_gap(now),

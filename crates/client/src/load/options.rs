@@ -1,5 +1,6 @@
 //! Shape and duration of a load.
 
+use crate::load::samples::MAX_SAMPLES;
 use quorate_types::limits::MAX_BUNDLE_COMMANDS;
 use std::time::Duration;
 use thiserror::Error;
@@ -44,6 +45,8 @@ pub struct LoadOptions {
     /// Paces that follow one another from the start of the measured window; the last one holds to its end. Before the
     /// window, and if there are none, the pace is that of `mode`.
     pub steps: Vec<LoadStep>,
+    /// Maximum number of requests in [`LoadReport::samples`](crate::load::LoadReport::samples).
+    pub samples: usize,
 }
 
 /// Part of the measured window with a pace of its own.
@@ -68,6 +71,7 @@ impl Default for LoadOptions {
             drain: Duration::from_secs(2),
             preload_timeout: Duration::from_secs(60),
             steps: Vec::new(),
+            samples: 0,
         }
     }
 }
@@ -92,6 +96,8 @@ pub enum LoadOptionsError {
     Rate(f64),
     #[error("{clients} clients with {outstanding} commands each exceed the limit of {MAX_OUTSTANDING} unanswered ones")]
     TooManyOutstanding { clients: usize, outstanding: usize },
+    #[error("`samples` is {0}, expected at most {MAX_SAMPLES}")]
+    Samples(usize),
     #[error("step {number}: {why}")]
     Step { number: usize, why: &'static str },
     #[error("`{key}` is {value:?}, expected {}at most {MAX_DURATION:?}", if *.positive { "over 0 and " } else { "" })]
@@ -135,6 +141,9 @@ impl LoadOptions {
             if value > MAX_DURATION || (positive && value.is_zero()) {
                 return Err(LoadOptionsError::Duration { key, value, positive });
             }
+        }
+        if self.samples > MAX_SAMPLES {
+            return Err(LoadOptionsError::Samples(self.samples));
         }
         self.validate_steps()
     }

@@ -1,6 +1,7 @@
 //! Measurements of a load.
 
 use crate::load::options::LoadStep;
+use crate::load::samples::{Reservoir, Sample};
 use crate::load::usage::Usage;
 use crate::session::SessionCounters;
 use hdrhistogram::Histogram;
@@ -41,6 +42,8 @@ pub struct LoadReport {
     pub seconds: Vec<Option<(u64, u64)>>,
     /// One entry for each step of the load.
     pub steps: Vec<StepReport>,
+    /// Some of the requests behind `latency_us`, each with equal chance, by their intended times.
+    pub samples: Vec<Sample>,
     /// Longest time without an answer in the window, including its start and end.
     pub longest_gap: Duration,
     /// Commands executed, by an answer in the window.
@@ -143,6 +146,7 @@ pub struct Recorder {
     window: (Time, Time),
     pub latency_us: Histogram<u64>,
     pub lag_us: Option<Histogram<u64>>,
+    samples: Reservoir,
     /// Latencies since the last update of the progress.
     pub recent_us: Histogram<u64>,
     pub intervals: Vec<u64>,
@@ -159,7 +163,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    pub fn new(start: Time, warmup: Duration, duration: Duration, open: bool, steps: &[LoadStep]) -> Self {
+    pub fn new(
+        start: Time,
+        warmup: Duration,
+        duration: Duration,
+        open: bool,
+        steps: &[LoadStep],
+        samples: usize,
+    ) -> Self {
         let window = (start + warmup, start + warmup + duration);
         Recorder {
             start,
@@ -167,6 +178,7 @@ impl Recorder {
             window,
             latency_us: microseconds(),
             lag_us: open.then(microseconds),
+            samples: Reservoir::new(samples),
             recent_us: microseconds(),
             intervals: Vec::new(),
             second_us: microseconds(),
@@ -228,6 +240,7 @@ impl Recorder {
     fn record_latency(&mut self, intended: Time, waited_us: u64, count: u64) {
         if self.in_window(intended) {
             self.latency_us.saturating_record_n(waited_us, count);
+            self.samples.offer(intended, waited_us, count);
             if let Some(step) = self.step_at(intended) {
                 step.latency_us.saturating_record_n(waited_us, count);
             }
@@ -248,6 +261,11 @@ impl Recorder {
         steps.retain(|step| step.begins < window);
         steps.iter_mut().for_each(|step| step.ends = step.ends.min(window));
         steps
+    }
+
+    /// Returns the sampled requests.
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        std::mem::replace(&mut self.samples, Reservoir::new(0)).into_samples(self.window.0)
     }
 
     /// Computes the quantiles of the seconds that are over.

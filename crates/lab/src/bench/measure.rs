@@ -2,8 +2,8 @@
 
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, Second, Step, log_buckets, per,
-    recovery_percent, version,
+    Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, Sample, Second, Step,
+    log_buckets, per, recovery_percent, version,
 };
 use crate::spec::{BenchSpec, Pacing};
 use quorate_client::load::{INTERVAL, LoadProgress, LoadReport, StepReport};
@@ -184,6 +184,7 @@ pub fn result(
         agreement: readings.agreement(),
         timeline: timeline(report, &readings.frontier),
         steps: steps(spec, report),
+        samples: Sample::all(report),
         search: None,
         latency_histogram: log_buckets(&report.latency_us),
         events,

@@ -226,6 +226,7 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
         warmup: spec.warmup.into(),
         duration: spec.duration.into(),
         steps: spec.load_profile.as_ref().map(LoadProfile::steps).unwrap_or_default(),
+        samples: spec.samples as usize,
         ..LoadOptions::default()
     }
 }

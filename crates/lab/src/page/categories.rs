@@ -2,7 +2,7 @@
 
 use super::cells::Group;
 use super::series::{in_panels, interval, note_failure};
-use super::sketch::{Sketch, axis};
+use super::sketch::{Sketch, axis, names_on};
 use super::{paper, words};
 use quorate_experiments::figures::FIGURES;
 use quorate_experiments::statistics::{Fences, quantile_of};
@@ -38,6 +38,7 @@ pub(super) fn stacked(sketch: &mut Sketch) -> Plot {
             let bars = bars.map(|(cell, name)| Bar { interval: None, ..bar(sketch, cell, figure, name) });
             series.push((panel.clone(), BarSeries { name: words::label(figure), paper: false, bars: bars.collect() }));
         }
+        series.extend(paper::stacked(sketch, &groups, panel).into_iter().map(|own| (panel.clone(), own)));
     }
     Plot::Stacked(in_panels(series.into_iter()))
 }
@@ -45,8 +46,7 @@ pub(super) fn stacked(sketch: &mut Sketch) -> Plot {
 /// Draws the distribution of the requests where runs kept some, or else that of the runs.
 pub(super) fn boxes(sketch: &mut Sketch) -> Plot {
     let y = sketch.plot.y.first().map_or("", String::as_str);
-    let of_requests = words::unit(FIGURES, y) == "ms"
-        && sketch.drawn.iter().flat_map(|cell| sketch.cells.rows(*cell)).any(|row| !row.samples.is_empty());
+    let of_requests = sketch.has_boxes_of_requests();
     let of_what = if of_requests { "sampled requests" } else { "the means of the runs" };
     sketch.notes.push(format!(
         "Boxes are quartiles of {of_what}, whiskers reach to the farthest value within 1.5 interquartile ranges."
@@ -80,7 +80,7 @@ pub(super) fn boxes(sketch: &mut Sketch) -> Plot {
         let boxes = group.cells.iter().filter_map(|cell| mark(*cell)).collect();
         (group.panel.clone(), BoxSeries { name: group.series.clone(), paper: false, boxes })
     };
-    Plot::Boxes(in_panels(groups.iter().map(series)))
+    Plot::Boxes(in_panels(groups.iter().map(series).chain(paper::boxes(sketch, &groups))))
 }
 
 /// Draws a figure by two axes. What else varies has a panel of its own.
@@ -91,7 +91,10 @@ pub(super) fn heat(sketch: &mut Sketch) -> Plot {
     let mut axes = sketch.panel_axes();
     axes.extend(sketch.series_axes(&[x, y]));
     let groups = sketch.cells.groups(&sketch.drawn, &axes, &[]);
-    let (columns, rows) = (names(sketch, x), names(sketch, y));
+    let names = |axis: &str| {
+        names_on(sketch.cells, axis, sketch.drawn.iter().filter_map(|cell| sketch.cells.value(*cell, axis)))
+    };
+    let (columns, rows) = (names(x), names(y));
     let cell = |cell: &usize| {
         let at = |names: &[String], axis: &str| {
             let own = sketch.cells.shown(*cell, axis);
@@ -107,28 +110,13 @@ pub(super) fn heat(sketch: &mut Sketch) -> Plot {
     };
     let panel = |group: &Group| HeatPanel {
         title: group.panel.clone(),
+        paper: false,
         columns: columns.clone(),
         rows: rows.clone(),
         cells: group.cells.iter().map(cell).collect(),
     };
     let value = axis(None, words::label(&plot.value), None, words::unit(FIGURES, &plot.value), false);
-    Plot::Heat { value, panels: groups.iter().map(panel).collect() }
-}
-
-/// Returns the values of the drawn cells on an axis: numbers in ascending order, others as they come.
-fn names(sketch: &Sketch, axis: &str) -> Vec<String> {
-    let mut cells = sketch.drawn.clone();
-    let number = |cell: &usize| sketch.cells.value(*cell, axis).and_then(|value| value.as_number());
-    if cells.iter().all(|cell| number(cell).is_some()) {
-        cells.sort_by(|a, b| number(a).unwrap_or_default().total_cmp(&number(b).unwrap_or_default()));
-    }
-    let mut names: Vec<String> = Vec::new();
-    for name in cells.iter().map(|cell| sketch.cells.shown(*cell, axis)) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    Plot::Heat { value, panels: groups.iter().map(panel).chain(paper::heat(sketch, &groups)).collect() }
 }
 
 fn bar(sketch: &Sketch, cell: usize, figure: &str, more: Option<&str>) -> Bar {

@@ -96,6 +96,12 @@ impl<'f> Cells<'f> {
         }
     }
 
+    /// Returns a value of an axis in the words of the cells that have it.
+    pub fn shown_value(&self, axis: &str, value: &Value) -> String {
+        let own = self.plan.cells.iter().flat_map(|cell| &cell.coordinates).filter(|own| own.name == axis);
+        own.filter(|own| own.value == *value).map(Coordinate::shown).next().unwrap_or_else(|| value.to_string())
+    }
+
     /// Returns the values on axes in words, those that are numbers with the name of the axis.
     pub fn name(&self, cell: usize, axes: &[String]) -> String {
         let named = |axis: &String| {

@@ -28,7 +28,11 @@ pub(super) fn fit(figure: &mut Figure, notes: &mut Vec<String>) {
 /// Collects the values on both axes.
 fn values(plot: &Plot, across: &mut Vec<f64>, up: &mut Vec<f64>) {
     match plot {
-        Plot::Curve(panels) | Plot::Line(panels) | Plot::Scatter(panels) | Plot::Time { panels, .. } => {
+        Plot::Curve(panels)
+        | Plot::Line(panels)
+        | Plot::Scatter(panels)
+        | Plot::Time { panels, .. }
+        | Plot::Histogram { panels, .. } => {
             for point in panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points) {
                 across.push(point.x);
                 up.extend(point.y);
@@ -60,7 +64,11 @@ fn cut(plot: &mut Plot, x: Option<f64>, y: Option<f64>) -> bool {
         }
     };
     match plot {
-        Plot::Curve(panels) | Plot::Line(panels) | Plot::Scatter(panels) | Plot::Time { panels, .. } => {
+        Plot::Curve(panels)
+        | Plot::Line(panels)
+        | Plot::Scatter(panels)
+        | Plot::Time { panels, .. }
+        | Plot::Histogram { panels, .. } => {
             let series = panels.iter_mut().flat_map(|panel| &mut panel.series);
             for point in series.flat_map(|series| &mut series.points) {
                 raise(&mut point.x_interval, x);

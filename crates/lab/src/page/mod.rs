@@ -248,7 +248,8 @@ fn figure_of(block: &Block) -> Option<&Figure> {
 fn panels(figure: &Figure) -> usize {
     use quorate_plots::Plot;
     match &figure.plot {
-        Plot::Curve(panels) | Plot::Line(panels) | Plot::Scatter(panels) | Plot::Time { panels, .. } => panels.len(),
+        Plot::Curve(panels) | Plot::Line(panels) | Plot::Scatter(panels) => panels.len(),
+        Plot::Time { panels, .. } | Plot::Histogram { panels, .. } => panels.len(),
         Plot::Bars(panels) | Plot::Stacked(panels) => panels.len(),
         Plot::Boxes(panels) => panels.len(),
         Plot::Heat { panels, .. } => panels.len(),

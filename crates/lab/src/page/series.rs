@@ -56,13 +56,14 @@ pub(super) fn scatter(sketch: &mut Sketch) -> Plot {
     let total: usize = counts.sum();
     let step = total.div_ceil(MAX_POINTS).max(1);
     sketch.notes.push(match step {
+        _ if total == 0 => "The runs kept no single requests: set `samples` in the file.".to_owned(),
         1 => format!("{}.", words::count(total, "request")),
         _ => format!("One in {step} of {}.", words::count(total, "request")),
     });
     let groups = sketch.cells.groups(&sketch.drawn, &sketch.panel_axes(), &sketch.series_axes(&[]));
     let series = |group: &Group| {
         let samples = group.cells.iter().flat_map(|cell| sketch.cells.rows(*cell)).flat_map(|row| &row.samples);
-        let points = samples.step_by(step).map(|sample| Point::new(sample.sent_s, sample.latency_ms));
+        let points = samples.step_by(step).map(|sample| Point::new(sample.at_s, sample.latency_ms));
         let command = group.cells.first().and_then(|cell| sketch.cells.hover(*cell, &[]).command);
         Series { name: group.series.clone(), paper: false, command, points: points.collect() }
     };

@@ -2,6 +2,7 @@
 
 use super::cells::{Cells, INSTRUMENT};
 use super::words;
+use quorate_experiments::Value;
 use quorate_experiments::figures::{FIGURES, SERIES, names};
 use quorate_experiments::file::Plot;
 use quorate_experiments::names::PlotKind;
@@ -54,6 +55,12 @@ impl Sketch<'_> {
         self.plot.panel.iter().cloned().collect()
     }
 
+    /// Returns whether boxes show single requests: the figure is a latency, and runs kept some.
+    pub fn has_boxes_of_requests(&self) -> bool {
+        let is_latency = self.plot.y.first().is_some_and(|y| words::unit(FIGURES, y) == "ms");
+        is_latency && self.drawn.iter().flat_map(|cell| self.cells.rows(*cell)).any(|row| !row.samples.is_empty())
+    }
+
     pub fn x_axis(&self) -> Axis {
         let plot = self.plot;
         let (label, unit) = match plot.kind {
@@ -70,6 +77,7 @@ impl Sketch<'_> {
         let first = plot.y.first().map_or("", String::as_str);
         let (label, unit) = match plot.kind {
             PlotKind::Scatter => ("latency".to_owned(), "ms"),
+            PlotKind::Box if self.has_boxes_of_requests() => ("latency".to_owned(), "ms"),
             PlotKind::Heat => (words::words(first), ""),
             PlotKind::Seconds => (words::label(first), words::unit(SERIES, first)),
             PlotKind::Stacked if plot.y.len() > 1 => (String::new(), words::unit(FIGURES, first)),
@@ -112,6 +120,22 @@ impl Sketch<'_> {
         let named = failed[..failed.len().min(MAX_FAILURES_NAMED)].join("; ");
         self.notes.push(format!("Failed: {named}{more}."));
     }
+}
+
+/// Returns values of an axis in words, each once: numbers in ascending order, others as they come.
+pub(super) fn names_on<'v>(cells: &Cells, axis: &str, values: impl Iterator<Item = &'v Value>) -> Vec<String> {
+    let mut values: Vec<&Value> = values.collect();
+    if values.iter().all(|value| value.as_number().is_some()) {
+        let number = |value: &Value| value.as_number().unwrap_or_default();
+        values.sort_by(|a, b| number(a).total_cmp(&number(b)));
+    }
+    let mut names: Vec<String> = Vec::new();
+    for name in values.into_iter().map(|value| cells.shown_value(axis, value)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// Creates an axis: the file's words, or those of the figure.

@@ -15,6 +15,7 @@ use std::fmt;
 mod growth;
 mod machine;
 mod recovery;
+mod samples;
 mod searched;
 mod seconds;
 mod table;
@@ -23,6 +24,7 @@ pub(crate) use growth::Growth;
 pub use machine::Machine;
 pub use quorate_types::text::count;
 pub(crate) use recovery::recovery_percent;
+pub use samples::Sample;
 pub use searched::{Probe, Search};
 pub(crate) use seconds::Frontier;
 pub use table::{
@@ -87,6 +89,9 @@ pub struct BenchResult {
     /// One entry for each step of a load that changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
+    /// Single requests of the measured time, by intended sending; as many as `samples` of the spec, or all if fewer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Sample>,
     /// Present after a search; the other figures are then those of the run at the rate found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,

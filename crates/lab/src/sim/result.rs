@@ -4,8 +4,8 @@ use super::SimOptions;
 use crate::bench::{BUSY_FRACTION, evidence, measured_intervals, note_counts, steps, timeline};
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, count, line, log_buckets, per,
-    recovery_percent, version,
+    Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, Sample, count, line, log_buckets,
+    per, recovery_percent, version,
 };
 use crate::spec::{BenchSpec, ClientAuthentication};
 use quorate_client::load::LoadReport;
@@ -212,6 +212,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         agreement: agreement(report),
         timeline: load.map(|load| timeline(load, &Frontier::of(&report.seconds))).unwrap_or_default(),
         steps: load.map(|load| steps(spec, load)).unwrap_or_default(),
+        samples: load.map(Sample::all).unwrap_or_default(),
         search: None,
         latency_histogram: load.map(|load| log_buckets(&load.latency_us)).unwrap_or_default(),
         events: spec.misbehaviour().into_iter().chain(report.crashed.iter().map(crash)).collect(),

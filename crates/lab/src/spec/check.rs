@@ -4,6 +4,7 @@ use super::{
     BatchPolicy, BenchSpec, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SpecError, When, WorkloadKind,
 };
 use crate::affinity;
+use quorate_client::load::MAX_SAMPLES;
 use quorate_consensus::config::MAX_WINDOW;
 use quorate_transports::Wire;
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
@@ -48,6 +49,7 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("rate", 1, MAX_RATE),
     ("search_p99_ms", 1, MAX_SEARCH_P99_MS),
     ("cores", 0, MAX_CORES),
+    ("samples", 0, MAX_SAMPLES as u64),
     ("outstanding", 1, MAX_OUTSTANDING),
     ("seed", 0, MAX_SEED),
     ("duration", 1, super::MAX_INTERVAL_MS),
@@ -149,6 +151,7 @@ impl BenchSpec {
             ("rate", rate),
             ("search_p99_ms", self.search_p99_ms),
             ("cores", self.cores.into()),
+            ("samples", self.samples.into()),
             ("outstanding", outstanding.into()),
             ("seed", self.seed),
             ("duration", self.duration.as_millis()),

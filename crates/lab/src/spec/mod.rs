@@ -172,6 +172,9 @@ pub struct BenchSpec {
     /// Time measured: 500ms, 10s, 1m.
     #[arg(long, help_heading = LOAD, value_name = "TIME", default_value = "10s")]
     pub duration: Interval,
+    /// Number of single requests that the result lists, drawn at random from all of the measured time.
+    #[arg(long, help_heading = LOAD, value_name = "REQUESTS", default_value_t = 0, value_parser = check::number::<u32>("samples"))]
+    pub samples: u32,
     /// Seed of all randomness in the load.
     #[arg(long, help_heading = LOAD, default_value_t = 1, value_parser = check::number::<u64>("seed"))]
     pub seed: u64,

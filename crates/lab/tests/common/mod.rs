@@ -66,6 +66,7 @@ pub fn sample() -> BenchResult {
         agreement: Agreement::Agreed,
         timeline: rates.iter().enumerate().map(second).collect(),
         steps: Vec::new(),
+        samples: Vec::new(),
         search: None,
         latency_histogram: log_buckets(&latency),
         events: vec![

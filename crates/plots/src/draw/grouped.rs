@@ -3,7 +3,7 @@
 use super::{Frame, glyphs};
 use crate::marks::foot;
 use crate::model::{BarSeries, BoxSeries};
-use crate::plan::{Look, PanelPlan, Side, slot, stack};
+use crate::plan::{Look, PanelPlan, Side, slot, stack, stack_slot};
 use crate::scene::{Dash, Paint, Scene, Shape, Style};
 
 /// Least height of a bar, so that a small value is not invisible.
@@ -47,15 +47,15 @@ pub(crate) fn stacked(panel: &PanelPlan, all: &[(&BarSeries, Look)], frame: Fram
     let (Side::Names(bands), Side::Numbers(scale)) = (&panel.x, &panel.y) else { return };
     let series: Vec<BarSeries> = all.iter().map(|(series, _)| (*series).clone()).collect();
     for category in &bands.names {
-        let (left, width) = slot(bands, category, 0, 1);
-        let (left, width) = (frame.across(left), width * frame.width);
-        for ((from, to), (series, look)) in stack(&series, category).into_iter().zip(all) {
+        for ((from, to), (series_of_segment, look)) in stack(&series, category).into_iter().zip(all) {
+            let (left, width) = stack_slot(bands, category, &series, look.paper);
+            let (left, width) = (frame.across(left), width * frame.width);
             let (bottom, top) = (frame.up(scale.place(from)), frame.up(scale.place(to)));
             if to > from {
                 let style = if look.paper { area(*look) } else { area(*look).outlined(Paint::Surface, 0.8) };
                 scene.rectangle((left, top), (width, bottom - top), style);
             }
-            if series.bars.iter().any(|bar| bar.category == *category && bar.value.is_none()) {
+            if series_of_segment.bars.iter().any(|bar| bar.category == *category && bar.value.is_none()) {
                 glyphs::failed(scene, (left + width / 2.0, frame.bottom() - FAILED));
             }
         }
@@ -72,6 +72,12 @@ pub(crate) fn boxes(panel: &PanelPlan, all: &[(&BoxSeries, Look)], frame: Frame,
             let (left, width) = (frame.across(left), width * frame.width);
             let middle = left + width / 2.0;
             let [low, first, median, third, high] = mark.summary.map(|value| frame.up(scale.place(value)));
+            if mark.is_single() && look.paper {
+                let style = Style::stroke(colour, 1.4).dash(dash);
+                scene.line((left, median), (left + width, median), style);
+                glyphs::marker(scene, *look, (middle, median));
+                continue;
+            }
             let cap = width / 4.0;
             let whiskers = vec![
                 vec![(middle, low), (middle, first)],

@@ -5,7 +5,7 @@ use crate::model::HeatPanel;
 use crate::palette::{heat, readable_on};
 use crate::plan::Plan;
 use crate::scale::{Scale, exact};
-use crate::scene::{Anchor, Paint, Scene, Style};
+use crate::scene::{Anchor, Dash, Paint, Scene, Style};
 use crate::text;
 
 /// Width of the bar that explains the colours.
@@ -31,6 +31,10 @@ pub(crate) fn draw(plan: &Plan, panel: &HeatPanel, frame: Frame, scene: &mut Sce
         };
         let colour = heat(scale.place(value));
         scene.rectangle((x, y), (width, height), Style::fill(Paint::Rgb(colour)).outlined(Paint::Surface, 1.0));
+        if panel.paper {
+            let outline = Style::stroke(Paint::Rgb(readable_on(colour)), 1.2).dash(Dash::Dashed);
+            scene.rectangle((x + INSET, y + INSET), (width - 2.0 * INSET, height - 2.0 * INSET), outline);
+        }
         if legible {
             let place = (middle.0, middle.1 + SIZE * 0.36);
             let paint = Paint::Rgb(readable_on(colour));

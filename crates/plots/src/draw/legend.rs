@@ -23,7 +23,7 @@ pub(crate) fn draw(plan: &Plan, labels: &events::Labels, scene: &mut Scene) -> f
     if let Some((axis, scale)) = &plan.heat {
         y = heat::colour_bar(&axis.title(), scale, y, scene);
     }
-    let areas = matches!(plan.figure.plot, Plot::Bars(_) | Plot::Stacked(_) | Plot::Boxes(_));
+    let areas = matches!(plan.figure.plot, Plot::Bars(_) | Plot::Stacked(_) | Plot::Boxes(_) | Plot::Histogram { .. });
     let sample = if areas { SWATCH } else { SAMPLE };
     let mut x = 0.0;
     for entry in &plan.legend {
@@ -52,7 +52,7 @@ fn draw_sample(plan: &Plan, entry: &Entry, (x, y): (f64, f64), scene: &mut Scene
     let middle = (x + SAMPLE / 2.0, y);
     let line = Style::stroke(Paint::Series(look.colour()), 1.9).dash(glyphs::dash(look));
     match plan.figure.plot {
-        Plot::Bars(_) | Plot::Stacked(_) | Plot::Boxes(_) => {
+        Plot::Bars(_) | Plot::Stacked(_) | Plot::Boxes(_) | Plot::Histogram { .. } => {
             scene.rectangle((x + 0.5, y - SWATCH / 2.0 + 1.0), (SWATCH - 1.0, SWATCH - 2.0), grouped::area(look));
         }
         Plot::Scatter(_) if !look.paper => {

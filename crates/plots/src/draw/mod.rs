@@ -125,7 +125,7 @@ fn draw_panel(
     scene: &mut Scene,
 ) {
     axes::grid(panel, frame, scene);
-    if matches!(plan.figure.plot, Plot::Time { .. }) {
+    if plan.figure.plot.has_steps() {
         labels.draw_spans(plan, panel, frame, scene);
     }
     match &panel.content {
@@ -136,7 +136,7 @@ fn draw_panel(
         Content::Heat(heat) => heat::draw(plan, heat, frame, scene),
     }
     axes::draw(plan, panel, frame, margins, position, scene);
-    if matches!(plan.figure.plot, Plot::Time { .. }) && position.first_row {
+    if plan.figure.plot.has_steps() && position.first_row {
         labels.draw(panel, frame, scene);
     }
     if is_empty(panel) {
@@ -174,7 +174,7 @@ fn frame_height(plan: &Plan, columns: usize, width: f64) -> f64 {
     match (&plan.figure.plot, rows.max()) {
         (_, Some(rows)) => (rows as f64 * HEAT_ROW).clamp(MIN_HEAT, MAX_HEAT),
         (Plot::Time { panels, .. }, _) if panels.len() > 1 => TIME_HEIGHT,
-        (Plot::Time { .. }, _) => PANEL_HEIGHT,
+        (Plot::Time { .. } | Plot::Histogram { .. }, _) => PANEL_HEIGHT,
         _ if columns == 1 && plan.panels.len() == 1 && width >= MIN_WIDE => SINGLE_HEIGHT,
         _ => PANEL_HEIGHT,
     }

@@ -1,6 +1,6 @@
 //! Curves, lines, scatter plots and series over time.
 
-use super::{Frame, glyphs, thin};
+use super::{Frame, glyphs, grouped, thin};
 use crate::model::{Plot, Point, Series};
 use crate::plan::{Look, PanelPlan, Plan, Side, step_end};
 use crate::scale::Scale;
@@ -14,6 +14,9 @@ const LINE: f64 = 1.9;
 const DOT: f64 = 1.7;
 /// Points of a scatter plot from which they are drawn more transparent.
 const MANY: usize = 1500;
+/// Least width of a column of a histogram, and the gap between columns.
+const MIN_COLUMN: f64 = 1.0;
+const SEAM: f64 = 0.6;
 /// Height of the signs of failed measurements above the foot of the plot.
 const FAILED: f64 = 7.0;
 
@@ -27,6 +30,7 @@ pub(crate) fn draw(plan: &Plan, panel: &PanelPlan, all: &[(&Series, Look)], fram
         match plan.figure.plot {
             Plot::Scatter(_) => canvas.scatter(&points, look, scene),
             Plot::Time { .. } => canvas.steps(&series.points, look, scene),
+            Plot::Histogram { .. } => canvas.columns(&series.points, look, scene),
             Plot::Line(_) => {
                 points.sort_by(|one, two| one.x.total_cmp(&two.x));
                 canvas.joined(&points, look, scene);
@@ -114,15 +118,30 @@ impl Canvas<'_> {
         scene.shapes.push(Shape::Dots { places, radius: DOT, paint: Paint::Series(look.colour()), opacity });
     }
 
-    fn steps(&self, points: &[Point], look: Look, scene: &mut Scene) {
-        let mut runs: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
+    fn columns(&self, points: &[Point], look: Look, scene: &mut Scene) {
         for (at, point) in points.iter().enumerate() {
-            match (point.y, runs.last_mut()) {
-                (Some(y), Some(run)) => run.extend([self.at(point.x, y), self.at(step_end(points, at), y)]),
-                _ => runs.push(Vec::new()),
-            }
+            let Some(y) = point.y else { continue };
+            let ((left, top), (right, _)) = (self.at(point.x, y), self.at(step_end(points, at), y));
+            let size = ((right - left).max(MIN_COLUMN), self.frame.bottom() - top);
+            scene.rectangle((left, top), size, grouped::area(look).outlined(Paint::Surface, SEAM));
         }
-        runs.retain(|run| !run.is_empty());
+    }
+
+    fn steps(&self, points: &[Point], look: Look, scene: &mut Scene) {
+        let mut runs: Vec<Vec<(f64, f64)>> = Vec::new();
+        let mut end = None;
+        for (at, point) in points.iter().enumerate() {
+            let Some(y) = point.y else {
+                end = None;
+                continue;
+            };
+            if end != Some(point.x) {
+                runs.push(Vec::new());
+            }
+            let to = step_end(points, at);
+            runs.last_mut().expect("one was just added").extend([self.at(point.x, y), self.at(to, y)]);
+            end = Some(to);
+        }
         if !runs.is_empty() {
             let style = Style::stroke(Paint::Series(look.colour()), LINE).dash(glyphs::dash(look));
             scene.shapes.push(Shape::Path { runs, closed: false, style });

@@ -23,7 +23,7 @@ pub(crate) fn render(figure: &Figure) -> String {
     let plan = Plan::new(figure);
     let marks = marks(&plan);
     let (wide, narrow) = (draw(&plan, WIDE), draw(&plan, NARROW));
-    let summary = summary(figure, &marks);
+    let summary = summary(&plan, &marks);
     let plot = |drawing: &Drawing, class: &str, layout: usize| {
         format!(
             "<div class=\"plot {class}\" tabindex=\"0\" role=\"group\" aria-roledescription=\"interactive figure\" \
@@ -50,21 +50,25 @@ pub(crate) fn render(figure: &Figure) -> String {
     )
 }
 
-fn summary(figure: &Figure, marks: &[Vec<Mark>]) -> String {
+fn summary(plan: &Plan, marks: &[Vec<Mark>]) -> String {
+    let figure = plan.figure;
     let kind = match &figure.plot {
         Plot::Curve(_) => "Curves",
         Plot::Line(_) => "Lines",
         Plot::Scatter(_) => "Scatter plot",
         Plot::Time { .. } => "Series over time",
+        Plot::Histogram { .. } => "Histogram",
         Plot::Bars(_) => "Bars",
         Plot::Stacked(_) => "Stacked bars",
         Plot::Boxes(_) => "Box plots",
         Plot::Heat { .. } => "Heat map",
     };
     let count: usize = marks.iter().map(Vec::len).sum();
+    let mut upright: Vec<String> = plan.panels.iter().map(|panel| panel.y_axis.title()).collect();
+    upright.dedup();
     let axes = match &figure.plot {
         Plot::Heat { value, .. } => format!("{} by {} and {}", value.title(), figure.x.title(), figure.y.title()),
-        _ => format!("{} against {}", figure.y.title(), figure.x.title()),
+        _ => format!("{} against {}", upright.join(", "), figure.x.title()),
     };
     format!("{kind}: {}. {axes}, {count} values.", figure.title)
 }

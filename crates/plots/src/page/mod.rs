@@ -1,6 +1,7 @@
 //! The offline page: light and dark, wide and narrow, with tooltips by pointer, touch and keyboard.
 
 mod figure;
+mod parts;
 mod tables;
 
 use crate::document::{Block, Page, Section};
@@ -47,17 +48,22 @@ fn style() -> String {
 }
 
 fn contents(page: &Page) -> String {
-    if page.sections.len() < MIN_CONTENTS {
+    let titled = || page.sections.iter().filter(|section| !section.title.is_empty());
+    if titled().count() < MIN_CONTENTS {
         return String::new();
     }
     let line = |section: &Section| format!("<li><a href=\"#{}\">{}</a></li>\n", section.id, escape(&section.title));
-    let lines: String = page.sections.iter().map(line).collect();
+    let lines: String = titled().map(line).collect();
     format!("<nav aria-label=\"Contents\"><ul>\n{lines}</ul></nav>\n")
 }
 
 fn section(section: &Section) -> String {
     let blocks: String = section.blocks.iter().map(block).collect();
-    format!("<section id=\"{}\">\n<h2>{}</h2>\n{blocks}</section>\n", section.id, escape(&section.title))
+    let title = match section.title.as_str() {
+        "" => String::new(),
+        title => format!("<h2>{}</h2>\n", escape(title)),
+    };
+    format!("<section id=\"{}\">\n{title}{blocks}</section>\n", section.id)
 }
 
 fn block(block: &Block) -> String {
@@ -65,9 +71,16 @@ fn block(block: &Block) -> String {
         Block::Paragraph(text) => format!("<p>{}</p>\n", escape(text)),
         Block::Figure(data) => figure::render(data),
         Block::Claims(claims) => tables::claims(claims),
+        Block::Chips(chips) => parts::chips(chips),
+        Block::Tiles(tiles) => parts::tiles(tiles),
+        Block::Note(note) => parts::note(note),
+        Block::Facts(facts) => parts::facts(facts),
+        Block::Terms(terms) => parts::terms(terms),
         Block::Table(table) => tables::folded(table),
         Block::Command(command) => {
-            format!("<div class=\"command\"><pre><code>{}</code></pre>{COPY}</div>\n", escape(command))
+            // Lines break between words, not after the dashes of a flag.
+            let words: Vec<String> = command.split(' ').map(|word| format!("<span>{}</span>", escape(word))).collect();
+            format!("<div class=\"command\"><pre><code>{}</code></pre>{COPY}</div>\n", words.join(" "))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Rows as tables: one line for each row, or for each second of each row.
+//! Rows as tables: one line for each row, or for each second or sampled request of each row.
 
 mod parquet;
 mod text;
@@ -35,6 +35,8 @@ choice!(
     Runs = "runs",
     /// One line for each whole second of each run.
     Seconds = "seconds",
+    /// One line for each sampled request of each run.
+    Samples = "samples",
 );
 
 /// Column that every table of runs has.
@@ -75,6 +77,12 @@ pub const ORIGIN: &[Fixed] = &[
     fixed("command", "", "the command that repeats the run"),
 ];
 
+/// Columns of a sampled request, after those that say which run it was.
+pub const SAMPLE: &[Fixed] = &[
+    fixed("at_s", "s", "intended sending of the request, from the start of the measured time"),
+    fixed("latency_ms", "ms", "latency of the request; its age at the end of the run if it has no answer"),
+];
+
 /// A table by columns. All columns have the same length.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Table {
@@ -111,12 +119,13 @@ impl Table {
         match lines {
             Lines::Runs => Table::of_runs(rows),
             Lines::Seconds => Table::of_seconds(rows),
+            Lines::Samples => Table::of_samples(rows),
         }
     }
 
     fn of_runs(rows: &[&Row]) -> Table {
         let mut table = Table::default();
-        table.add_identity(rows);
+        table.add_identity(rows, rows);
         let used: BTreeSet<&str> = rows.iter().flat_map(|row| row.figures.keys().map(String::as_str)).collect();
         for figure in FIGURES.iter().filter(|figure| used.contains(figure.name)) {
             table.add(figure.name, Column::Number(each(rows, |row| row.figures.get(figure.name).copied())));
@@ -133,7 +142,7 @@ impl Table {
         }
         let repeated: Vec<&Row> = seconds.iter().map(|(row, _)| *row).collect();
         let mut table = Table::default();
-        table.add_identity(&repeated);
+        table.add_identity(&repeated, rows);
         table.add("second", Column::Whole(seconds.iter().map(|(_, second)| Some(*second as i64)).collect()));
         for series in SERIES {
             let value = |(row, second): &(&Row, usize)| row.series.get(series.name)?.get(*second).copied();
@@ -145,11 +154,27 @@ impl Table {
         table
     }
 
+    fn of_samples(rows: &[&Row]) -> Table {
+        let all = || rows.iter().flat_map(|row| row.samples.iter().map(move |sample| (*row, sample)));
+        let mut table = Table::default();
+        table.add_identity(&all().map(|(row, _)| row).collect::<Vec<_>>(), rows);
+        let columns = [
+            Column::Number(all().map(|(_, sample)| Some(sample.at_s)).collect()),
+            Column::Number(all().map(|(_, sample)| Some(sample.latency_ms)).collect()),
+        ];
+        for (fixed, column) in SAMPLE.iter().zip(columns) {
+            table.add(fixed.name, column);
+        }
+        table
+    }
+
     fn add(&mut self, name: impl Into<String>, column: Column) {
         self.columns.push((name.into(), column));
     }
 
-    fn add_identity(&mut self, rows: &[&Row]) {
+    /// Adds the columns that identify the run of each line. `all` are the rows of the whole table, which decide on the
+    /// axes, so that those do not depend on which rows have lines.
+    fn add_identity(&mut self, rows: &[&Row], all: &[&Row]) {
         let text = |of: &dyn Fn(&Row) -> String| Column::Text(each(rows, |row| Some(of(row))));
         let columns = [
             text(&|row| row.experiment.clone()),
@@ -160,9 +185,9 @@ impl Table {
         for (fixed, column) in IDENTITY.iter().zip(columns) {
             self.add(fixed.name, column);
         }
-        let axes: BTreeSet<&String> = rows.iter().flat_map(|row| row.cell.keys()).collect();
+        let axes: BTreeSet<&String> = all.iter().flat_map(|row| row.cell.keys()).collect();
         for axis in axes {
-            self.add(format!("{AXIS_PREFIX}{axis}"), axis_column(rows, axis));
+            self.add(format!("{AXIS_PREFIX}{axis}"), axis_column(rows, all, axis));
         }
     }
 
@@ -218,9 +243,9 @@ fn each<T>(rows: &[&Row], of: impl Fn(&Row) -> Option<T>) -> Vec<Option<T>> {
 }
 
 /// Returns the coordinates on an axis: as numbers if all of them are, or else as text.
-fn axis_column(rows: &[&Row], axis: &str) -> Column {
+fn axis_column(rows: &[&Row], all: &[&Row], axis: &str) -> Column {
     let values: Vec<Option<&Value>> = rows.iter().map(|row| row.cell.get(axis)).collect();
-    let is_numeric = values.iter().flatten().all(|value| value.as_number().is_some());
+    let is_numeric = all.iter().filter_map(|row| row.cell.get(axis)).all(|value| value.as_number().is_some());
     if is_numeric {
         return Column::Number(values.into_iter().map(|value| value?.as_number()).collect());
     }
