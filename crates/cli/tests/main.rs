@@ -10,6 +10,7 @@ mod disk_trouble;
 mod documentation;
 mod inspect;
 mod lab;
+mod notebook;
 #[cfg(target_os = "linux")]
 mod offspring;
 mod operators;

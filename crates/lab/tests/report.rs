@@ -1,6 +1,6 @@
 //! The page is well-formed, makes no requests, and escapes hostile text.
 
-use quorate_lab::result::{Agreement, BenchResult, CpuPerCommand, Difference, Event, Latency, Second};
+use quorate_lab::result::{Agreement, BenchResult, Bucket, CpuPerCommand, Difference, Event, Latency, Second};
 use quorate_lab::spec::{BenchSpec, WorkloadKind};
 use quorate_lab::{Verdict, render_html, render_verdict};
 
@@ -101,9 +101,12 @@ fn the_page_is_well_formed() {
 fn nothing_is_fetched() {
     for result in [crate::common::sample(), empty()] {
         let page = render_html(&result);
-        for needle in ["http:", "https:", "src=", "href=", "url(", "@import", "//"] {
+        // The name of a namespace is the one address, and nothing is fetched from it.
+        let page = page.replace("http://www.w3.org/2000/svg", "");
+        for needle in ["http:", "https:", "src=", "url(", "@import", "://", "fetch("] {
             assert!(!page.contains(needle), "the page holds `{needle}`");
         }
+        assert!(page.split("href=\"").skip(1).all(|link| link.starts_with('#')), "links lead to places of the page");
         assert!(page.contains("default-src 'none'"), "the policy forbids requests");
     }
 }
@@ -112,7 +115,8 @@ fn nothing_is_fetched() {
 fn hostile_text_stays_text() {
     let page = render_html(&hostile());
     assert_eq!(page.matches("<script>").count(), 1, "only the page's own script");
-    assert_eq!(page.matches("</script>").count(), 1);
+    let data = page.matches("<script type=\"application/json\"").count();
+    assert_eq!(page.matches("</script>").count(), 1 + data, "and the data of the figures");
     assert!(!page.contains("<img") && !page.contains('\u{0}') && !page.contains('\u{1b}'));
     assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
 }
@@ -138,7 +142,30 @@ fn the_page_shows_the_measurements() {
     }
     let words = format!("<span>{}</span>", result.command.replace(' ', "</span> <span>"));
     assert!(page.contains(&words), "no line breaks within a flag");
-    assert!(page.contains("4 to 5 s: 41,300 commands/s"));
+    let drop = tooltips(&page, "seconds").into_iter().find(|rows| rows.contains("41,300 commands/s"));
+    assert!(drop.is_some_and(|rows| rows.contains("time, interval: 4 to 5")), "the fifth second");
+    for text in ["4.0", "replicas", "5.02", "Latency percentiles, ms", "--batch-policy", "Marked values differ"] {
+        assert!(page.contains(text), "`{text}` is missing");
+    }
+}
+
+/// Returns what the tooltips of a figure say, `name: value` for each of their rows.
+fn tooltips(page: &str, figure: &str) -> Vec<String> {
+    let after = page.split(&format!("id=\"{figure}~data\">")).nth(1).expect("the figure has data");
+    let json = after.split("</script>").next().expect("the data ends");
+    let data: serde_json::Value = serde_json::from_str(json).expect("data is JSON");
+    let text = |index: &serde_json::Value| {
+        let index = index.as_u64().expect("an index") as usize;
+        data["strings"][index].as_str().expect("a text").to_owned()
+    };
+    let marks = data["panels"].as_array().expect("panels").iter().flat_map(|marks| marks.as_array().expect("marks"));
+    let rows = |mark: &serde_json::Value| {
+        let fields = mark.as_array().expect("fields");
+        let rows: Vec<String> =
+            fields[6..].chunks(2).map(|row| format!("{}: {}", text(&row[0]), text(&row[1]))).collect();
+        format!("{}, {}", text(&fields[4]), rows.join(", "))
+    };
+    marks.map(rows).collect()
 }
 
 #[test]
@@ -169,11 +196,8 @@ fn a_short_last_second_is_not_drawn_as_a_drop() {
     result.spec.duration = "1500ms".parse().expect("a duration");
     let second = |second, ops| Second { second, ops, ..Second::default() };
     result.timeline = vec![second(0, 1000), second(1, 500)];
-    assert!(render_html(&result).contains("1 to 1.5 s: 1,000 commands/s"));
-}
-
-fn narrow_charts(page: &str) -> Vec<&str> {
-    page.split("<div class=\"narrow\">").skip(1).filter_map(|part| part.split("</svg>").next()).collect()
+    let all = tooltips(&render_html(&result), "seconds");
+    assert!(all[1].contains("time, interval: 1 to 1.5") && all[1].contains("1,000 commands/s"), "{all:?}");
 }
 
 #[test]
@@ -206,11 +230,26 @@ fn simultaneous_events_share_a_label() {
     let event = |time_s: f64, text: &str| Event { time_s, text: text.into() };
     let events = [1.0, 4.0, 4.1, 4.2, 4.4, 8.0].map(|at| event(at, &format!("replica killed at {at}"))).to_vec();
     let page = render_html(&BenchResult { events, ..crate::common::sample() });
-    let chart = narrow_charts(&page)[0];
-    let labels: Vec<&str> =
-        chart.split("class=\"label event\"").skip(1).filter_map(|part| part.split(['>', '<']).nth(1)).collect();
-    assert_eq!(labels, ["1", "2-5", "6"]);
-    assert!(chart.rfind("class=\"mark event\"") < chart.find("class=\"label event\""), "no line goes through a label");
+    let chart =
+        page.split("class=\"plot narrow\"").nth(1).and_then(|rest| rest.split("</svg>").next()).expect("a chart");
+    for label in ["replica killed at 1<", "replica killed at 4 and 3 more<", "replica killed at 8<"] {
+        assert!(chart.contains(label) || chart.contains(&format!(" {label}")), "{label}: {chart}");
+    }
+    assert!(!chart.contains("killed at 4.1"), "it shares a label");
+    assert!(page.contains("<td>replica killed at 4.1</td>"), "the list of events has all");
+    let count = |text: &str| chart.matches(text).count();
+    assert_eq!(count("stroke-dasharray"), 2 * 3, "a line for each label in both panels");
+}
+
+#[test]
+fn a_second_without_commands_is_a_gap_and_no_failure() {
+    let second = |second, ops, p50_ms| Second { second, ops, p50_ms, p99_ms: p50_ms, ..Second::default() };
+    let timeline = vec![second(0, 10, Some(2.0)), second(1, 0, None), second(2, 10, Some(3.0))];
+    let page = render_html(&BenchResult { timeline, events: Vec::new(), ..crate::common::sample() });
+    let all = tooltips(&page, "seconds");
+    assert!(!all.iter().any(|rows| rows.contains("failed")), "{all:?}");
+    assert_eq!(all.iter().filter(|rows| rows.starts_with("median latency")).count(), 2);
+    assert!(all.iter().any(|rows| rows.starts_with("throughput") && rows.contains("0 commands/s")), "{all:?}");
 }
 
 #[test]
@@ -224,32 +263,28 @@ fn latency_is_logarithmic_with_units() {
     };
     let result = BenchResult { timeline: (0..10).map(second).collect(), ..crate::common::sample() };
     let page = render_html(&result);
-    for tick in [">1 ms<", ">10 ms<", ">100 ms<", ">1 s<", ">10 s<"] {
-        assert!(page.contains(tick), "{tick}");
+    let chart = page.split("class=\"plot wide\"").nth(1).and_then(|rest| rest.split("</svg>").next()).expect("a chart");
+    for tick in [">10<", ">100<", ">1000<"] {
+        assert!(chart.contains(tick), "{tick}: {chart}");
     }
-    assert!(!page.contains("k ms"), "a thousand milliseconds are a second");
-    assert!(page.contains("<th scope=\"col\">") && page.contains("<th scope=\"row\">4 to 5 s</th>"));
+    assert!(chart.contains(">latency (ms)<"), "the axis has its unit");
+    assert!(chart.contains("completed (commands/s), latency (ms) against time (s)"), "also for screen readers");
+    assert!(page.contains("<th scope=\"col\""), "there is a table for readers who cannot see the figure");
 }
 
 #[test]
-fn numbers_below_a_narrow_chart_do_not_overlap() {
-    for result in [crate::common::sample(), empty()] {
-        let page = render_html(&result);
-        for chart in narrow_charts(&page) {
-            let ticks = chart.split("class=\"tick\"").skip(1).filter(|tick| tick.contains("\"middle\""));
-            let ends = ticks.map(|tick| {
-                let x: f64 = tick
-                    .split("x=\"")
-                    .nth(1)
-                    .and_then(|x| x.split('"').next())
-                    .expect("a place")
-                    .parse()
-                    .expect("a number");
-                let half = tick.split(['>', '<']).nth(1).expect("a text").chars().count() as f64 * 6.4 / 2.0;
-                (x - half, x + half)
-            });
-            let ends: Vec<(f64, f64)> = ends.collect();
-            assert!(ends.windows(2).all(|pair| pair[1].0 - pair[0].1 >= 10.0), "{ends:?}");
-        }
-    }
+fn the_tail_says_how_many_commands_took_longer() {
+    let buckets = [(1.0, 2.0, 900), (2.0, 4.0, 90), (4.0, 8.0, 0), (8.0, 16.0, 10)];
+    let buckets = buckets.map(|(from_ms, to_ms, count)| Bucket { from_ms, to_ms, count }).to_vec();
+    let latency_ms = Latency { p50: Some(1.5), p99: Some(3.9), max: Some(12.0), ..Latency::default() };
+    let page = render_html(&BenchResult { latency_histogram: buckets, latency_ms, ..crate::common::sample() });
+    let shown: Vec<String> = tooltips(&page, "tail");
+    let has = |at: usize, parts: [&str; 3]| parts.iter().all(|part| shown[at].contains(part));
+    assert!(has(0, ["latency: 1 ms", "longer: 100 %", "percentile: 0"]), "{shown:?}");
+    assert!(has(1, ["latency: 2 ms", "longer: 10 %", "percentile: 90"]), "{shown:?}");
+    assert!(has(2, ["latency: 4 ms", "longer: 1 %", "percentile: 99"]), "{shown:?}");
+    assert!(has(4, ["latency: 12 ms", "longer: 0.1 %", "percentile: 99.9"]), "the longest: {shown:?}");
+    let columns = tooltips(&page, "histogram");
+    assert!(columns[1].contains("latency, interval: 2 to 4") && columns[1].contains("9 %"), "{columns:?}");
+    assert!(columns[1].contains("commands: 90"), "{columns:?}");
 }

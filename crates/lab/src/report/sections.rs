@@ -1,16 +1,17 @@
 //! Sections of the page, from top to bottom.
 
-use super::html::{element, escape, text};
-use super::svg::Chart;
-use super::{Verdict, charts};
+use super::{Verdict, figures};
 use crate::result::{
     Agreement, BenchResult, UNKNOWN, count, describe_bottleneck, describe_load, describe_memory, describe_settings,
-    figure, optional,
+    figure, optional, per,
 };
 use crate::spec::{CLUSTER, LOAD, OUTPUT, RUN, Setting};
+use quorate_plots::{Block, Chip, Column, Fact, Note, Section, Table, Tile, Tone};
 
 /// Maximum number of proofs on a page.
 const MAX_PROOFS: usize = 100;
+/// Least share of the processor time at which a part is listed.
+const MIN_SHARE: f64 = 0.005;
 
 /// Terms in the order of the page, and their definitions.
 const DEFINITIONS: &[(&str, &str)] = &[
@@ -56,286 +57,220 @@ const DEFINITIONS: &[(&str, &str)] = &[
     ),
 ];
 
+fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
+    Section { id: id.to_owned(), title: title.to_owned(), blocks }
+}
+
+fn column(title: &str, numeric: bool) -> Column {
+    Column { title: title.to_owned(), numeric }
+}
+
+fn fact(name: &str, value: impl Into<String>) -> Fact {
+    Fact { name: name.to_owned(), value: value.into(), marked: false, help: String::new() }
+}
+
 /// Returns the title of the page.
 pub fn title(result: &BenchResult) -> String {
     let name = if result.knows("protocol") { result.spec.protocol.facts().title } else { "A cluster" };
     format!("{name}, {} replicas: {} commands/s", result.spec.replicas, figure(result.throughput_ops))
 }
 
-/// Renders the name of the run, the verdicts and the most important figures.
-pub fn headline(result: &BenchResult, verdict: Option<&Verdict>) -> String {
-    let is_beyond = result.spec.beyond_faults().is_some();
-    let (class, agreement) = match &result.agreement {
-        Agreement::Agreed => ("good", "✓ All replicas agree"),
-        Agreement::Differs(_) if is_beyond => ("warn", "Agreement is violated, with more than f liars"),
-        Agreement::Differs(_) => ("bad", "✗ Agreement is violated"),
-        Agreement::Unknown(_) => ("warn", "Agreement not checked"),
-    };
-    let (judged, sign) = if verdict.is_some_and(|verdict| verdict.passed) { ("good", "✓") } else { ("bad", "✗") };
+/// Returns the load and the settings in words.
+pub fn lead(result: &BenchResult) -> Vec<String> {
+    let command = if result.loaded.is_some() { "quorate client load" } else { "quorate bench" };
+    let settings = if result.knows("protocol") { describe_settings(&result.spec) } else { UNKNOWN.to_owned() };
+    vec![format!("{command}: {}", describe_load(&result.spec)), settings]
+}
+
+/// Returns the verdicts, the most important figures, and the caveats that a reader must know before trusting them.
+pub fn summary(result: &BenchResult, verdict: Option<&Verdict>) -> Section {
+    let mut blocks = vec![Block::Chips(chips(result, verdict)), Block::Tiles(tiles(result))];
+    blocks.extend(verdict.map(|verdict| Block::Note(judged(verdict))));
+    blocks.extend(caveats(result).into_iter().map(Block::Note));
+    section("summary", "", blocks)
+}
+
+fn chips(result: &BenchResult, verdict: Option<&Verdict>) -> Vec<Chip> {
+    let (judged, sign) = if verdict.is_some_and(|own| own.passed) { (Tone::Good, "✓") } else { (Tone::Bad, "✗") };
     let claims = verdict.iter().flat_map(|verdict| &verdict.claims);
-    let mut chips: String = claims.map(|claim| text("li", judged, &format!("{sign} {claim}"))).collect();
-    chips += &text("li", class, agreement);
-    chips += &if result.client_bound {
-        text("li", "warn", "Limited by the clients")
-    } else {
-        text("li", "", "Not limited by the clients")
-    };
-    chips += &match result.view_timeouts {
-        0 => text("li", "good", "✓ No view timeout"),
-        1 => text("li", "warn", "1 view timeout"),
-        many => text("li", "warn", &format!("{} view timeouts", count(many))),
-    };
-    chips +=
-        &result.partial.as_ref().map_or_else(String::new, |partial| text("li", "warn", &format!("Partial: {partial}")));
+    let mut chips: Vec<(Tone, String)> = claims.map(|claim| (judged, format!("{sign} {claim}"))).collect();
+    chips.push(match &result.agreement {
+        Agreement::Agreed => (Tone::Good, "✓ All replicas agree".to_owned()),
+        Agreement::Differs(_) if result.spec.beyond_faults().is_some() => {
+            (Tone::Warning, "Agreement is violated, with more than f liars".to_owned())
+        }
+        Agreement::Differs(_) => (Tone::Bad, "✗ Agreement is violated".to_owned()),
+        Agreement::Unknown(_) => (Tone::Warning, "Agreement not checked".to_owned()),
+    });
+    chips.push(match result.client_bound {
+        true => (Tone::Warning, "Limited by the clients".to_owned()),
+        false => (Tone::Neutral, "Not limited by the clients".to_owned()),
+    });
+    chips.push(match result.view_timeouts {
+        0 => (Tone::Good, "✓ No view timeout".to_owned()),
+        1 => (Tone::Warning, "1 view timeout".to_owned()),
+        many => (Tone::Warning, format!("{} view timeouts", count(many))),
+    });
+    chips.extend(result.partial.iter().map(|partial| (Tone::Warning, format!("Partial: {partial}"))));
+    chips.into_iter().map(|(tone, text)| Chip { tone, text }).collect()
+}
+
+fn tiles(result: &BenchResult) -> Vec<Tile> {
     let latency = &result.latency_ms;
     let tiles = [
-        tile("Throughput", &figure(result.throughput_ops), "commands/s", "lead"),
-        tile("Median latency", &optional(latency.p50), "ms", ""),
-        tile("99th percentile", &optional(latency.p99), "ms", ""),
-        tile("CPU per command", &optional(result.cpu_us_per_command.total), "µs", ""),
-        tile("Bytes per command", &optional(result.bytes_per_command), "B", ""),
-        tile("Longest gap", &optional(result.longest_gap_ms), "ms", ""),
-    ]
-    .concat();
-    let replicas = result.spec.replicas;
-    let (name, settings) = if result.knows("protocol") {
-        (format!("{} on {replicas} replicas", result.spec.protocol.facts().title), describe_settings(&result.spec))
-    } else {
-        (format!("{replicas} replicas"), UNKNOWN.to_owned())
+        ("Throughput", figure(result.throughput_ops), "commands/s"),
+        ("Median latency", optional(latency.p50), "ms"),
+        ("99th percentile", optional(latency.p99), "ms"),
+        ("CPU per command", optional(result.cpu_us_per_command.total), "µs"),
+        ("Bytes per command", optional(result.bytes_per_command), "B"),
+        ("Longest gap", optional(result.longest_gap_ms), "ms"),
+    ];
+    tiles.into_iter().map(|(name, value, unit)| Tile { name: name.to_owned(), value, unit: unit.to_owned() }).collect()
+}
+
+fn note(tone: Tone, title: &str, text: &str) -> Note {
+    Note { tone, title: title.to_owned(), text: text.to_owned(), items: Vec::new(), folded: false }
+}
+
+/// Returns the verdict with its explanations.
+fn judged(verdict: &Verdict) -> Note {
+    let (tone, title) = match verdict.passed {
+        true => (Tone::Good, "The cluster was safe"),
+        false => (Tone::Bad, "The cluster violated safety"),
     };
-    let kicker = if result.loaded.is_some() { "quorate client load" } else { "quorate bench" };
-    format!(
-        "<header>\n{}\n{}\n{}\n{}\n<ul class=\"chips\">{chips}</ul>\n</header>\n\
-         <section class=\"tiles\">{tiles}</section>\n",
-        text("p", "kicker", kicker),
-        text("h1", "", &name),
-        text("p", "lead", &describe_load(&result.spec)),
-        text("p", "lead", &settings),
-    )
+    Note { items: verdict.reasons.clone(), ..note(tone, title, "") }
 }
 
-fn tile(name: &str, value: &str, unit: &str, class: &str) -> String {
-    let value = format!("{} {}", text("b", "", value), text("span", "unit", unit));
-    element("div", &format!("tile {class}"), &(text("span", "name", name) + &element("span", "value", &value)))
-}
-
-/// Renders the caveats that a reader must know before trusting the figures.
-pub fn findings(result: &BenchResult) -> String {
-    let mut notes = String::new();
+fn caveats(result: &BenchResult) -> Vec<Note> {
+    let mut notes = Vec::new();
     match &result.agreement {
         Agreement::Agreed => {}
-        Agreement::Differs(difference) => notes += &note("bad", "Agreement is violated", &difference.to_string()),
-        Agreement::Unknown(why) => notes += &note("warn", "Agreement was not checked", why),
+        Agreement::Differs(difference) => {
+            notes.push(note(Tone::Bad, "Agreement is violated", &difference.to_string()));
+        }
+        Agreement::Unknown(why) => notes.push(note(Tone::Warning, "Agreement was not checked", why)),
     }
     if result.committed_commands == 0 {
-        notes += &note(
-            "bad",
-            "Nothing was committed",
-            "No command was completed in the measured time, so most figures are missing.",
-        );
+        let text = "No command was completed in the measured time, so most figures are missing.";
+        notes.push(note(Tone::Bad, "Nothing was committed", text));
     }
     if result.client_bound {
-        notes += &note(
-            "warn",
-            "The clients were the bottleneck",
-            "The cluster could have done more: use more clients, or larger bundles.",
-        );
+        let text = "The cluster could have done more: use more clients, or larger bundles.";
+        notes.push(note(Tone::Warning, "The clients were the bottleneck", text));
     }
-    for line in &result.warnings {
-        notes += &note("warn", "Warning", line);
-    }
-    notes + &evidence(result)
+    notes.extend(result.warnings.iter().map(|line| note(Tone::Warning, "Warning", line)));
+    notes.extend(evidence(result));
+    notes
 }
 
-/// Renders the proofs of misbehaviour, collapsed because their digests would fill a page.
-fn evidence(result: &BenchResult) -> String {
-    let count = result.evidence.len();
-    if count == 0 {
-        return String::new();
-    }
-    let many = if count == 1 { "1 proof".to_owned() } else { format!("{} proofs", crate::result::count(count as u64)) };
-    let head = text("b", "", "Evidence of misbehaviour") + &text("span", "", &format!(" {many} that replicas kept"));
-    let mut lines: String = result.evidence.iter().take(MAX_PROOFS).map(|line| text("li", "", line)).collect();
-    if count > MAX_PROOFS {
-        lines += &text("li", "", &format!("and {} more, in the JSON", count - MAX_PROOFS));
+/// Returns the proofs of misbehaviour, folded because their digests would fill a page.
+fn evidence(result: &BenchResult) -> Option<Note> {
+    let proofs = result.evidence.len();
+    let many = if proofs == 1 { "1 proof".to_owned() } else { format!("{} proofs", count(proofs as u64)) };
+    let mut items: Vec<String> = result.evidence.iter().take(MAX_PROOFS).cloned().collect();
+    if proofs > MAX_PROOFS {
+        items.push(format!("and {} more, in the JSON", proofs - MAX_PROOFS));
     }
     // It is expected that a replica which was told to misbehave gets caught.
-    let class = if result.spec.misbehaviour().is_empty() { "bad" } else { "warn" };
-    let inner = element("summary", "", &head) + &element("ul", "proofs", &lines);
-    element("details", &format!("note {class}"), &inner) + "\n"
+    let tone = if result.spec.misbehaviour().is_empty() { Tone::Bad } else { Tone::Warning };
+    let head = note(tone, "Evidence of misbehaviour", &format!("{many} that replicas kept"));
+    (proofs > 0).then_some(Note { items, folded: true, ..head })
 }
 
-/// Renders the verdict and its explanations.
-pub fn verdict(verdict: &Verdict) -> String {
-    let (class, head) =
-        if verdict.passed { ("good", "The cluster was safe") } else { ("bad", "The cluster violated safety") };
-    let lines: String = verdict.reasons.iter().map(|reason| text("li", "", reason)).collect();
-    element("div", &format!("note {class}"), &(text("b", "", head) + &element("ul", "reasons", &lines))) + "\n"
-}
-
-fn note(class: &str, head: &str, content: &str) -> String {
-    element("div", &format!("note {class}"), &(text("b", "", head) + " " + &text("span", "", content))) + "\n"
-}
-
-/// Renders a chart for wide and for narrow pages; the style sheet shows one of them.
-fn chart(chart: &Chart, wide: (f64, f64), narrow: (f64, f64)) -> String {
-    element("div", "wide", &chart.render(wide.0, wide.1)) + &element("div", "narrow", &chart.render(narrow.0, narrow.1))
-}
-
-fn card(head: &str, legend: &str, inner: &str) -> String {
-    let head = element("h2", "", &(escape(head) + " " + legend));
-    element("section", "card", &format!("{head}\n{inner}")) + "\n"
-}
-
-/// Renders throughput and latency over time.
-pub fn over_time(result: &BenchResult) -> String {
-    let unit = text("small", "", "commands/s");
-    let mut inner = chart(&charts::throughput(result), (1000.0, 260.0), (380.0, 230.0));
+/// Returns throughput and latency over time, and the events.
+pub fn over_time(result: &BenchResult) -> Section {
+    let mut blocks = vec![figures::over_time(result)];
     if !result.events.is_empty() {
-        let event = |event: &crate::result::Event| {
-            let time = text("b", "", &format!("{:.1} s", event.time_s));
-            element("li", "", &(time + " " + &escape(&event.text)))
-        };
-        inner += &element("ol", "events", &result.events.iter().map(event).collect::<String>());
+        let row = |event: &crate::result::Event| vec![format!("{:.1}", event.time_s), event.text.clone()];
+        let rows = result.events.iter().map(row).collect();
+        let columns = vec![column("time, s", true), column("event", false)];
+        blocks.push(Block::Table(Table { caption: String::new(), columns, rows }));
     }
-    let mut page = card("Throughput over time", &unit, &inner);
-    if let Some(latency) = charts::latency_over_time(result) {
-        let legend = text("small", "", "logarithmic")
-            + &text("small", "key one", "median")
-            + &text("small", "key two", "99th percentile");
-        page +=
-            &card("Latency over time", &legend, &(chart(&latency, (1000.0, 240.0), (380.0, 230.0)) + &seconds(result)));
-    }
-    page
+    section("over-time", "Over time", blocks)
 }
 
-/// Renders a column header.
-fn head(name: &str) -> String {
-    format!("<th scope=\"col\">{}</th>", escape(name))
-}
-
-/// Renders the lines as a table, for readers who want numbers or cannot see the charts.
-fn seconds(result: &BenchResult) -> String {
-    let heads: String = ["time", "commands/s", "median, ms", "99th percentile, ms"].map(head).concat();
-    let row = |span: &charts::Span| {
-        let (from, to) = (charts::short(span.from_s), charts::short(span.to_s));
-        let time = format!("<th scope=\"row\">{from} to {to} s</th>");
-        let values = [figure(span.rate), optional(span.p50_ms), optional(span.p99_ms)];
-        let cells = values.map(|value| text("td", "", &value)).concat();
-        element("tr", "", &(time + &cells))
-    };
-    let rows: String = charts::spans(result).iter().map(row).collect();
-    let table = format!("<table class=\"seconds\"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>");
-    element("details", "", &(text("summary", "", "Second by second, as a table") + &element("div", "scroll", &table)))
-}
-
-/// Renders the histogram, the percentile curve and the percentiles as a table.
-pub fn latency(result: &BenchResult) -> String {
-    let (Some(histogram), Some(curve)) = (charts::histogram(result), charts::percentiles(result)) else {
-        return card("Latency", "", &text("p", "", "No command was completed in the measured time."));
+/// Returns the histogram, the tail and the percentiles.
+pub fn latency(result: &BenchResult) -> Section {
+    let (Some(histogram), Some(tail)) = (figures::histogram(result), figures::tail(result)) else {
+        let text = "No command was completed in the measured time.".to_owned();
+        return section("latency", "Latency", vec![Block::Paragraph(text)]);
     };
     let rows = result.latency_ms.rows();
-    let heads: String = rows.iter().map(|(name, _)| head(name)).collect();
-    let cells: String = rows.iter().map(|(_, value)| text("td", "", &optional(*value))).collect();
-    let table = format!(
-        "<div class=\"scroll\"><table><thead><tr>{heads}</tr></thead><tbody><tr>{cells}</tr></tbody></table></div>"
-    );
-    let size = (490.0, 260.0);
-    let left =
-        card("Latency histogram", &text("small", "", "share of commands"), &chart(&histogram, size, (380.0, 230.0)));
-    let right = card("Latency by percentile", "", &chart(&curve, size, (380.0, 230.0)));
-    element("div", "pair", &(left + &right)) + &card("Latency percentiles", &text("small", "", "ms"), &table)
+    let columns = rows.iter().map(|(name, _)| column(name, true)).collect();
+    let values = rows.iter().map(|(_, value)| optional(*value)).collect();
+    let table = Table { caption: "Latency percentiles, ms".to_owned(), columns, rows: vec![values] };
+    section("latency", "Latency", vec![histogram, tail, Block::Table(table)])
 }
 
-/// Renders where CPU time was spent, and the cost of a block.
-pub fn processor(result: &BenchResult) -> String {
+/// Returns where CPU time was spent, and the cost of a block.
+pub fn cost(result: &BenchResult) -> Section {
+    let mut blocks = Vec::new();
     let cpu = &result.cpu_us_per_command;
-    let mut bar = String::new();
     if let (Some(total), Some(replicas), Some(clients)) = (cpu.total, cpu.replicas, cpu.clients) {
-        let parts = [
-            ("one", "replicas", replicas),
-            ("two", "clients", clients),
-            ("three", "shared", total - replicas - clients),
-        ];
-        let shown = parts.iter().filter(|(_, _, value)| *value > total * 0.005);
-        let mut stripes = String::new();
-        let mut legend = String::new();
-        for (class, name, value) in shown {
-            let percent = value / total * 100.0;
-            stripes += &format!("<span class=\"{class}\" style=\"width:{percent:.1}%\"></span>");
-            legend +=
-                &text("small", &format!("key {class}"), &format!("{name} {} µs ({percent:.0} %)", figure(*value)));
-        }
-        bar = element("div", "stripes", &stripes) + &element("p", "legend", &legend);
+        let parts = [("replicas", replicas), ("clients", clients), ("shared", total - replicas - clients)];
+        let shown = parts.into_iter().filter(|(_, value)| *value > total * MIN_SHARE);
+        let row =
+            |(name, value): (&str, f64)| vec![name.to_owned(), figure(value), format!("{:.0}", value / total * 100.0)];
+        let columns = vec![column("CPU per command", false), column("µs", true), column("%", true)];
+        blocks.push(Block::Table(Table { caption: String::new(), columns, rows: shown.map(row).collect() }));
     }
-    let commands = crate::result::per(result.committed_commands as f64, result.committed_blocks);
-    let facts = [
-        ("Commands committed", count(result.committed_commands)),
-        ("Blocks committed", count(result.committed_blocks)),
-        ("Commands per block", optional(commands)),
-        ("Messages per block", optional(result.messages_per_block)),
-        ("Bytes per block", optional(result.bytes_per_block)),
-        ("Verifications per block", optional(result.verifications_per_block)),
-        ("Views", count(result.views)),
-        ("View timeouts", count(result.view_timeouts)),
-        ("Peak memory", format!("{} MB", describe_memory(result))),
-        ("Bottleneck", describe_bottleneck(result).to_string()),
-    ];
-    let facts: String = facts.iter().map(|(name, value)| fact(name, value, "")).collect();
-    card("What it cost", &text("small", "", "CPU per command"), &(bar + &element("dl", "facts", &facts)))
+    let commands = per(result.committed_commands as f64, result.committed_blocks);
+    blocks.push(Block::Facts(vec![
+        fact("Commands committed", count(result.committed_commands)),
+        fact("Blocks committed", count(result.committed_blocks)),
+        fact("Commands per block", optional(commands)),
+        fact("Messages per block", optional(result.messages_per_block)),
+        fact("Bytes per block", optional(result.bytes_per_block)),
+        fact("Verifications per block", optional(result.verifications_per_block)),
+        fact("Views", count(result.views)),
+        fact("View timeouts", count(result.view_timeouts)),
+        fact("Peak memory", format!("{} MB", describe_memory(result))),
+        fact("Bottleneck", describe_bottleneck(result).to_string()),
+    ]));
+    section("cost", "What it cost", blocks)
 }
 
-fn fact(name: &str, value: &str, class: &str) -> String {
-    element("div", class, &(text("dt", "", name) + &text("dd", "", value)))
+pub fn command(result: &BenchResult) -> Section {
+    section("reproduce", "Reproduce", vec![Block::Command(result.command.clone())])
 }
 
-/// Renders the command, with a button that copies it.
-pub fn command(result: &BenchResult) -> String {
-    // Lines break between words, not after the dashes of a flag.
-    let word = |word: &str| format!("<span>{}</span>", escape(word));
-    let words: Vec<String> = result.command.split(' ').map(word).collect();
-    let command = format!("<pre><code id=\"command\">{}</code></pre>", words.join(" "));
-    let button = "<button id=\"copy\" type=\"button\" hidden=\"hidden\">Copy</button>";
-    card("Reproduce", button, &command)
-}
-
-/// Renders every key of the spec and highlights those that were set.
-pub fn configuration(result: &BenchResult) -> String {
+/// Returns every key of the spec, with those marked that were set.
+pub fn configuration(result: &BenchResult) -> Section {
+    let mut blocks = vec![Block::Paragraph("Marked values differ from the default.".to_owned())];
     let settings = result.spec.settings();
-    let mut inner = String::new();
     for heading in [CLUSTER, LOAD, RUN, OUTPUT] {
-        let mut facts = String::new();
         let key = |setting: &Setting| setting.flag.trim_start_matches('-').replace('-', "_");
-        for setting in settings.iter().filter(|setting| setting.heading == heading && result.knows(&key(setting))) {
-            let value = if setting.values.is_empty() { "–".to_string() } else { setting.values.join(", ") };
-            let class = if setting.is_default { "" } else { " class=\"set\"" };
-            facts += &format!(
-                "<div{class} title=\"{}\">{}{}</div>",
-                escape(&setting.help),
-                text("dt", "", &setting.flag),
-                text("dd", "", &value)
-            );
+        let own = settings.iter().filter(|setting| setting.heading == heading && result.knows(&key(setting)));
+        let fact = |setting: &Setting| Fact {
+            name: setting.flag.clone(),
+            value: if setting.values.is_empty() { "–".to_owned() } else { setting.values.join(", ") },
+            marked: !setting.is_default,
+            help: setting.help.clone(),
+        };
+        let facts: Vec<Fact> = own.map(fact).collect();
+        if !facts.is_empty() {
+            blocks.extend([Block::Paragraph(heading.to_owned()), Block::Facts(facts)]);
         }
-        inner += &(text("h3", "", heading) + &element("dl", "facts mono", &facts));
     }
-    card("Configuration", &text("small", "key set", "differs from the default"), &inner)
+    section("configuration", "Configuration", blocks)
 }
 
-pub fn machine(result: &BenchResult) -> String {
+pub fn machine(result: &BenchResult) -> Section {
     let machine = &result.machine;
-    let memory = if machine.memory_mb == 0 {
-        "unknown".into()
-    } else {
-        format!("{} GB", figure(machine.memory_mb as f64 / 1000.0))
+    let memory = match machine.memory_mb {
+        0 => "unknown".to_owned(),
+        megabytes => format!("{} GB", figure(megabytes as f64 / 1000.0)),
     };
-    let facts = fact("Processor", &machine.cpu, "")
-        + &fact("Cores, shared by replicas and clients", &machine.cores.to_string(), "")
-        + &fact("Memory", &memory, "")
-        + &fact("Kernel", &machine.kernel, "");
-    card("Machine", "", &element("dl", "facts", &facts))
+    let facts = vec![
+        fact("Processor", machine.cpu.as_str()),
+        fact("Cores, shared by replicas and clients", machine.cores.to_string()),
+        fact("Memory", memory),
+        fact("Kernel", machine.kernel.as_str()),
+    ];
+    section("machine", "Machine", vec![Block::Facts(facts)])
 }
 
-pub fn definitions() -> String {
-    let entries: String = DEFINITIONS.iter().map(|(name, what)| text("dt", "", name) + &text("dd", "", what)).collect();
-    card("How each figure is defined", "", &element("dl", "definitions", &entries))
+pub fn definitions() -> Section {
+    let terms = DEFINITIONS.iter().map(|(name, what)| ((*name).to_owned(), (*what).to_owned())).collect();
+    section("definitions", "How each figure is defined", vec![Block::Terms(terms)])
 }
