@@ -196,6 +196,9 @@ fn requests_and_seconds_are_drawn_over_time() {
     let figure = drawn("kind = \"scatter\"\npanel = \"leader\"", |_| {});
     let Plot::Scatter(panels) = &figure.plot else { panic!("{figure:?}") };
     assert_eq!((panels.len(), panels[0].series.len(), panels[0].series[0].points.len()), (2, 3, 27));
+    assert!(figure.caption.starts_with("162 requests. Requests that were due"), "{}", figure.caption);
+    let figure = drawn("kind = \"scatter\"", |rows| rows.iter_mut().for_each(|row| row.samples.clear()));
+    assert!(figure.caption.contains("kept no single requests: set `samples`"), "{}", figure.caption);
     let figure =
         drawn("kind = \"seconds\"\ny = \"completed_per_s\"\nseries = \"leader\"\nwhere = { batch = 100 }", |_| {});
     let Plot::Time { panels, .. } = &figure.plot else { panic!("{figure:?}") };
@@ -456,7 +459,7 @@ fn tables_say_what_was_held_and_how_often_cells_ran() {
     let titles: Vec<&str> = tables[0].columns.iter().map(|column| column.title.as_str()).collect();
     assert_eq!(titles, ["batch", "leader", "instrument", "throughput (commands/s)", "runs", "steady"]);
     let row = tables[0].rows.iter().find(|row| row[2] == "real").expect("there are real cells");
-    assert_eq!(row[..5], ["100", "fixed", "real", "1,010 ± 24.84", "3"]);
+    assert_eq!(row[..5], ["100", "fixed", "real", "1,010 ± 25", "3"]);
     let row = &tables[0].rows[0];
     assert_eq!(row[2..5], ["simulated", "–", "3, 1 failed"], "a cell with a failure has no figures");
     let held: Vec<&[String]> = tables[2].rows.iter().map(Vec::as_slice).collect();

@@ -104,6 +104,7 @@ pub struct Fact {
 /// Part of a section.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Block {
+    /// Text between backticks is code, here, in captions and in notes.
     Paragraph(String),
     /// Boxed because it is much larger than the others.
     Figure(Box<Figure>),

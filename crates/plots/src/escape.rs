@@ -19,6 +19,16 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
+/// Escapes prose, in which text between backticks is code.
+pub(crate) fn prose(text: &str) -> String {
+    let safe = escape(text);
+    if safe.matches('`').count() % 2 == 1 {
+        return safe;
+    }
+    let part = |(at, part): (usize, &str)| if at % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() };
+    safe.split('`').enumerate().map(part).collect()
+}
+
 /// Writes JSON that may stand in a `script` element: no `<` in it can end the element.
 pub(crate) fn json(value: &serde_json::Value) -> String {
     value.to_string().replace('<', "\\u003c")

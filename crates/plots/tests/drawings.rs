@@ -418,7 +418,8 @@ fn crowded_events_are_numbered() {
     }
     each(&[figure], |_, width, document| {
         no_text_overlaps(document, &format!("{width:?}"));
-        let key = document.descendants().filter_map(|node| node.text()).find(|text| text.contains("1 leader slow"));
+        let key =
+            document.descendants().filter_map(|node| node.text()).find(|text| text.contains("1: leader slow · 2: "));
         assert!(key.is_some(), "the numbers are explained");
     });
 }

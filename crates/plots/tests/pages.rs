@@ -171,6 +171,20 @@ fn a_command_has_no_line_breaks_within_a_flag() {
 }
 
 #[test]
+fn text_between_backticks_is_code() {
+    let shown = |text: &str| {
+        let blocks = vec![Block::Paragraph(text.into())];
+        let sections = vec![Section { id: "only".into(), title: "Only".into(), blocks }];
+        page(&Page { title: "Page".into(), lead: Vec::new(), sections, footer: String::new() }).expect("it is sound")
+    };
+    assert!(
+        shown("run `quorate lab --dir <d>` or `x`.")
+            .contains("<p>run <code>quorate lab --dir &lt;d&gt;</code> or <code>x</code>.</p>")
+    );
+    assert!(shown("a single ` stays").contains("<p>a single ` stays</p>"));
+}
+
+#[test]
 fn long_tables_can_be_folded_out() {
     let table = |count: usize| {
         let columns = vec![Column { title: "n".into(), numeric: true }];

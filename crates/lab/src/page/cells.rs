@@ -147,9 +147,6 @@ impl<'f> Cells<'f> {
         if let Some(why) = self.failure(cell) {
             add("failed", words::line(why));
         }
-        for warning in self.warnings(&[cell]) {
-            add("warning", warning);
-        }
         for coordinate in own.coordinates.iter().filter(|own| !drawn.contains(&own.name.as_str())) {
             add(&words::words(&coordinate.name), coordinate.shown());
         }
@@ -176,6 +173,9 @@ impl<'f> Cells<'f> {
             for (name, value) in places.into_iter().filter(|(_, value)| !value.is_empty()) {
                 add(name, value.clone());
             }
+        }
+        for warning in self.warnings(&[cell]) {
+            add("warning", warning);
         }
         Hover { rows: lines, command: self.command(cell) }
     }

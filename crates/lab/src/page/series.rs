@@ -60,6 +60,9 @@ pub(super) fn scatter(sketch: &mut Sketch) -> Plot {
         1 => format!("{}.", words::count(total, "request")),
         _ => format!("One in {step} of {}.", words::count(total, "request")),
     });
+    if total > 0 {
+        sketch.notes.push("Requests that were due and answered together share a mark.".to_owned());
+    }
     let groups = sketch.cells.groups(&sketch.drawn, &sketch.panel_axes(), &sketch.series_axes(&[]));
     let series = |group: &Group| {
         let samples = group.cells.iter().flat_map(|cell| sketch.cells.rows(*cell)).flat_map(|row| &row.samples);

@@ -36,11 +36,13 @@ pub(super) fn number(value: f64) -> String {
     shown.to_owned()
 }
 
-/// Formats a mean with half the width of its interval.
+/// Formats a mean with half the width of its interval, in two significant digits.
 pub(super) fn summary(summary: &Summary) -> String {
     match summary.interval {
         Some(interval) if interval.high > interval.low => {
-            format!("{} ± {}", number(summary.mean), number((interval.high - interval.low) / 2.0))
+            let half = (interval.high - interval.low) / 2.0;
+            let unit = 10f64.powf(half.log10().floor() - 1.0);
+            format!("{} ± {}", number(summary.mean), number((half / unit).round() * unit))
         }
         _ => number(summary.mean),
     }

@@ -58,6 +58,8 @@ fn moments(result: &BenchResult, end_s: f64) -> Vec<Event> {
         }
     }
     let mark = |(from, text, others): (f64, &str, usize)| {
+        // The list of events has the rest.
+        let text = text.split_once(": ").map_or(text, |(kind, _)| kind);
         let label = if others == 0 { text.to_owned() } else { format!("{text} and {others} more") };
         Event { from, to: None, label }
     };

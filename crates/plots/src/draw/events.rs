@@ -65,8 +65,8 @@ impl Labels {
     pub(crate) fn key(&self, width: f64) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for (at, name) in self.numbered.iter().enumerate() {
-            let item = text::shorten(&format!("{} {name}", at + 1), width, SIZE, false);
-            let longer = lines.last().map(|line| format!("{line}   {item}"));
+            let item = text::shorten(&format!("{}: {name}", at + 1), width, SIZE, false);
+            let longer = lines.last().map(|line| format!("{line} · {item}"));
             match (longer, lines.last_mut()) {
                 (Some(longer), Some(line)) if text::width(&longer, SIZE, false) <= width => *line = longer,
                 _ => lines.push(item),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::tables;
 use crate::document::{Column, Table};
 use crate::draw::{Drawing, draw};
-use crate::escape::{escape, json as write_json};
+use crate::escape::{escape, json as write_json, prose};
 use crate::marks::{Mark, marks};
 use crate::model::{Figure, Plot};
 use crate::plan::Plan;
@@ -36,7 +36,7 @@ pub(crate) fn render(figure: &Figure) -> String {
     };
     let caption = match figure.caption.as_str() {
         "" => String::new(),
-        text => format!("<p class=\"caption\">{}</p>\n", escape(text)),
+        text => format!("<p class=\"caption\">{}</p>\n", prose(text)),
     };
     let data = write_json(&tooltips(&marks, [&wide, &narrow]));
     format!(

@@ -5,7 +5,7 @@ mod parts;
 mod tables;
 
 use crate::document::{Block, Page, Section};
-use crate::escape::escape;
+use crate::escape::{escape, prose};
 use crate::palette::{DARK, LIGHT};
 use crate::svg;
 
@@ -68,7 +68,7 @@ fn section(section: &Section) -> String {
 
 fn block(block: &Block) -> String {
     match block {
-        Block::Paragraph(text) => format!("<p>{}</p>\n", escape(text)),
+        Block::Paragraph(text) => format!("<p>{}</p>\n", prose(text)),
         Block::Figure(data) => figure::render(data),
         Block::Claims(claims) => tables::claims(claims),
         Block::Chips(chips) => parts::chips(chips),

@@ -66,7 +66,12 @@ function fill(mark, strings) {
 }
 
 function addCommand(command) {
-  const code = add(tip, "code", command);
+  const code = add(tip, "code");
+  // Lines break between words, not after the dashes of a flag.
+  command.split(" ").forEach((word, at) => {
+    if (at > 0) code.append(" ");
+    add(code, "span", word);
+  });
   if (held) {
     const button = add(tip, "button", "Copy", "copy");
     button.type = "button";

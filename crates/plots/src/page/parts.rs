@@ -1,7 +1,7 @@
 //! Statements, main figures and facts of a page.
 
 use crate::document::{Chip, Fact, Note, Tile, Tone};
-use crate::escape::escape;
+use crate::escape::{escape, prose};
 
 fn class(tone: Tone) -> &'static str {
     match tone {
@@ -13,7 +13,7 @@ fn class(tone: Tone) -> &'static str {
 }
 
 fn list(class: &str, items: &[String]) -> String {
-    let items: String = items.iter().map(|item| format!("<li>{}</li>", escape(item))).collect();
+    let items: String = items.iter().map(|item| format!("<li>{}</li>", prose(item))).collect();
     if items.is_empty() { items } else { format!("<ul class=\"{class}\">{items}</ul>") }
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn tiles(tiles: &[Tile]) -> String {
 }
 
 pub(crate) fn note(note: &Note) -> String {
-    let head = format!("<b>{}</b> {}", escape(&note.title), escape(&note.text));
+    let head = format!("<b>{}</b> {}", escape(&note.title), prose(&note.text));
     let (class, items) = (class(note.tone), list("items", &note.items));
     match note.folded {
         true => format!("<details class=\"note {class}\"><summary>{head}</summary>{items}</details>\n"),
