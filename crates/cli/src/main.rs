@@ -17,7 +17,7 @@ use live::Live;
 use quorate_inspect::InspectArgs;
 use quorate_lab::bench;
 use quorate_lab::replay::ReplayArgs;
-use quorate_lab::sim::{SimArgs, SimOptions};
+use quorate_lab::sim::{ClientPlaces, SimArgs, SimOptions};
 use quorate_lab::spec::ClusterArgs;
 use quorate_lab::spec::{WorkloadKind, quote};
 use quorate_lab::twins::TwinsCommand;
@@ -201,7 +201,8 @@ fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
             output::report(&format!("seed {}: {}: {}", report.seed, violation.property, violation.what));
         }
     };
-    let files = [Some(options.network.as_str()), options.costs.as_deref()].map(|path| path.map(Path::new));
+    let machines = options.clients_at.as_ref().and_then(ClientPlaces::file);
+    let files = [Some(options.network.as_str()), options.costs.as_deref(), machines].map(|path| path.map(Path::new));
     let outputs = outputs_of(spec, &files.into_iter().flatten().collect::<Vec<_>>())?;
     let on_probe = &mut |probe: &quorate_lab::search::Probe| output::report(&format!("probe: {probe}"));
     let result = quorate_lab::sim::run_or_search(spec, options, &heard, on_probe)?;

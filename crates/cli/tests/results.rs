@@ -62,6 +62,8 @@ fn no_result_overwrites_an_input_or_another_result() {
     refused(&["bench", "--spec", &spec, "--json", &spec], &["--spec, --json"]);
     refused(&["bench", "--spec", &spec, "--report", &spec], &["--spec, --report"]);
     refused(&["sim", "--network", &spec, "--json", &spec], &["--json", "would overwrite"]);
+    let machines = scratch.path("machines.toml");
+    refused(&["sim", "--clients-at", &machines, "--json", &machines], &["--json", "would overwrite"]);
     refused(&["bench", "--workload", &format!("file:{spec}"), "--json", &spec], &["would overwrite"]);
     refused(&["twins", "run", "--input", &spec, "--save", &spec], &["would overwrite"]);
     assert_eq!(fs::read_to_string(&spec).expect("it is there"), settings);

@@ -3,10 +3,13 @@
 //!
 //! [`LoadCore`] decides what to send and when. It is pure: the time comes with each step. [`LoadGenerator`] adds a
 //! clock and a transport, and measures the cost of its thread, so that a harness can tell whether the client was the
-//! bottleneck.
+//! bottleneck. A simulator splits a load over several machines, starts the parts together, and merges their reports.
 
+mod commits;
 mod core;
 mod generator;
+mod histogram;
+mod merge;
 mod options;
 mod pace;
 mod recorder;
@@ -15,6 +18,7 @@ mod usage;
 
 pub use self::core::{LoadCore, Stage};
 pub use generator::{LoadError, LoadGenerator, LoadHandle, LoadProgress};
+pub use histogram::Counts;
 pub use options::{DEFAULT_MAX_OUTSTANDING, LoadMode, LoadOptions, LoadOptionsError, LoadStep, MAX_STEPS};
 pub use pace::Pace;
 pub use recorder::{INTERVAL, LoadReport, StepReport};

@@ -33,6 +33,8 @@ pub struct SessionOptions {
     pub reply: ReplyMode,
     /// The replica that acknowledges with [`ReplyMode::None`].
     pub observer: ReplicaId,
+    /// The replica nearest to the client. Bundles do not go to it alone; simulations measure commits there.
+    pub home: ReplicaId,
     /// Timeout of a bundle's first attempt, which doubles with each retry.
     pub retry: Duration,
     /// Maximum number of unanswered bundles.
@@ -47,6 +49,7 @@ impl SessionOptions {
             dissemination: Dissemination::Client,
             reply: ReplyMode::Each,
             observer: ReplicaId(0),
+            home: ReplicaId(0),
             retry: Duration::from_millis(DEFAULT_RETRY_MS),
             max_outstanding: DEFAULT_MAX_OUTSTANDING,
         }

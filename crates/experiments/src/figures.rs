@@ -22,6 +22,17 @@ pub const FIGURES: &[Figure] = &[
     figure("p99_ms", "ms", "99th percentile of the latency"),
     figure("p999_ms", "ms", "99.9th percentile of the latency"),
     figure("max_ms", "ms", "highest latency"),
+    figure(
+        "commit_mean_ms",
+        "ms",
+        "mean latency up to the commit at the replica nearest to the client; simulated only",
+    ),
+    figure(
+        "commit_p50_ms",
+        "ms",
+        "median latency up to the commit at the replica nearest to the client; simulated only",
+    ),
+    figure("commit_p99_ms", "ms", "99th percentile of the latency up to that commit; simulated only"),
     figure("tail_ratio", "", "99th percentile of the latency by its median"),
     figure("longest_gap_ms", "ms", "longest time without any completion"),
     figure("completed_commands", "commands", "commands completed in the measured time"),

@@ -5,6 +5,7 @@ mod common;
 mod configuration;
 mod fidelity;
 mod loads;
+mod machines;
 mod misbehaviour;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;

@@ -3,7 +3,7 @@
 use quorate_lab::BenchSpec;
 use quorate_lab::bench::{self, Progress, Watcher};
 use quorate_lab::replay::{self, ReplayArgs, ReplayResult};
-use quorate_lab::sim::{self, SimOptions};
+use quorate_lab::sim::{self, ClientPlaces, SimOptions};
 use quorate_lab::spec::{Interval, ProtocolKind};
 use quorate_recording::{Entry, Header, Reader, Tape, Writer};
 use std::path::{Path, PathBuf};
@@ -112,11 +112,13 @@ fn a_recording_ends_at_its_limit_and_the_run_continues() {
 
 #[test]
 fn a_simulated_run_is_replayed_and_reproduced() {
-    for protocol in ProtocolKind::ALL {
+    for (number, protocol) in ProtocolKind::ALL.iter().enumerate() {
         let scratch = Scratch::new();
         let file = scratch.path("run.recording");
         let recorded = spec(*protocol, &file);
-        let options = SimOptions { loss: Some(0.01), ..SimOptions::default() };
+        // Every other one with two machines of clients.
+        let clients_at = (number % 2 == 1).then_some(ClientPlaces::Clients);
+        let options = SimOptions { loss: Some(0.01), clients_at, ..SimOptions::default() };
         let with = sim::run(&recorded, &options, &|_| {}).expect("a sound spec");
         let without = sim::run(&BenchSpec { record: None, ..recorded }, &options, &|_| {}).expect("a sound spec");
         assert_eq!(with.trace_hash, without.trace_hash, "{protocol}: recording changes nothing");

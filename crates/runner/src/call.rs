@@ -190,11 +190,18 @@ fn blame(plan: &Plan, cell: &Cell, table: &toml::Table, error: SpecError) -> Fau
 fn blame_simulation(plan: &Plan, cell: &Cell, error: SimError) -> Fault {
     let place = |key: &str| plan.experiment.place_of(plan.profile, cell.instrument, key);
     match error {
-        SimError::Fault(fault) => fault.at(|at| format!("{}: {at}", place("network"))),
-        SimError::Read { is_network: true, .. } => {
-            Fault::new(place("network"), error.to_string(), "name a file that is there, or lan, wan4 or us4")
+        SimError::Fault(fault) if fault.place.starts_with("--") => {
+            fault.at(|at| format!("{}: {at}", place_of_flag(plan, cell, &at)))
         }
-        SimError::Read { .. } => Fault::new(place("costs"), error.to_string(), "write one with `quorate calibrate`"),
+        SimError::Fault(fault) => fault.at(|at| format!("{}: {at}", place("network"))),
+        SimError::Read { key, .. } => {
+            let help = match key {
+                "network" => "name a file that is there, or lan, wan4, us4 or world12",
+                "costs" => "write one with `quorate calibrate`",
+                _ => "name a file that is there",
+            };
+            Fault::new(place(key), error.to_string(), help)
+        }
         other => Fault::new(plan.experiment.file.as_str(), other.to_string(), "change the specification"),
     }
 }

@@ -7,6 +7,9 @@ use serde_json::Value;
 /// Figures of a row, and where the result has them.
 const DIRECT: &[(&str, &[&str])] = &[
     ("throughput_per_s", &["throughput_ops"]),
+    ("commit_mean_ms", &["commit_latency_ms", "mean"]),
+    ("commit_p50_ms", &["commit_latency_ms", "p50"]),
+    ("commit_p99_ms", &["commit_latency_ms", "p99"]),
     ("longest_gap_ms", &["longest_gap_ms"]),
     ("completed_commands", &["committed_commands"]),
     ("executed_commands", &["executed_commands"]),

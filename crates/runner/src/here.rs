@@ -5,6 +5,7 @@ use crate::error::RunnerError;
 use quorate_experiments::Surroundings;
 use quorate_lab::input;
 use quorate_lab::result::{Machine, version};
+use quorate_lab::sim::ClientPlaces;
 use quorate_lab::spec::WorkloadKind;
 use quorate_simulator::{CostTable, NetworkSpec};
 use quorate_types::Hasher;
@@ -66,6 +67,8 @@ impl Here {
         }
         let network = call.options.as_ref().map(|options| options.network.as_str());
         inputs.extend(network.filter(|name| NetworkSpec::preset(name).is_none()).map(Path::new));
+        let places = call.options.as_ref().and_then(|options| options.clients_at.as_ref());
+        inputs.extend(places.and_then(ClientPlaces::file).map(Path::new));
         let inputs = if inputs.is_empty() { String::new() } else { digest(INPUT_TAG, &inputs)? };
         Ok(match &call.options {
             None => {

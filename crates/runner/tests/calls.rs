@@ -17,13 +17,16 @@ fn refused(base: &str, more: &str, instrument: Instrument) -> String {
 
 #[test]
 fn a_cell_becomes_the_command_that_repeats_it() {
-    let axis = "[[axis]]\nkey = \"batch\"\nvalues = [10, 400]\n[base.simulated]\nnetwork = \"us4\"\ncores = 2\n";
+    let axis = "[[axis]]\nkey = \"batch\"\nvalues = [10, 400]\n[base.simulated]\nnetwork = \"us4\"\nclients_at = \"replicas\"\ncores = 2\n";
     let experiment = experiment("payload = 64\nwarmup = \"1s\"", axis);
     let real = calls(&experiment, Instrument::Real).expect("it is sound");
     assert_eq!(real[0].command_line(), "quorate bench --batch 10 --payload 64 --warmup 1s");
     assert_eq!(real[0].repetition(2).command_line(), "quorate bench --batch 10 --payload 64 --warmup 1s --seed 3");
     let simulated = calls(&experiment, Instrument::Simulated).expect("it is sound");
-    assert_eq!(simulated[1].command_line(), "quorate sim --payload 64 --warmup 1s --cores 2 --network us4");
+    assert_eq!(
+        simulated[1].command_line(),
+        "quorate sim --payload 64 --warmup 1s --cores 2 --network us4 --clients-at replicas"
+    );
 }
 
 #[test]
@@ -35,6 +38,10 @@ fn keys_belong_to_instruments() {
     );
     let error = refused("network = \"us4\"", "", Instrument::Simulated);
     assert!(error.contains("line 6") && error.contains("[base.simulated]"), "{error}");
+    let error = refused("clients_at = \"replicas\"", "", Instrument::Real);
+    let (what, help) =
+        ("the instrument real has no key `clients_at`", "write it in [base.simulated], or leave real out");
+    assert!(error.contains(what) && error.contains(help), "{error}");
     for key in ["json", "report", "record", "seeds"] {
         let error = refused(&format!("{key} = \"x\""), "", Instrument::Real);
         assert!(error.contains(&format!("`{key}` is no key of a specification")), "{error}");
@@ -51,6 +58,16 @@ fn a_wrong_value_is_refused_where_it_stands() {
         ("", "[[axis]]\nkey = \"batch\"\nvalues = [0, 400]", "mine.toml, line 7, key `axis[1]`"),
         ("", "[base.simulated]\nloss = 1.5", "line 8, key `base.simulated.loss`: write a fraction from 0 to 1"),
         ("", "[base.simulated]\nnetwork = \"nowhere\"", "line 8, key `base.simulated.network`: cannot read nowhere"),
+        (
+            "",
+            "[base.simulated]\nclients_at = \"nowhere.toml\"",
+            "key `base.simulated.clients_at`: cannot read nowhere.toml",
+        ),
+        (
+            "",
+            "[base.simulated]\nclients_at = \"ohio\"",
+            "line 8, key `base.simulated.clients_at`: --clients-at: names the",
+        ),
         ("", "[base.simulated]\nsignatures = \"true\"", "line 8, key `base.simulated.signatures`"),
     ];
     for (base, more, expected) in cases {

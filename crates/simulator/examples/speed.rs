@@ -11,7 +11,7 @@ use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::SchemeKind;
-use quorate_simulator::{CostTable, NetworkSpec, Signatures, SimSpec, run};
+use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec, run};
 use quorate_types::Quorum;
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ fn main() {
                 duration: Duration::from_millis(millis),
                 ..LoadOptions::default()
             },
+            clients_at: ClientsAt::Network,
             chaos: None,
         };
         let start = thread_cpu_time();

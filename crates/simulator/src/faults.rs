@@ -2,11 +2,10 @@
 
 use crate::clock::{NS_PER_MS, TRUE_RATE, ms_to_ns};
 use crate::hostile::{Hostility, SERVED_WITHIN_MS};
-use crate::network::End;
+use crate::network::{End, Endpoints};
 use quorate_byzantine::{Fault, Misbehaviour, Times};
 use quorate_types::{ReplicaId, Time, choice};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::time::Duration;
 
 choice!(
@@ -262,28 +261,30 @@ pub enum Change {
     Hostile(Hostility, bool, Time),
 }
 
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Change {
+    /// Describes the change, given the names of endpoints.
+    pub fn describe(&self, name: impl Fn(usize) -> String) -> String {
         let ways = |pairs: &[(usize, usize)]| {
-            pairs.iter().map(|(from, to)| format!("R{from} to R{to}")).collect::<Vec<_>>().join(", ")
+            let words = pairs.iter().map(|(from, to)| format!("{} to {}", name(*from), name(*to)));
+            words.collect::<Vec<_>>().join(", ")
         };
         match self {
-            Change::Crash(replica) => write!(f, "R{replica} crashes for good"),
+            Change::Crash(replica) => format!("R{replica} crashes for good"),
             Change::Down(replica, leaves, until) => {
-                write!(f, "R{replica} crashes until {until:?}; its journal: {leaves:?}")
+                format!("R{replica} crashes until {until:?}; its journal: {leaves:?}")
             }
-            Change::Clock(replica, rate) => write!(f, "R{replica}'s clock advances {rate} us per second"),
-            Change::Pause(replica, until) => write!(f, "R{replica} pauses until {until:?}"),
+            Change::Clock(replica, rate) => format!("R{replica}'s clock advances {rate} us per second"),
+            Change::Pause(replica, until) => format!("R{replica} pauses until {until:?}"),
             Change::Speed(replica, thousandths) => {
-                write!(f, "R{replica}'s processor takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
+                format!("R{replica}'s processor takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
             }
             Change::Disk(replica, thousandths) => {
-                write!(f, "R{replica}'s disk takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
+                format!("R{replica}'s disk takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
             }
-            Change::Cut(pairs, true) => write!(f, "cut: {}", ways(pairs)),
-            Change::Cut(pairs, false) => write!(f, "reconnected: {}", ways(pairs)),
-            Change::Hostile(client, _, until) => write!(f, "hostile client until {until:?}: {client}"),
-            Change::Spike(pairs, by_ns) => write!(f, "delayed by {} ms: {}", *by_ns as f64 / NS_PER_MS, ways(pairs)),
+            Change::Cut(pairs, true) => format!("cut: {}", ways(pairs)),
+            Change::Cut(pairs, false) => format!("reconnected: {}", ways(pairs)),
+            Change::Hostile(client, _, until) => format!("hostile client until {until:?}: {client}"),
+            Change::Spike(pairs, by_ns) => format!("delayed by {} ms: {}", *by_ns as f64 / NS_PER_MS, ways(pairs)),
         }
     }
 }
@@ -319,10 +320,10 @@ pub(crate) fn pairs(from: &[usize], to: &[usize], both_ways: bool) -> Vec<(usize
 ///
 /// # Panics
 /// If a fault does not fit the cluster; see [`FaultSpec::misfit`].
-pub fn changes(faults: &[FaultSpec], replicas: usize) -> Vec<(Time, Change)> {
-    let misfit = faults.iter().find_map(|fault| fault.misfit(replicas));
+pub fn changes(faults: &[FaultSpec], endpoints: &Endpoints<'_>) -> Vec<(Time, Change)> {
+    let misfit = faults.iter().find_map(|fault| fault.misfit(endpoints.replicas));
     assert_eq!(misfit, None, "the schedule was not checked against the cluster");
-    let ends = |list: &[End]| list.iter().map(|end| end.index(replicas)).collect::<Vec<_>>();
+    let ends = |list: &[End]| list.iter().flat_map(|end| endpoints.of(end)).collect::<Vec<_>>();
     let thousandths = |factor: f64| (factor.clamp(MIN_FACTOR, MAX_FACTOR) * FULL_SPEED as f64) as u64;
     let mut changes = Vec::new();
     for fault in faults {

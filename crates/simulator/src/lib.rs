@@ -32,6 +32,7 @@ mod transcript;
 mod world;
 
 pub use chronicle::Chronicle;
+pub use clients::{ClientMachine, ClientsAt, LatencyMs, MAX_CLIENT_MACHINES, MachineSpec, place};
 pub use costs::CostTable;
 pub use faults::{Leaves, Point};
 pub use network::NetworkSpec;

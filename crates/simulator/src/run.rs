@@ -2,9 +2,9 @@
 
 use crate::chaos::{Chaos, unequal_links};
 use crate::chronicle::Chronicle;
-use crate::clients::Clients;
+use crate::clients::{ClientMachine, Clients};
 use crate::faults::{Point, misbehaviour, served_within};
-use crate::network::{Links, Loss, NetworkSpec};
+use crate::network::{Endpoints, Links, Loss, NetworkSpec, Place};
 use crate::node::{Node, Parts, Reborn};
 use crate::oracle::Oracle;
 use crate::random::{Purpose, Random};
@@ -45,6 +45,8 @@ pub struct SimReport {
     pub virtual_time: Duration,
     /// The clients' report; `None` if the run ended early.
     pub load: Option<LoadReport>,
+    /// Figures of each machine of the clients; empty if the run ended early.
+    pub client_machines: Vec<ClientMachine>,
     /// The replicas' counters over the measured time, for each life; empty if the run ended early.
     pub lives: Vec<Life>,
     /// The replicas' counters at each second of the measured time, and at its end.
@@ -214,7 +216,8 @@ pub fn run_seeds_while(
 
 fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make: MakeReplica<P>) -> Outcome {
     let Run { spec, seed, workload, transcript, marks, mut recorder, goes_on, alter } = run;
-    let (trouble, chaos) = trouble(spec, seed);
+    let places = spec.places().expect("the laboratory validates the places of clients");
+    let (trouble, chaos) = trouble(spec, &places, seed);
     let network = match &chaos {
         Some(chaos) => {
             let mut network = troubled(&spec.network, chaos);
@@ -257,10 +260,14 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
             salt,
             keeps_journal,
             marks,
+            machines: places.len(),
         }));
     }
-    let clients = Clients::new(&spec.load, spec.quorum, spec.consensus.dissemination, spec.reply, workload());
-    let links = Links::new(&spec.network, replicas, seed);
+    let endpoints = Endpoints { replicas, machines: &places, delay: &spec.network.delay };
+    let links = Links::between(&spec.network, &endpoints, seed);
+    let nearest = |(at, place): (usize, &Place)| place.home.unwrap_or_else(|| links.nearest(replicas + at, replicas));
+    let homes = places.iter().enumerate().map(nearest).collect();
+    let clients = Clients::new(spec, &places, homes, workload());
     let connections = world::Connections::new(spec, replicas, seed);
     let mut oracle = Oracle::new(spec.quorum, cluster.genesis(), &spec.consensus);
     if let Some(within) = served_within(&spec.network.faults).filter(|_| chaos.is_none()) {
@@ -280,21 +287,24 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
         world.oracle.report(Property::Panic, said.unwrap_or("panic without a message").to_owned());
     }
     let recorded = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
-    (report(seed, world), recorded)
+    (report(seed, world, &places), recorded)
 }
 
-fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
+fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimReport {
     let (retransmissions, not_queued) = (world.retransmissions(), world.not_queued());
     let sound = world.oracle.violation.is_none();
     let end = world.nodes.iter().map(|node| (node.alive && sound).then(|| node.status(true))).collect();
-    let done = world.clients.stage() == Stage::Done;
+    let delay = &world.spec.network.delay;
+    let is_done = world.clients.stage() == Stage::Done;
+    let (load, client_machines) = is_done.then(|| world.clients.finish(world.now, places, delay)).unzip();
     SimReport {
         seed,
         trace_hash: world.trace.hash(),
         events: world.events,
         delivered: world.delivered,
         virtual_time: world.now.since(Time(0)),
-        load: done.then(|| world.clients.finish(world.now)),
+        load,
+        client_machines: client_machines.unwrap_or_default(),
         lives: world.lives_measured.take(),
         seconds: world.seconds.readings,
         end,

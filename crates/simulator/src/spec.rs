@@ -1,7 +1,8 @@
 //! Settings of a simulation.
 
+use crate::clients::{ClientsAt, place};
 use crate::costs::CostTable;
-use crate::network::NetworkSpec;
+use crate::network::{NetworkSpec, Place};
 use quorate_applications::ApplicationKind;
 use quorate_client::ReplyMode;
 use quorate_client::load::LoadOptions;
@@ -9,7 +10,7 @@ use quorate_client::workload::Workload;
 use quorate_consensus::Config;
 use quorate_crypto::SchemeKind;
 use quorate_transports::Wire;
-use quorate_types::{Quorum, choice};
+use quorate_types::{Fault, Quorum, choice};
 use std::time::Duration;
 
 choice!(
@@ -43,8 +44,19 @@ pub struct SimSpec {
     /// Number of cores that replicas and clients share; 0 gives each its own.
     pub cores: usize,
     pub load: LoadOptions,
+    pub clients_at: ClientsAt,
     /// Length of a period of faults drawn from the seed. Afterwards a core of replicas heals and must make progress.
     pub chaos: Option<Duration>,
+}
+
+impl SimSpec {
+    /// Places the clients' machines.
+    ///
+    /// # Errors
+    /// If the network or the load do not allow these places.
+    pub fn places(&self) -> Result<Vec<Place>, Fault> {
+        place(&self.clients_at, &self.network.delay, self.quorum.replicas(), self.load.clients, "network")
+    }
 }
 
 /// Factory of the workload of one run.

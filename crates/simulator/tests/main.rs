@@ -3,6 +3,7 @@
 mod adoption_sweep;
 mod chaos;
 mod charges;
+mod clients;
 mod common;
 mod crash_sweep;
 mod determinism;

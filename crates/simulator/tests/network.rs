@@ -14,7 +14,7 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn network_files_are_parsed_or_refused_with_help() {
-    for name in ["lan", "wan4", "us4"] {
+    for name in NetworkSpec::presets() {
         let preset = NetworkSpec::preset(name).expect("a preset");
         assert_eq!(NetworkSpec::parse(&preset.to_toml(), name), Ok(preset));
     }
@@ -35,6 +35,39 @@ fn network_files_are_parsed_or_refused_with_help() {
     }
 }
 
+/// The sources give round trips, so the delays of both directions are equal.
+#[test]
+fn matrices_are_symmetric_and_documented_with_source_and_date() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
+    let page = std::fs::read_to_string(format!("{root}../../docs/SIMULATOR.md")).expect("the page is there");
+    let mut seen = Vec::new();
+    for name in NetworkSpec::presets() {
+        assert!(page.contains(&format!("`{name}`")), "docs/SIMULATOR.md does not name {name}");
+        let preset = NetworkSpec::preset(name).expect("a preset");
+        let Delay::Matrix { regions, one_way_ms, .. } = &preset.delay else { continue };
+        let text = std::fs::read_to_string(format!("{root}networks/{name}.toml")).expect("the file is there");
+        assert!(text.contains("published on ") && text.contains("average round trips"), "{name} names no source");
+        for (from, row) in one_way_ms.iter().enumerate() {
+            for (to, delay) in row.iter().enumerate().filter(|(to, _)| *to != from) {
+                assert_eq!(*delay, one_way_ms[to][from], "{name}: {} to {}", regions[from], regions[to]);
+                assert!(
+                    *delay > row[from],
+                    "{name}: {} is farther from itself than from {}",
+                    regions[from],
+                    regions[to]
+                );
+            }
+        }
+        // Regions that are in several files are as far apart in each.
+        for (from, to) in (0..regions.len()).flat_map(|from| (0..regions.len()).map(move |to| (from, to))) {
+            seen.push(((regions[from].clone(), regions[to].clone()), one_way_ms[from][to]));
+        }
+    }
+    let distances: std::collections::BTreeMap<_, f64> = seen.iter().cloned().collect();
+    assert!(seen.iter().all(|(pair, delay)| distances[pair] == *delay), "two files disagree");
+    assert!(seen.len() >= 4 * 4 + 4 * 4 + 12 * 12);
+}
+
 #[test]
 fn faults_that_do_not_fit_are_refused() {
     let fault = |rest: &str| format!("[[faults]]\nfor_ms = 1.0\n{rest}\n");
@@ -46,7 +79,7 @@ fn faults_that_do_not_fit_are_refused() {
         (misbehave("silent") + &misbehave("fork"), "`faults[1]`: makes replica 1 misbehave in a second way"),
     ] {
         let network = NetworkSpec::parse(&text, "net.toml").expect("the file is valid");
-        let said = network.fits(4, "net.toml").expect_err("it does not fit four replicas").to_string();
+        let said = network.fits(4, &[], "net.toml").expect_err("it does not fit four replicas").to_string();
         assert!(said.starts_with("net.toml: ") && said.contains(words), "{text}\n{said}");
     }
 }

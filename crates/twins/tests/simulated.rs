@@ -14,7 +14,9 @@ use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::SchemeKind;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::{Alter, CostTable, NetworkSpec, Property, Signatures, SimReport, SimSpec, run, run_altered};
+use quorate_simulator::{
+    Alter, ClientsAt, CostTable, NetworkSpec, Property, Signatures, SimReport, SimSpec, run, run_altered,
+};
 use quorate_types::Quorum;
 use std::time::Duration;
 
@@ -55,6 +57,7 @@ fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
             duration: Duration::from_millis(250),
             ..LoadOptions::default()
         },
+        clients_at: ClientsAt::Network,
         chaos: None,
     }
 }

@@ -10,7 +10,7 @@ use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_crypto::SchemeKind;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::network::{Delay, End, LinkSpec};
-use quorate_simulator::{CostTable, NetworkSpec, Signatures, SimSpec};
+use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec};
 use quorate_types::Quorum;
 use std::time::Duration;
 
@@ -68,6 +68,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
             duration: Duration::from_millis(1500),
             ..LoadOptions::default()
         },
+        clients_at: ClientsAt::Network,
         chaos: None,
     }
 }

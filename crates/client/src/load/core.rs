@@ -7,7 +7,7 @@ use crate::load::usage::Usage;
 use crate::session::{Accepted, Outgoing, Session, SessionCounters, SessionOptions};
 use crate::workload::Workload;
 use quorate_crypto::ClientIdentity;
-use quorate_types::{BundleBuilder, ClientId, Outcome, ReplicaId, ReplicaReply, Time};
+use quorate_types::{BundleBuilder, ClientId, Digest, Outcome, ReplicaId, ReplicaReply, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -38,6 +38,15 @@ struct Issued {
     client: u32,
 }
 
+/// When the load starts, once the preload is executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Start {
+    AtOnce,
+    /// After [`LoadCore::begin`].
+    Held,
+    At(Time),
+}
+
 /// Load without clock or sockets: decides what to send and when, and records the answers.
 pub struct LoadCore {
     options: LoadOptions,
@@ -47,6 +56,11 @@ pub struct LoadCore {
     /// The last sequence number of each client.
     sequences: Vec<u64>,
     stage: Stage,
+    start: Start,
+    /// Open loop: time from the start to the first command.
+    offset: Duration,
+    /// Whether a simulator reports commits with [`LoadCore::on_committed`].
+    records_commits: bool,
     drain_until: Time,
     stopped: bool,
     /// Number of unanswered commands.
@@ -93,6 +107,9 @@ impl LoadCore {
             identity,
             sequences: vec![0; options.clients],
             stage: Stage::Preload,
+            start: Start::AtOnce,
+            offset: Duration::ZERO,
+            records_commits: false,
             drain_until: Time(u64::MAX),
             stopped: false,
             in_flight: 0,
@@ -114,6 +131,46 @@ impl LoadCore {
 
     pub fn stage(&self) -> Stage {
         self.stage
+    }
+
+    /// Makes this one of several loads that start together: it waits for [`LoadCore::begin`] after its preload, and
+    /// keeps what [`LoadReport::merged`] needs. To be called before the first step.
+    pub fn join_others(&mut self) {
+        self.start = Start::Held;
+    }
+
+    /// Returns whether the preload is executed, so that the load can begin.
+    pub fn is_preloaded(&self) -> bool {
+        self.preload_done && self.in_flight == 0
+    }
+
+    /// Starts a load that waits for others with its next step, as of `at`. In an open loop, its commands are due by
+    /// `offset` later, so that loads of the same rate do not send at the same times.
+    pub fn begin(&mut self, at: Time, offset: Duration) {
+        assert!(self.start == Start::Held && self.is_preloaded(), "a load that waits is begun once, after its preload");
+        (self.start, self.offset) = (Start::At(at), offset);
+    }
+
+    /// Records latencies up to the commit at one replica as well. To be called before the first step.
+    pub fn record_commits(&mut self) {
+        self.records_commits = true;
+    }
+
+    /// Handles the commit of a bundle at that replica.
+    pub fn on_committed(&mut self, at: Time, bundle: &Digest) {
+        if let Some(recorder) = self.recorder.as_mut() {
+            recorder.on_committed(at, bundle);
+        }
+    }
+
+    /// Returns the number of commands completed in the window so far.
+    pub fn completed(&self) -> u64 {
+        self.recorder.as_ref().map_or(0, |recorder| recorder.measured.completed())
+    }
+
+    /// Returns the start and end of the measured window, once the load runs.
+    pub fn window(&self) -> Option<(Time, Time)> {
+        self.recorder.as_ref().map(Recorder::window)
     }
 
     /// Asks all replicas for their heights, since a bundle signed for a height long past is void.
@@ -242,9 +299,17 @@ impl LoadCore {
     }
 
     fn advance(&mut self, now: Time, out: &mut Vec<Outgoing>) {
-        if self.stage == Stage::Preload && self.preload_done && self.in_flight == 0 {
+        let start = match self.start {
+            Start::AtOnce => Some(now),
+            Start::Held => None,
+            Start::At(at) => Some(at),
+        };
+        if let Some(start) = start.filter(|_| self.stage == Stage::Preload && self.is_preloaded()) {
             let (warmup, duration, steps) = (self.options.warmup, self.options.duration, &self.options.steps);
-            self.recorder = Some(Recorder::new(now, warmup, duration, !self.is_closed(), steps, self.options.samples));
+            let is_open = !self.is_closed();
+            let mut recorder = Recorder::new(start, warmup, duration, is_open, steps, self.options.samples);
+            recorder.keep(self.start != Start::AtOnce, self.records_commits);
+            self.recorder = Some(recorder);
             self.ready.clear();
             if let LoadMode::Closed { outstanding } = self.options.mode {
                 let clients = self.options.clients as u32;
@@ -373,7 +438,7 @@ impl LoadCore {
             Some(pace) => pace.time_of(number),
             None => Duration::from_nanos((number as f64 * (1e9 / rate)) as u64),
         };
-        let intended = recorder.start() + after;
+        let intended = recorder.start() + self.offset + after;
         (intended < recorder.window().1).then_some(intended)
     }
 
@@ -413,7 +478,11 @@ impl LoadCore {
 
     fn flush(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if let Some((builder, commands)) = self.filling.take() {
-            let submitted = self.session.submit(now, &self.identity.finish(builder), commands, out);
+            let bundle = self.identity.finish(builder);
+            if let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.records_commits()) {
+                recorder.on_bundle(bundle.digest(), commands.iter().map(|command| command.intended));
+            }
+            let submitted = self.session.submit(now, &bundle, commands, out);
             submitted.expect("commands are limited, and no two bundles are equal as sequence numbers are used once");
         }
     }
@@ -426,12 +495,15 @@ impl LoadCore {
         let unsent = self.record_unsent(now);
         let mut recorder =
             self.recorder.take().unwrap_or_else(|| Recorder::new(now, Duration::ZERO, Duration::ZERO, false, &[], 0));
+        recorder.close_commits(now);
         for commands in self.session.into_attached() {
             commands.iter().for_each(|command| recorder.on_unanswered(now, command.intended, 1));
         }
         let (start, end) = recorder.window();
         LoadReport {
             seconds: recorder.take_seconds(),
+            second_counts: recorder.take_second_counts(),
+            commit_us: recorder.take_commits(),
             steps: recorder.take_steps(),
             samples: recorder.take_samples(),
             window: end.since(start),
@@ -474,7 +546,7 @@ impl LoadCore {
             let count = self.sent - before;
             unsent += count;
             if let Some(recorder) = self.recorder.as_mut() {
-                recorder.on_unanswered(now, intended, count);
+                recorder.on_unsent(now, intended, count);
             }
         }
         unsent

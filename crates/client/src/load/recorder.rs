@@ -1,25 +1,17 @@
 //! Measurements of a load.
 
+use crate::load::commits::Commits;
+use crate::load::histogram::{Counts, counts, microseconds};
 use crate::load::options::LoadStep;
 use crate::load::samples::{Reservoir, Sample};
 use crate::load::usage::Usage;
 use crate::session::SessionCounters;
 use hdrhistogram::Histogram;
-use quorate_types::Time;
+use quorate_types::{Digest, Time};
 use std::time::Duration;
 
 /// Width of one interval of the throughput over time.
 pub const INTERVAL: Duration = Duration::from_millis(100);
-/// Highest latency that a histogram distinguishes: one hour.
-pub const MAX_LATENCY_US: u64 = 3_600_000_000;
-/// Significant decimal digits of a recorded latency.
-pub const LATENCY_DIGITS: u8 = 3;
-
-/// Returns an empty histogram of microseconds.
-pub fn microseconds() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, MAX_LATENCY_US, LATENCY_DIGITS).expect("the bounds are in order")
-}
-
 /// Result of a load.
 ///
 /// Latencies are for commands with an intended send time in the measured window. An unanswered command counts with its
@@ -40,6 +32,11 @@ pub struct LoadReport {
     /// Median and 99th percentile, in microseconds, of the commands answered in each second of the window; `None`
     /// without an answer.
     pub seconds: Vec<Option<(u64, u64)>>,
+    /// Latencies in microseconds of the commands answered in each second of the window, with their counts; empty unless
+    /// the load is one of several.
+    pub second_counts: Vec<Counts>,
+    /// Latency from the intended send time to the commit at one replica, in microseconds; `None` if not recorded.
+    pub commit_us: Option<Histogram<u64>>,
     /// One entry for each step of the load.
     pub steps: Vec<StepReport>,
     /// Some of the requests behind `latency_us`, each with equal chance, by their intended times.
@@ -153,6 +150,9 @@ pub struct Recorder {
     /// Latencies of commands answered in the current second of the window.
     second_us: Histogram<u64>,
     seconds: Vec<Option<(u64, u64)>>,
+    /// Those of the seconds before, if they are kept.
+    second_counts: Option<Vec<Counts>>,
+    commits: Option<Commits>,
     steps: Vec<StepReport>,
     longest_gap: Duration,
     last_answer: Time,
@@ -183,6 +183,8 @@ impl Recorder {
             intervals: Vec::new(),
             second_us: microseconds(),
             seconds: Vec::new(),
+            second_counts: None,
+            commits: None,
             steps: step_reports(steps, duration),
             longest_gap: Duration::ZERO,
             last_answer: window.0,
@@ -191,6 +193,12 @@ impl Recorder {
             submitted_in_window: 0,
             submitted: 0,
         }
+    }
+
+    /// Sets whether latencies are kept for each second, and whether commits are recorded.
+    pub fn keep(&mut self, seconds: bool, commits: bool) {
+        self.second_counts = seconds.then(Vec::new);
+        self.commits = commits.then(Commits::default);
     }
 
     pub fn start(&self) -> Time {
@@ -273,6 +281,9 @@ impl Recorder {
         while (self.seconds.len() as u64) < now.since(self.window.0).as_secs() {
             let quantile = |at| self.second_us.value_at_quantile(at);
             self.seconds.push((!self.second_us.is_empty()).then(|| (quantile(0.5), quantile(0.99))));
+            if let Some(kept) = self.second_counts.as_mut() {
+                kept.push(counts(&self.second_us));
+            }
             self.second_us.reset();
         }
     }
@@ -283,9 +294,54 @@ impl Recorder {
         std::mem::take(&mut self.seconds)
     }
 
+    /// Returns the latencies of all whole seconds, after [`Recorder::take_seconds`].
+    pub fn take_second_counts(&mut self) -> Vec<Counts> {
+        self.second_counts.take().unwrap_or_default()
+    }
+
     /// Records that `count` commands due at `intended` have no answer at the end.
     pub fn on_unanswered(&mut self, now: Time, intended: Time, count: u64) {
         self.record_latency(intended, now.since(intended).as_micros() as u64, count);
+    }
+
+    /// Records that `count` commands due at `intended` were never sent.
+    pub fn on_unsent(&mut self, now: Time, intended: Time, count: u64) {
+        self.on_unanswered(now, intended, count);
+        if self.in_window(intended)
+            && let Some(commits) = self.commits.as_mut()
+        {
+            commits.record(now, &[(intended, count)]);
+        }
+    }
+
+    pub fn records_commits(&self) -> bool {
+        self.commits.is_some()
+    }
+
+    /// Records that a bundle with commands due at these times is sent.
+    pub fn on_bundle(&mut self, bundle: Digest, intended: impl Iterator<Item = Time>) {
+        let (start, end) = self.window;
+        let measured = intended.filter(|at| (start..end).contains(at));
+        if let Some(commits) = self.commits.as_mut() {
+            commits.on_sent(bundle, measured);
+        }
+    }
+
+    pub fn on_committed(&mut self, at: Time, bundle: &Digest) {
+        if let Some(commits) = self.commits.as_mut() {
+            commits.on_committed(at, bundle);
+        }
+    }
+
+    /// Records the age of bundles that are not committed at the end.
+    pub fn close_commits(&mut self, now: Time) {
+        if let Some(commits) = self.commits.as_mut() {
+            commits.close(now);
+        }
+    }
+
+    pub fn take_commits(&mut self) -> Option<Histogram<u64>> {
+        self.commits.take().map(|commits| commits.latency_us)
     }
 
     /// Records the outcomes of a bundle.

@@ -83,3 +83,34 @@ impl Reservoir {
         self.kept.into_iter().map(sample).collect()
     }
 }
+
+/// Draws at most `limit` requests from the samples of several loads, each given with the number of its requests, so that
+/// every request of all loads is equally likely to be drawn. Returns them in the order of their intended times.
+pub fn merge(parts: Vec<(Vec<Sample>, u64)>, limit: usize) -> Vec<Sample> {
+    let mut random = ChaCha8Rng::seed_from_u64(SEED);
+    let mut parts: Vec<(Vec<Sample>, u64)> = parts;
+    let mut drawn = Vec::new();
+    while drawn.len() < limit {
+        let left: u64 = parts.iter().map(|(_, requests)| *requests).sum();
+        if left == 0 {
+            break;
+        }
+        let mut number = random.random_range(0..left);
+        let (samples, requests) = parts
+            .iter_mut()
+            .find(|(_, requests)| {
+                let is_here = number < *requests;
+                number = number.saturating_sub(*requests);
+                is_here
+            })
+            .expect("the number is below the sum");
+        *requests -= 1;
+        if samples.is_empty() {
+            break;
+        }
+        let place = random.random_range(0..samples.len());
+        drawn.push(samples.swap_remove(place));
+    }
+    drawn.sort_unstable_by_key(|sample| (sample.intended, sample.latency_us));
+    drawn
+}

@@ -1,12 +1,14 @@
 //! Runs a [`BenchSpec`] in virtual time.
 
 mod options;
+mod places;
 mod recorded;
 mod result;
 
 pub use options::{SimArgs, SimError, SimOptions};
+pub use places::ClientPlaces;
 pub use recorded::SimulatedRun;
-pub use result::{SeedResult, SimResult};
+pub use result::{MachineResult, SeedResult, SimResult};
 
 use crate::bench::{commands, load_options, node_template};
 use crate::partial;
@@ -17,7 +19,7 @@ use quorate_recording::Recorder;
 pub use quorate_simulator::SimReport;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::hostile::SERVED_WITHIN_MS;
-use quorate_simulator::{CostTable, Leaves, NetworkSpec, SimSpec, run_recorded, run_seeds_while};
+use quorate_simulator::{ClientsAt, CostTable, Leaves, NetworkSpec, SimSpec, place, run_recorded, run_seeds_while};
 use quorate_types::ReplicaId;
 use std::ops::Range;
 use std::path::Path;
@@ -84,7 +86,11 @@ pub fn run_with(
     on_report: &(dyn Fn(&SimReport) + Sync),
 ) -> Result<SimResult, SimError> {
     spec.validate()?;
-    let sim = sim_spec_on(spec, options, options.network()?, costs.clone())?;
+    let sim = sim_spec_on(
+        spec,
+        options,
+        Files { network: options.network()?, costs: costs.clone(), places: options.places()? },
+    )?;
     let is_key_value = sim.application == ApplicationKind::KeyValue;
     // Report errors of the workload here, before each thread creates its own.
     commands(spec, is_key_value)?;
@@ -129,16 +135,20 @@ fn recorder(
 /// # Errors
 /// If a file cannot be read or is invalid.
 pub fn sim_spec(spec: &BenchSpec, options: &SimOptions) -> Result<SimSpec, SimError> {
-    sim_spec_on(spec, options, options.network()?, options.cost_table()?)
+    let files = Files { network: options.network()?, costs: options.cost_table()?, places: options.places()? };
+    sim_spec_on(spec, options, files)
 }
 
-/// Returns the input of the simulator for a network and costs that are already loaded.
-pub(crate) fn sim_spec_on(
-    spec: &BenchSpec,
-    options: &SimOptions,
-    mut network: NetworkSpec,
-    costs: CostTable,
-) -> Result<SimSpec, SimError> {
+/// Contents of the files that options name.
+pub(crate) struct Files {
+    pub network: NetworkSpec,
+    pub costs: CostTable,
+    pub places: ClientsAt,
+}
+
+/// Returns the input of the simulator for files that are already loaded.
+pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) -> Result<SimSpec, SimError> {
+    let Files { mut network, costs, places } = files;
     let template = node_template(spec);
     let warmup_ms = spec.warmup.as_millis() as f64;
     network.faults.extend(spec.fault.iter().flat_map(|fault| {
@@ -163,7 +173,9 @@ pub(crate) fn sim_spec_on(
             }],
         }
     }));
-    network.fits(spec.quorum().replicas(), &options.network)?;
+    let replicas = spec.quorum().replicas();
+    let machines = place(&places, &network.delay, replicas, spec.clients as usize, &options.network)?;
+    network.fits(replicas, &machines, &options.network)?;
     costs.signatures_of(template.scheme)?;
     let mut load = load_options(spec);
     let chaos = options.chaos.then(|| spec.duration.into());
@@ -183,6 +195,7 @@ pub(crate) fn sim_spec_on(
         crypto_servers: options.crypto_servers,
         cores: spec.cores as usize,
         load,
+        clients_at: places,
         chaos,
     })
 }

@@ -1,12 +1,13 @@
 //! Flags that `quorate sim` adds to those of `quorate bench`.
 
+use super::places::ClientPlaces;
 use crate::input;
 use crate::spec::{BenchArgs, SpecError, choice};
 use clap::Args;
 use quorate_client::workload::WorkloadError;
 use quorate_recording::RecordingError;
 use quorate_simulator::network::Loss;
-use quorate_simulator::{CostTable, NetworkSpec, Signatures};
+use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures};
 use quorate_types::{Fault, ReplicaId};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -16,6 +17,8 @@ use thiserror::Error;
 
 /// Help heading of these flags.
 const SIMULATION: &str = "Simulation";
+/// Option that names a network.
+pub const NETWORK: &str = "network";
 /// Maximum number of seeds in one run.
 const MAX_SEEDS: u64 = 1 << 32;
 /// Maximum number of threads for signatures.
@@ -37,9 +40,14 @@ pub struct SimOptions {
     /// Run these seeds, from A to B-1, on all cores [default: the seed of --seed].
     #[arg(long, help_heading = SIMULATION, value_name = "A..B", value_parser = parse_seeds)]
     pub seeds: Option<Range<u64>>,
-    /// Network: lan, wan4, us4, or a file as described in docs/SIMULATOR.md.
-    #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4", default_value = "lan")]
+    /// Network: lan, wan4, us4, world12, or a file as described in docs/SIMULATOR.md.
+    #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4|world12", default_value = "lan")]
     pub network: String,
+    /// Machines of the clients, which share the load: one; one for each of the clients; one for each of the replicas, in
+    /// its region; one in each of these regions; or a file [default: as the network file says].
+    #[arg(long, help_heading = SIMULATION, value_name = "one|clients|replicas|REGION,...|FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients_at: Option<ClientPlaces>,
     /// Fraction of packets to drop, from 0 to 1; overrides the network's loss.
     #[arg(long, help_heading = SIMULATION, value_name = "FRACTION", value_parser = parse_loss)]
     pub loss: Option<f64>,
@@ -62,6 +70,7 @@ impl Default for SimOptions {
         SimOptions {
             seeds: None,
             network: "lan".into(),
+            clients_at: None,
             loss: None,
             chaos: false,
             costs: None,
@@ -82,13 +91,13 @@ pub enum SimError {
     Workload(#[from] WorkloadError),
     #[error(
         "cannot read {path}: {source}{}",
-        if *.is_network { "; help: name a file, or one of lan, wan4 and us4" } else { "" }
+        if *.key == NETWORK { "; help: name a file, or one of lan, wan4, us4 and world12" } else { "" }
     )]
     Read {
         path: PathBuf,
         source: io::Error,
-        /// Whether the file should describe a network.
-        is_network: bool,
+        /// The option that names the file.
+        key: &'static str,
     },
     #[error("cannot write {path}: {source}")]
     Write { path: PathBuf, source: io::Error },
@@ -128,12 +137,21 @@ impl SimOptions {
     pub fn network(&self) -> Result<NetworkSpec, SimError> {
         let mut network = match NetworkSpec::preset(&self.network) {
             Some(network) => network,
-            None => NetworkSpec::parse(&read(&self.network, true)?, &self.network)?,
+            None => NetworkSpec::parse(&read(&self.network, NETWORK)?, &self.network)?,
         };
         if let Some(probability) = self.loss {
             network.loss = Loss::Independent { probability };
         }
         Ok(network)
+    }
+
+    /// Returns the places of the clients' machines.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is invalid.
+    pub fn places(&self) -> Result<ClientsAt, SimError> {
+        let places = self.clients_at.as_ref();
+        places.map_or(Ok(ClientsAt::Network), |places| places.resolve(|path| read(path, "clients_at")))
     }
 
     /// Returns the cost table.
@@ -144,7 +162,7 @@ impl SimOptions {
         Ok(match self.costs.as_deref() {
             None => CostTable::shipped(),
             Some("none") => CostTable::free(),
-            Some(path) => CostTable::parse(&read(path, false)?, path)?,
+            Some(path) => CostTable::parse(&read(path, "costs")?, path)?,
         })
     }
 
@@ -158,6 +176,7 @@ impl SimOptions {
             }
         };
         flag("--network", (self.network != default.network).then(|| self.network.clone()));
+        flag("--clients-at", self.clients_at.as_ref().map(ToString::to_string));
         flag("--loss", self.loss.map(|loss| loss.to_string()));
         flag("--costs", self.costs.clone());
         flag("--crypto-servers", (self.crypto_servers > 0).then(|| self.crypto_servers.to_string()));
@@ -169,8 +188,8 @@ impl SimOptions {
     }
 }
 
-fn read(path: &str, is_network: bool) -> Result<String, SimError> {
-    input::settings(path.as_ref()).map_err(|source| SimError::Read { path: path.into(), source, is_network })
+fn read(path: &str, key: &'static str) -> Result<String, SimError> {
+    input::settings(path.as_ref()).map_err(|source| SimError::Read { path: path.into(), source, key })
 }
 
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {

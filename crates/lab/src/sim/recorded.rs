@@ -1,11 +1,11 @@
 //! Header of a recorded simulation.
 
 use super::options::{SimError, SimOptions};
-use super::sim_spec_on;
+use super::{Files, sim_spec_on};
 use crate::recording::{MB, clear};
 use crate::spec::BenchSpec;
 use quorate_recording::{Header, Recorder, Writer};
-use quorate_simulator::{CostTable, NetworkSpec, SimSpec, recording_header};
+use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, SimSpec, recording_header};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -20,6 +20,9 @@ pub struct SimulatedRun {
     pub network: NetworkSpec,
     /// Contents of the cost table that the options name.
     pub costs: CostTable,
+    /// Contents of the file with the places of the clients' machines, or the places themselves.
+    #[serde(default)]
+    pub places: ClientsAt,
 }
 
 impl SimulatedRun {
@@ -29,8 +32,8 @@ impl SimulatedRun {
     /// If a file cannot be read or is invalid.
     pub fn new(spec: &BenchSpec, options: &SimOptions, seed: u64) -> Result<SimulatedRun, SimError> {
         let spec = BenchSpec { json: None, report: None, record: None, ..spec.clone() };
-        let (network, costs) = (options.network()?, options.cost_table()?);
-        Ok(SimulatedRun { seed, spec, options: options.clone(), network, costs })
+        let (network, costs, places) = (options.network()?, options.cost_table()?, options.places()?);
+        Ok(SimulatedRun { seed, spec, options: options.clone(), network, costs, places })
     }
 
     /// Returns the input of the simulator.
@@ -38,7 +41,8 @@ impl SimulatedRun {
     /// # Errors
     /// If the network does not fit the replicas.
     pub fn sim_spec(&self) -> Result<SimSpec, SimError> {
-        sim_spec_on(&self.spec, &self.options, self.network.clone(), self.costs.clone())
+        let (network, costs, places) = (self.network.clone(), self.costs.clone(), self.places.clone());
+        sim_spec_on(&self.spec, &self.options, Files { network, costs, places })
     }
 
     /// Creates a recorder that writes to `path`.

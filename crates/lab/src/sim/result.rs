@@ -4,14 +4,15 @@ use super::SimOptions;
 use crate::bench::{BUSY_FRACTION, evidence, measured_intervals, note_counts, steps, timeline};
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, Sample, count, line, log_buckets,
-    per, recovery_percent, version,
+    Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, Sample, count, figure, line,
+    log_buckets, optional, per, recovery_percent, version,
 };
 use crate::spec::{BenchSpec, ClientAuthentication};
 use quorate_client::load::LoadReport;
-use quorate_simulator::{SimReport, SimSpec};
+use quorate_simulator::{ClientMachine, SimReport, SimSpec};
 use quorate_types::{ReplicaId, Status};
 use serde::Serialize;
+use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -33,7 +34,73 @@ pub struct SimResult {
     pub wall_seconds: f64,
     /// Source of the cost table.
     pub costs: String,
+    /// From the (intended) sending of a command to its commit at the replica nearest to its client, in the first seed.
+    pub commit_latency_ms: Latency,
+    /// The first seed's machines of clients.
+    pub client_machines: Vec<MachineResult>,
     pub seeds: Vec<SeedResult>,
+}
+
+/// Figures of one machine of clients.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MachineResult {
+    /// Region of the network; `None` if it has no regions.
+    pub place: Option<String>,
+    /// The nearest replica.
+    pub replica: ReplicaId,
+    pub clients: usize,
+    /// Completed in the measured time.
+    pub committed: u64,
+    pub throughput_per_s: f64,
+    pub mean_ms: Option<f64>,
+    pub p50_ms: Option<f64>,
+    pub p90_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub max_ms: Option<f64>,
+    /// Latency to the commit at the nearest replica.
+    pub commit_mean_ms: Option<f64>,
+    pub commit_p50_ms: Option<f64>,
+    pub commit_p90_ms: Option<f64>,
+    pub commit_p99_ms: Option<f64>,
+    pub commit_max_ms: Option<f64>,
+}
+
+impl MachineResult {
+    fn of(machine: &ClientMachine) -> MachineResult {
+        let (latency, commit) = (machine.latency, machine.commit);
+        MachineResult {
+            place: machine.region.clone(),
+            replica: machine.home,
+            clients: machine.clients,
+            committed: machine.completed,
+            throughput_per_s: machine.throughput,
+            mean_ms: latency.mean,
+            p50_ms: latency.p50,
+            p90_ms: latency.p90,
+            p99_ms: latency.p99,
+            max_ms: latency.max,
+            commit_mean_ms: commit.mean,
+            commit_p50_ms: commit.p50,
+            commit_p90_ms: commit.p90,
+            commit_p99_ms: commit.p99,
+            commit_max_ms: commit.max,
+        }
+    }
+}
+
+impl fmt::Display for MachineResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.place.as_deref().map_or(String::new(), |place| format!("{place}, "));
+        let (clients, replica) = (self.clients, self.replica);
+        let clients = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
+        let (p50, p99, commit) = (optional(self.p50_ms), optional(self.p99_ms), optional(self.commit_p50_ms));
+        let throughput = figure(self.throughput_per_s);
+        write!(
+            f,
+            "{place}{clients} at replica {replica}: {throughput} commands/s, p50 {p50} ms, p99 {p99} ms, \
+             committed there after {commit} ms"
+        )
+    }
 }
 
 /// Result of one seed.
@@ -75,6 +142,9 @@ impl SimResult {
         );
         for (name, value) in [("simulated", &simulated), ("trace", &self.trace_hash), ("costs", &self.costs)] {
             text.push_str(&line(name, value));
+        }
+        if self.client_machines.len() > 1 {
+            self.client_machines.iter().for_each(|machine| text.push_str(&line("clients", machine)));
         }
         if self.seeds.len() > 1 {
             let (first, seeds, failed) = (self.seeds[0].seed, self.seeds.len(), self.failed().count());
@@ -139,6 +209,13 @@ pub(super) fn collect(
         virtual_seconds: reports.iter().map(|report| report.virtual_time.as_secs_f64()).sum(),
         wall_seconds: wall.as_secs_f64(),
         costs: sim.costs.source.clone(),
+        commit_latency_ms: reports[0]
+            .load
+            .as_ref()
+            .and_then(|load| load.commit_us.as_ref())
+            .map(Latency::of)
+            .unwrap_or_default(),
+        client_machines: reports[0].client_machines.iter().map(MachineResult::of).collect(),
         seeds: reports.iter().map(|report| seed_result(spec, options, report)).collect(),
         bench,
     }

@@ -1,9 +1,13 @@
 //! Links between endpoints: delay, bandwidth, loss, reordering.
 
-use super::spec::{Delay, Loss, NetworkSpec, Packets, Topology};
+use super::delay::Delay;
+use super::endpoints::Endpoints;
+use super::spec::{Loss, NetworkSpec, Packets, Topology};
+use crate::clients::{ClientsAt, place};
 use crate::clock::ms_to_ns;
+use crate::faults::pairs;
 use crate::random::{Purpose, Random};
-use quorate_types::Time;
+use quorate_types::{ReplicaId, Time};
 
 /// Arrival of a packet, or of all packets of a message, at the receiver's network card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,12 +63,18 @@ fn per_byte(mbit_per_s: f64) -> u64 {
 }
 
 impl Links {
-    /// Returns the links between `replicas` replicas and, as the last endpoint, the clients.
+    /// Returns the links between `replicas` replicas and, as the last endpoint, one machine for all clients.
     pub fn new(spec: &NetworkSpec, replicas: usize, seed: u64) -> Links {
-        let ends = replicas + 1;
+        let one = place(&ClientsAt::One, &spec.delay, replicas, 1, "network").expect("one machine always has a place");
+        Links::between(spec, &Endpoints { replicas, machines: &one, delay: &spec.delay }, seed)
+    }
+
+    /// Returns the links between these endpoints.
+    pub fn between(spec: &NetworkSpec, endpoints: &Endpoints<'_>, seed: u64) -> Links {
+        let ends = endpoints.count();
         let chance = Chance { loss: spec.loss, is_bad: false };
         let legs = if spec.topology == Topology::Star { 2.0 } else { 1.0 };
-        let regions = Regions::new(&spec.delay, replicas);
+        let regions = Regions::new(endpoints);
         let mut links = Vec::with_capacity(ends * ends);
         for from in 0..ends {
             for to in 0..ends {
@@ -95,15 +105,22 @@ impl Links {
             corrupted: 0,
         };
         for link in &spec.links {
-            let (from, to) = (link.from.index(replicas), link.to.index(replicas));
-            if from >= ends || to >= ends {
-                continue;
+            for (from, to) in pairs(&endpoints.of(&link.from), &endpoints.of(&link.to), false) {
+                if from >= ends || to >= ends {
+                    continue;
+                }
+                let changed = &mut all.links[from * ends + to];
+                changed.delay_ns = link.delay_ms.map_or(changed.delay_ns, ms_to_ns);
+                changed.chance.loss = link.loss.unwrap_or(changed.chance.loss);
             }
-            let changed = &mut all.links[from * ends + to];
-            changed.delay_ns = link.delay_ms.map_or(changed.delay_ns, ms_to_ns);
-            changed.chance.loss = link.loss.unwrap_or(changed.chance.loss);
         }
         all
+    }
+
+    /// Returns the replica with the shortest delay from an endpoint, the lowest of several.
+    pub fn nearest(&self, from: usize, replicas: usize) -> ReplicaId {
+        let nearest = (0..replicas).min_by_key(|to| self.links[from * self.ends + to].delay_ns);
+        ReplicaId(nearest.expect("a cluster has a replica") as u16)
     }
 
     /// Returns the number of packets of a message.
@@ -237,20 +254,15 @@ fn passes(chance: &mut Chance, random: &mut Random, packets: u64) -> bool {
 /// Delays by region.
 struct Regions<'a> {
     delay: &'a Delay,
-    /// Region of each endpoint; empty without a matrix.
+    /// Region of each endpoint; 0 without a matrix.
     of: Vec<usize>,
 }
 
 impl<'a> Regions<'a> {
-    fn new(delay: &'a Delay, replicas: usize) -> Regions<'a> {
-        let mut of = Vec::new();
-        if let Delay::Matrix { regions, placement, clients, .. } = delay {
-            let named =
-                |name: &String| regions.iter().position(|region| region == name).expect("the file was validated");
-            of = (0..replicas).map(|at| placement.get(at).map_or(at % regions.len(), named)).collect();
-            of.push(clients.as_ref().map_or(0, named));
-        }
-        Regions { delay, of }
+    fn new(endpoints: &Endpoints<'a>) -> Regions<'a> {
+        let replicas = (0..endpoints.replicas).map(|replica| endpoints.delay.region_of(replica));
+        let machines = endpoints.machines.iter().map(|machine| machine.region.unwrap_or(0));
+        Regions { delay: endpoints.delay, of: replicas.chain(machines).collect() }
     }
 
     fn delay_ms(&self, from: usize, to: usize) -> f64 {

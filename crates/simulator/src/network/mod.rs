@@ -1,11 +1,15 @@
 //! Links, and streams over them.
 
+mod delay;
 mod end;
+mod endpoints;
 mod links;
 mod spec;
 mod stream;
 
+pub use delay::{ClientRegions, Delay};
 pub use end::End;
+pub use endpoints::{Endpoints, Place, endpoint_name};
 pub use links::{Fate, Links};
-pub use spec::{Bandwidth, Delay, Delivery, DeliverySpec, Jitter, LinkSpec, Loss, NetworkSpec, Packets, Topology};
+pub use spec::{Bandwidth, Delivery, DeliverySpec, Jitter, LinkSpec, Loss, NetworkSpec, Packets, Topology};
 pub use stream::{Segment, Stream, StreamOptions, Todo};

@@ -1,20 +1,21 @@
 //! Network files.
 
+use super::delay::Delay;
 use super::end::End;
+use super::endpoints::{Endpoints, Place};
 use crate::clock::ms_to_ns;
 use crate::faults::{FaultSpec, MAX_FACTOR, MAX_GAIN_PPM, MAX_LOSS_PPM, MAX_MS, MIN_FACTOR};
 use crate::numbers::{key, numbers};
 use quorate_types::{Fault, Time};
 use serde::{Deserialize, Serialize};
 
-/// Named networks: a switch, the four regions of the signatures paper, four regions in the US.
-const PRESETS: [(&str, &str); 3] = [
+/// Named networks: a switch, the four regions of the signatures paper, four regions in the US, twelve around the world.
+const PRESETS: [(&str, &str); 4] = [
     ("lan", include_str!("../../networks/lan.toml")),
     ("wan4", include_str!("../../networks/wan4.toml")),
     ("us4", include_str!("../../networks/us4.toml")),
+    ("world12", include_str!("../../networks/world12.toml")),
 ];
-/// The clients' machine, as an end of a link.
-const CLIENTS: &str = "clients";
 /// Minimum size of a packet.
 const MIN_MTU_BYTES: u32 = 64;
 
@@ -85,36 +86,6 @@ pub enum Topology {
     /// A leg from each endpoint to a router and one back. Delay, loss and jitter apply to each leg, so twice to a
     /// packet.
     Star,
-}
-
-/// One-way delays, in milliseconds.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Delay {
-    /// The same for all packets.
-    Constant { mean_ms: f64 },
-    /// Normally distributed for each packet, clamped to a range.
-    Normal {
-        /// Mean before clamping.
-        mean_ms: f64,
-        /// Standard deviation before clamping.
-        deviation_ms: f64,
-        min_ms: f64,
-        max_ms: f64,
-    },
-    /// By the regions of the two ends.
-    Matrix {
-        /// Names of the regions.
-        regions: Vec<String>,
-        /// Delay from the region of the row to that of the column.
-        one_way_ms: Vec<Vec<f64>>,
-        /// Region of each replica. Replicas beyond its end are in region i modulo the number of regions.
-        #[serde(default)]
-        placement: Vec<String>,
-        /// Region of the clients; the first by default.
-        #[serde(default)]
-        clients: Option<String>,
-    },
 }
 
 /// Extra delay of each packet, uniformly distributed.
@@ -243,7 +214,12 @@ pub struct LinkSpec {
 }
 
 impl NetworkSpec {
-    /// Returns the preset `lan`, `wan4` or `us4`.
+    /// Returns the names of the presets.
+    pub fn presets() -> impl Iterator<Item = &'static str> {
+        PRESETS.iter().map(|(name, _)| *name)
+    }
+
+    /// Returns a preset.
     pub fn preset(name: &str) -> Option<NetworkSpec> {
         let (_, text) = PRESETS.iter().find(|(preset, _)| *preset == name)?;
         Some(NetworkSpec::parse(text, name).expect("a test parses the presets"))
@@ -263,11 +239,22 @@ impl NetworkSpec {
         Ok(spec)
     }
 
-    /// Checks that a cluster of `replicas` can have these links and faults. `name` identifies the network in errors.
+    /// Checks that a cluster of `replicas` with clients on these machines can have these links and faults. `name`
+    /// identifies the network in errors.
     ///
     /// # Errors
     /// The key that does not fit, with a remedy.
-    pub fn fits(&self, replicas: usize, name: &str) -> Result<(), Fault> {
+    pub fn fits(&self, replicas: usize, machines: &[Place], name: &str) -> Result<(), Fault> {
+        let endpoints = Endpoints { replicas, machines, delay: &self.delay };
+        let links =
+            self.links.iter().enumerate().flat_map(|(at, link)| [("links", at, &link.from), ("links", at, &link.to)]);
+        let faults =
+            self.faults.iter().enumerate().flat_map(|(at, fault)| fault.ends().map(move |end| ("faults", at, end)));
+        if let Some((key, at, End::Named(end))) = links.chain(faults).find(|(.., end)| endpoints.of(end).is_empty()) {
+            let what = format!("names `{end}`, but the {} machines of clients are elsewhere", machines.len());
+            let help = "name one of them, or place the clients with --clients-at".to_owned();
+            return Err(Fault { place: format!("{name}: `{key}[{at}]`"), what, help });
+        }
         let refuse = |key: &str, at: usize, what: String| {
             let help = format!("name replicas from 0 to {}", replicas - 1);
             Err(Fault { place: format!("{name}: `{key}[{at}]`"), what, help })
@@ -345,53 +332,21 @@ impl NetworkSpec {
         }
         let ends = self.links.iter().flat_map(|link| [&link.from, &link.to]).map(|end| ("links", end));
         let struck = self.faults.iter().flat_map(FaultSpec::ends).map(|end| ("faults", end));
-        let strange = |(_, end): &(_, &End)| matches!(end, End::Named(name) if name != CLIENTS);
+        let regions = match &self.delay {
+            Delay::Matrix { regions, .. } => regions.as_slice(),
+            _ => &[],
+        };
+        let is_known = |end: &End| end.is_all_clients() || end.machine().is_some();
+        let strange =
+            |(_, end): &(_, &End)| matches!(end, End::Named(name) if !is_known(end) && !regions.contains(name));
         if let Some((key, End::Named(other))) = ends.chain(struck).find(strange) {
             let what = format!("`{other}` is not an endpoint");
-            return refuse(key.into(), what, "use a replica's number or \"clients\"");
+            return refuse(
+                key.into(),
+                what,
+                "use a replica's number, \"clients\", \"clients:0\", or a region with clients",
+            );
         }
-        self.validate_delay().or_else(|(key, what, help)| refuse(key.into(), what, help))
+        self.delay.validate().or_else(|(key, what, help)| refuse(key.into(), what, help))
     }
-
-    fn validate_delay(&self) -> Result<(), (&'static str, String, &'static str)> {
-        match &self.delay {
-            Delay::Constant { .. } => Ok(()),
-            Delay::Normal { mean_ms, min_ms, max_ms, .. } => {
-                if (*min_ms..=*max_ms).contains(mean_ms) {
-                    return Ok(());
-                }
-                Err((
-                    "delay.mean_ms",
-                    format!("is {}, not between {} and {}", short(*mean_ms), short(*min_ms), short(*max_ms)),
-                    "set min_ms <= mean_ms <= max_ms",
-                ))
-            }
-            Delay::Matrix { regions, one_way_ms, placement, clients } => {
-                if regions.is_empty()
-                    || one_way_ms.len() != regions.len()
-                    || one_way_ms.iter().any(|row| row.len() != regions.len())
-                {
-                    return Err((
-                        "delay.one_way_ms",
-                        format!("has {} rows for {} regions", one_way_ms.len(), regions.len()),
-                        "write a row for each region with a number for each region",
-                    ));
-                }
-                let unknown = placement.iter().chain(clients).find(|name| !regions.contains(name));
-                match unknown {
-                    Some(name) => Err((
-                        "delay.placement",
-                        format!("names `{name}`, which is not a region"),
-                        "use a name from delay.regions",
-                    )),
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-}
-
-/// Formats a number, in scientific notation if it is large.
-fn short(number: f64) -> String {
-    if number.abs() < 1e9 { number.to_string() } else { format!("{number:e}") }
 }

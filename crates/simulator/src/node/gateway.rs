@@ -2,6 +2,7 @@
 
 use super::{Destination, Node, Surroundings};
 use crate::charges::{Charges, nanos};
+use crate::clients::machine_of;
 use crate::hostile::{MAX_UNREAD_BYTES, Request};
 use crate::parcel::Parcel;
 use quorate_applications::Reply;
@@ -14,18 +15,20 @@ use quorate_gateway::budget::{
 use quorate_gateway::places::{self, Entrance, Holder, MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use quorate_gateway::turns::Standing;
 use quorate_hosting::{Answers, bad_expiry, refusal};
-use quorate_types::{Bundle, Digest, ReplicaReply, Time};
+use quorate_types::{Bundle, ClientId, Digest, ReplicaReply, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The link of all honest clients.
+/// The link of the first machine of honest clients. The others have the next ones.
 pub const HONEST_LINK: u16 = 0;
-/// Address of all clients. Sharing it is the harder case, since hostile and honest clients share its quota.
+/// Address of the first machine and of all hostile clients. Sharing it is the harder case, since hostile and honest
+/// clients share its quota. Each further machine has the next one.
 const ADDRESS: u64 = 0;
 
 /// State of a replica's client connections.
-#[derive(Default)]
 pub struct Door {
+    /// Number of machines of honest clients.
+    machines: u16,
     /// Bytes of answers that are not read, by link.
     unread: BTreeMap<u16, u64>,
     /// Time spent on statuses in nanoseconds, less the allowance accrued up to `status_at`.
@@ -39,36 +42,55 @@ pub struct Door {
     proxied: bool,
 }
 
-/// The honest clients' link in `places`; all others have higher numbers.
-const HONEST_PLACE: u64 = 0;
-
 impl Door {
+    pub fn new(machines: usize) -> Door {
+        Door {
+            machines: machines as u16,
+            unread: BTreeMap::new(),
+            status_ns: 0,
+            status_at: Time(0),
+            places: Vec::new(),
+            // In `places`, the honest clients' links come first.
+            dialled: machines as u64 - 1,
+            proxied: false,
+        }
+    }
+
+    fn is_honest(&self, link: u16) -> bool {
+        link < self.machines
+    }
+
+    fn address(&self, link: u64) -> u64 {
+        if link < u64::from(self.machines) { ADDRESS + link } else { ADDRESS }
+    }
+
     /// Opens a connection that sends nothing.
     fn squat(&mut self) {
         self.dialled += 1;
         self.enter(self.dialled);
     }
 
-    /// Connects the honest clients if they have no slot. Returns whether they have one now.
-    fn lets_honest_in(&mut self) -> bool {
+    /// Connects a machine of honest clients if it has no slot. Returns whether it has one now.
+    fn lets_honest_in(&mut self, link: u16) -> bool {
         self.dialled += 1;
-        if !self.places.iter().any(|holder| holder.id == HONEST_PLACE) && !self.enter(HONEST_PLACE) {
+        let id = u64::from(link);
+        if !self.places.iter().any(|holder| holder.id == id) && !self.enter(id) {
             return false;
         }
-        let honest = self.places.iter_mut().find(|holder| holder.id == HONEST_PLACE).expect("they have a place");
+        let honest = self.places.iter_mut().find(|holder| holder.id == id).expect("it has a place");
         (honest.genuine, honest.active) = (true, self.dialled);
         true
     }
 
     fn enter(&mut self, id: u64) -> bool {
-        let full = self.places.len() >= MAX_LINKS_PER_ADDRESS;
-        match places::entrance(&self.places, ADDRESS, MAX_LINKS, MAX_LINKS_PER_ADDRESS) {
+        let (full, address) = (self.places.len() >= MAX_LINKS_PER_ADDRESS, self.address(id));
+        match places::entrance(&self.places, address, MAX_LINKS, MAX_LINKS_PER_ADDRESS) {
             _ if self.proxied && full => return false,
             Entrance::Free => {}
             Entrance::Instead(other) => self.places.retain(|holder| holder.id != other),
             Entrance::AddressFull | Entrance::Full => return false,
         }
-        self.places.push(Holder { id, address: ADDRESS, genuine: false, silent: false, active: self.dialled });
+        self.places.push(Holder { id, address, genuine: false, silent: false, active: self.dialled });
         true
     }
 
@@ -77,7 +99,7 @@ impl Door {
     }
 
     fn answers_unread(&mut self, link: u16, bytes: u64) {
-        if link != HONEST_LINK {
+        if !self.is_honest(link) {
             *self.unread.entry(link).or_default() += bytes;
         }
     }
@@ -100,21 +122,22 @@ impl<P: Protocol> Node<P> {
     /// Receives a request over a client's link. The honest clients count as authenticated from the beginning.
     pub fn ask(&mut self, link: u16, request: Request, bytes: u32) {
         if let Request::Nothing = request {
-            self.door.proxied |= link == HONEST_LINK;
+            self.door.proxied |= self.door.is_honest(link);
             return self.door.squat();
         }
-        if link == HONEST_LINK && !self.door.lets_honest_in() {
+        if self.door.is_honest(link) && !self.door.lets_honest_in(link) {
             return;
         }
         self.requests.push(link, (request, bytes));
-        if link == HONEST_LINK {
+        if self.door.is_honest(link) {
             self.requests.set_standing(link, Standing::Genuine);
         }
     }
 
     /// Disconnects the honest clients, which reconnect for their next request. Received requests are still served.
     pub fn hang_up(&mut self) {
-        self.door.places.retain(|holder| holder.id != HONEST_PLACE);
+        let machines = u64::from(self.door.machines);
+        self.door.places.retain(|holder| holder.id >= machines);
     }
 
     /// Handles client requests as the node does: authenticated clients first, then strangers.
@@ -146,7 +169,8 @@ impl<P: Protocol> Node<P> {
                     if let Some(bundle) = self.accept(bundle, world) {
                         self.requests.set_standing(link, Standing::Genuine);
                         bundles.push(bundle);
-                        sources.push(Source::Client { crowd: ADDRESS, link: u64::from(link) });
+                        let link = u64::from(link);
+                        sources.push(Source::Client { crowd: self.door.address(link), link });
                     }
                 }
                 Request::Forged => {
@@ -180,9 +204,9 @@ impl<P: Protocol> Node<P> {
 
     /// Answers a bundle, or returns it to be ordered.
     fn accept(&mut self, bundle: Bundle, world: &mut Surroundings<'_, P::Message>) -> Option<Bundle> {
-        let digest = bundle.digest();
+        let (digest, origin) = (bundle.digest(), bundle.origin());
         if let Some(reply) = self.replies.get(&digest).cloned() {
-            self.tell_clients(reply, world);
+            self.tell_clients(origin, reply, world);
             return None;
         }
         if let Some(reply) = self.parts.executor.settled(&bundle) {
@@ -190,7 +214,8 @@ impl<P: Protocol> Node<P> {
             return None;
         }
         if let Some(why) = bad_expiry(&bundle, self.parts.executor.height()) {
-            self.tell_clients(Arc::new(ReplicaReply::Refused { bundle: digest, why, again: true }), world);
+            let refusal = ReplicaReply::Refused { bundle: digest, why, again: true };
+            self.tell_clients(origin, Arc::new(refusal), world);
             return None;
         }
         Some(bundle)
@@ -200,15 +225,17 @@ impl<P: Protocol> Node<P> {
     pub(super) fn refuse(&mut self, bundle: Digest, why: Refusal, world: &mut Surroundings<'_, P::Message>) {
         let is_answered = self.answers() == Answers::Nothing || self.replies.get(&bundle).is_some();
         if let Some(why) = refusal(why, is_answered) {
-            self.tell_clients(Arc::new(ReplicaReply::Refused { bundle, why: why.to_owned(), again: true }), world);
+            let origin = world.oracle.origin_of(&bundle).unwrap_or_default();
+            let refusal = ReplicaReply::Refused { bundle, why: why.to_owned(), again: true };
+            self.tell_clients(origin, Arc::new(refusal), world);
         }
     }
 
     /// Answers a bundle that was executed before and whose original reply is not kept.
     fn answer_again(&mut self, reply: Reply, world: &mut Surroundings<'_, P::Message>) {
         let Some(results) = self.answers().form(reply.results) else { return };
-        let reply = ReplicaReply::Executed { bundle: reply.bundle, height: reply.height, results };
-        self.tell_clients(Arc::new(reply), world);
+        let (bundle, height) = (reply.bundle, reply.height);
+        self.tell_clients(reply.origin, Arc::new(ReplicaReply::Executed { bundle, height, results }), world);
     }
 
     fn answers(&self) -> Answers {
@@ -217,23 +244,24 @@ impl<P: Protocol> Node<P> {
 
     /// Answers the clients, unless the bundle had already been executed before a crash.
     pub(super) fn reply(&mut self, reply: Reply, world: &mut Surroundings<'_, P::Message>) {
-        let Reply { bundle, height, results, .. } = reply;
+        let Reply { origin, bundle, height, results } = reply;
         let Some(results) = self.answers().form(results) else { return };
         let reply = self.replies.get_or_keep(bundle, || {
             let bytes = results.body().len();
             (Arc::new(ReplicaReply::Executed { bundle, height, results }), bytes)
         });
         if !self.recalls {
-            self.tell_clients(reply, world);
+            self.tell_clients(origin, reply, world);
         }
     }
 
-    fn tell_clients(&mut self, reply: Arc<ReplicaReply>, world: &mut Surroundings<'_, P::Message>) {
+    fn tell_clients(&mut self, origin: ClientId, reply: Arc<ReplicaReply>, world: &mut Surroundings<'_, P::Message>) {
         let behaviour = self.parts.behaviour.as_ref();
         if behaviour.is_some_and(|behaviour| !behaviour.answers_clients(self.own)) {
             return;
         }
         self.spent += world.charges.bundle;
-        self.departs(Destination::One(self.parts.replicas), Parcel::reply(reply), 1, world);
+        let machine = machine_of(origin, self.parts.machines);
+        self.departs(Destination::One(self.parts.replicas + machine), Parcel::reply(reply), 1, world);
     }
 }

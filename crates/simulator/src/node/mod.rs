@@ -13,6 +13,7 @@ pub use gateway::HONEST_LINK;
 
 use crate::charges::{Charges, nanos};
 use crate::chronicle::{Chronicle, Landmarks};
+use crate::clients::MAX_CLIENT_MACHINES;
 use crate::clock::{Clock, NEVER};
 use crate::faults::{FULL_SPEED, Leaves, Point};
 use crate::hostile::Request;
@@ -34,7 +35,10 @@ use quorate_hosting::{DEFAULT_REPLY_CACHE_BYTES, DurabilityGate, Outgoing, Reply
 use quorate_oracles::Property;
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
-use quorate_types::{Block, Bundle, Certificate, ClusterId, Digest, Height, ReplicaId, ReplicaReply, Status, Time};
+use quorate_types::limits::MAX_REPLICAS;
+use quorate_types::{
+    Block, Bundle, Certificate, ClientId, ClusterId, Digest, Height, ReplicaId, ReplicaReply, Status, Time,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +47,7 @@ use transfer::Stored;
 /// Maximum number of consecutive inputs from the node's own devices.
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
 /// Words in a bit set of endpoints.
-const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64 + 1;
+const WORDS: usize = (MAX_REPLICAS + MAX_CLIENT_MACHINES).div_ceil(64);
 /// Bytes hashed for each bundle digest in a block.
 const DIGEST_BYTES: u64 = 32;
 
@@ -75,6 +79,10 @@ pub struct Surroundings<'a, M> {
     pub transcript: &'a mut Transcript,
     pub recorder: Option<&'a mut Recorder>,
     pub scratch: &'a mut Scratch,
+    /// The nearest replica of each of the clients' machines.
+    pub homes: &'a [ReplicaId],
+    /// Bundles that a machine's nearest replica commits: time, origin and digest.
+    pub commits: &'a mut Vec<(Time, ClientId, Digest)>,
 }
 
 /// A peer's message: sender, size in bytes, contents.
@@ -96,6 +104,8 @@ pub struct Parts<P: Protocol> {
     pub keeps_journal: bool,
     /// Whether the replica emits marks. It must behave the same without, which a test checks.
     pub marks: bool,
+    /// Number of the clients' machines.
+    pub machines: usize,
 }
 
 /// Parts that a restarting replica is rebuilt from.
@@ -187,7 +197,7 @@ impl<P: Protocol> Node<P> {
             alarm_known: NEVER,
             peers: VecDeque::new(),
             requests: Turns::default(),
-            door: Door::default(),
+            door: Door::new(parts.machines),
             local: VecDeque::new(),
             actions: Vec::new(),
             alarms: [NEVER; Timer::ALL.len()],
@@ -213,7 +223,10 @@ impl<P: Protocol> Node<P> {
     pub fn take_in(&mut self, from: usize, parcel: Parcel<P::Message>) {
         match parcel.body {
             Body::Peer(message) => self.peers.push_back((from as u16, parcel.bytes, message)),
-            Body::Request(bundle) => self.ask(HONEST_LINK, Request::Bundle(bundle), parcel.bytes),
+            Body::Request(bundle) => {
+                let link = (from - self.parts.replicas) as u16;
+                self.ask(link, Request::Bundle(bundle), parcel.bytes);
+            }
             Body::Reply(_) => unreachable!("replies go to the clients"),
         }
     }
@@ -465,6 +478,10 @@ impl<P: Protocol> Node<P> {
             return;
         }
         self.blocks += u64::from(!self.recalls);
+        if world.homes.contains(&me) && !self.recalls {
+            let at = self.now + Duration::from_nanos(nanos(self.spent * self.speed / FULL_SPEED));
+            world.commits.extend(bundles.iter().map(|bundle| (at, bundle.origin(), bundle.digest())));
+        }
         let commands: usize = bundles.iter().map(Bundle::len).sum();
         let bytes: usize = bundles.iter().map(|bundle| bundle.body().len()).sum();
         self.spent += commands as u64 * world.charges.command + bytes as u64 * world.charges.command_byte;
@@ -483,7 +500,7 @@ impl<P: Protocol> Node<P> {
     pub fn crash(&mut self, returns: Option<Leaves>) {
         (self.alive, self.returns) = (false, returns);
         self.peers.clear();
-        (self.requests, self.door) = (Turns::default(), Door::default());
+        (self.requests, self.door) = (Turns::default(), Door::new(self.parts.machines));
         self.local.clear();
         self.gate.clear();
     }

@@ -17,7 +17,8 @@ impl<P: Protocol> World<'_, P> {
     /// Starts a hostile client. From then on each tick checks the service of the honest clients.
     pub(super) fn attack(&mut self, kind: Hostility, shares_link: bool, until: Time) {
         let number = self.attacks.len() as u16;
-        let link = if shares_link { HONEST_LINK } else { 1 + number };
+        // The machines of the honest clients have the first links.
+        let link = if shares_link { HONEST_LINK } else { self.clients.machines() as u16 + number };
         self.attacks.push(Attack { attacker: Attacker::new(kind, number), link, until });
         self.schedule.push(self.now, Event::Hostile(number));
     }

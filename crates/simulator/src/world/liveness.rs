@@ -56,7 +56,7 @@ impl<P: Protocol> World<'_, P> {
             core.iter().copied().filter(|at| !is_done(at) && !self.oracle.is_faulty(*at)).collect();
         if missing.is_empty() {
             self.clients.stop(self.now);
-            return self.wake(self.replicas());
+            return self.wake_clients();
         }
         let done = core.iter().filter(|at| is_done(at)).count();
         if !by_quorum && done >= self.spec.quorum.quorum() {

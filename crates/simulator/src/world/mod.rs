@@ -40,7 +40,7 @@ use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Input, Protocol};
 use quorate_oracles::Property;
 use quorate_recording::Recorder;
-use quorate_types::{Bundle, Height, ReplicaId, Time};
+use quorate_types::{Bundle, ClientId, Digest, Height, ReplicaId, Time};
 use seconds::Seconds;
 use shipping::Pairs;
 use std::time::Duration;
@@ -115,11 +115,11 @@ enum Event<M> {
 
 /// Cluster in virtual time.
 pub struct World<'a, P: Protocol> {
-    spec: &'a SimSpec,
+    pub spec: &'a SimSpec,
     pub now: Time,
     schedule: Schedule<Event<P::Message>>,
     pub nodes: Vec<Node<P>>,
-    /// Number of restarts of each endpoint; 0 for the clients.
+    /// Number of restarts of each endpoint; 0 for the clients' machines.
     lives: Vec<u32>,
     /// Creates a replica for a restart, given its salt.
     remake: &'a dyn Fn(ReplicaId, u64) -> Reborn<P>,
@@ -151,6 +151,7 @@ pub struct World<'a, P: Protocol> {
     outgoing: Vec<(Destination, Parcel<P::Message>)>,
     begun: Vec<Begun<P::Message>>,
     requests: Vec<(Option<ReplicaId>, Bundle, usize)>,
+    commits: Vec<(Time, ClientId, Digest)>,
     scratch: Scratch,
 }
 
@@ -174,7 +175,7 @@ pub struct Parts<'a, P: Protocol> {
 impl<'a, P: Protocol> World<'a, P> {
     pub fn new(parts: Parts<'a, P>) -> World<'a, P> {
         let Parts { spec, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on } = parts;
-        let ends = nodes.len() + 1;
+        let ends = nodes.len() + clients.machines();
         let signatures = spec.costs.signatures_of(spec.scheme).expect("the caller checks the costs of the scheme");
         let mut charges = Charges::new(&spec.costs, &signatures);
         charges.flush = charges.flush.max(trouble.flush);
@@ -212,12 +213,17 @@ impl<'a, P: Protocol> World<'a, P> {
             outgoing: Vec::new(),
             begun: Vec::new(),
             requests: Vec::new(),
+            commits: Vec::new(),
             scratch: Scratch::default(),
         }
     }
 
     fn replicas(&self) -> usize {
         self.nodes.len()
+    }
+
+    fn wake_clients(&mut self) {
+        (0..self.clients.machines()).for_each(|machine| self.wake(self.nodes.len() + machine));
     }
 
     /// Handles events until the end of the run or the first violation.
@@ -266,7 +272,7 @@ impl<'a, P: Protocol> World<'a, P> {
     fn stop(&mut self) {
         self.stopped = true;
         self.clients.stop(self.now);
-        self.wake(self.replicas());
+        self.wake_clients();
     }
 
     fn begin(&mut self) {
@@ -279,7 +285,8 @@ impl<'a, P: Protocol> World<'a, P> {
         if let Some((at, _)) = &self.trouble.heal {
             self.schedule.push(*at, Event::Heal);
         }
-        (0..=self.replicas()).for_each(|actor| self.wake(actor));
+        (0..self.replicas()).for_each(|replica| self.wake(replica));
+        self.wake_clients();
         self.give_turns();
     }
 
@@ -347,9 +354,10 @@ impl<'a, P: Protocol> World<'a, P> {
     fn deliver(&mut self, from: usize, to: usize, parcel: Parcel<P::Message>) {
         self.delivered += 1;
         self.trace.add(self.now.0, (from as u64) << 16 | to as u64, parcel.checksum);
-        if to == self.replicas() {
+        if to >= self.replicas() {
+            let machine = to - self.replicas();
             if let Body::Reply(reply) = parcel.body {
-                self.clients.take_in(from, parcel.bytes, reply);
+                self.clients.machine(machine).take_in(from, parcel.bytes, reply);
             }
         } else if self.nodes[to].alive {
             self.nodes[to].take_in(from, parcel);

@@ -25,7 +25,7 @@ const MAX_PARCELS: usize = 1 << 16;
 pub struct Connections<M> {
     association: Option<&'static dyn Association>,
     wire: Wire,
-    /// Endpoint of the clients, the last one.
+    /// The first endpoint of the clients, which come last.
     clients: usize,
     /// Maximum number of unacknowledged bytes of one end.
     queue_bytes: usize,
@@ -111,7 +111,7 @@ impl<M> Connections<M> {
 
     fn half(&self, me: usize, side: Side, nonce: [u8; NONCE_BYTES], now: Time) -> Half<M> {
         let replica = ReplicaId(me as u16);
-        let speaks_for = if me == self.clients {
+        let speaks_for = if me >= self.clients {
             LocalEnd::Client(ClientId(me as u128))
         } else {
             LocalEnd::Replica(Arc::new(Identity(replica)))
@@ -140,7 +140,7 @@ impl<M> Connections<M> {
         if self.open.contains_key(&(low, high)) {
             return None;
         }
-        let dialler = if high == self.clients { high } else { low };
+        let dialler = if high >= self.clients { high } else { low };
         let side = |me: usize| {
             if me == dialler {
                 Side::Initiator { expects: ReplicaId((low + high - me) as u16) }

@@ -3,6 +3,7 @@
 use super::{Event, World};
 use crate::chaos::{Chaos, chaos};
 use crate::faults::{self, Change, FULL_SPEED, Leaves, Strike};
+use crate::network::{Endpoints, Place, endpoint_name};
 use crate::spec::SimSpec;
 use quorate_consensus::Protocol;
 use quorate_types::{ReplicaId, Time};
@@ -32,9 +33,10 @@ impl Trouble {
 }
 
 /// Returns the faults of a run, and the chaos of its seed.
-pub fn trouble(spec: &SimSpec, seed: u64) -> (Trouble, Option<Chaos>) {
+pub fn trouble(spec: &SimSpec, machines: &[Place], seed: u64) -> (Trouble, Option<Chaos>) {
     let replicas = spec.quorum.replicas();
-    let changes = faults::changes(&spec.network.faults, replicas);
+    let endpoints = Endpoints { replicas, machines, delay: &spec.network.delay };
+    let changes = faults::changes(&spec.network.faults, &endpoints);
     let strikes = faults::strikes(&spec.network.faults);
     let heal = spec.network.heal_at().map(|at| (at, Vec::new()));
     let mut trouble = Trouble { changes, strikes, flush: Duration::ZERO, heal };
@@ -62,7 +64,9 @@ impl<P: Protocol> World<'_, P> {
             return;
         }
         let change = self.trouble.changes[number].1.clone();
-        self.transcript.add(self.now, || format!("-- {change}"));
+        let (replicas, machines) = (self.nodes.len(), self.clients.machines());
+        let name = |end| endpoint_name(end, replicas, machines);
+        self.transcript.add(self.now, || format!("-- {}", change.describe(name)));
         match change {
             Change::Crash(replica) => self.crash(replica, None),
             Change::Down(replica, leaves, returns) => {

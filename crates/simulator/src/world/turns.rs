@@ -7,11 +7,12 @@ use crate::node::{Begun, Destination, Surroundings};
 use crate::parcel::Parcel;
 use quorate_client::load::Stage;
 use quorate_consensus::Protocol;
+use quorate_types::ReplicaId;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Cores, and the actors that have one or wait for one. Actors are the replicas and, after them, the clients. Each is
-/// one thread.
+/// Cores, and the actors that have one or wait for one. Actors are the replicas and, after them, the clients'
+/// machines. Each is one thread.
 pub(super) struct Cores {
     /// Numbers of the cores without an actor.
     free: Vec<usize>,
@@ -94,7 +95,7 @@ impl<P: Protocol> World<'_, P> {
     fn has_work(&mut self, actor: usize) -> bool {
         match self.nodes.get(actor) {
             Some(node) => node.has_work(self.now),
-            None => self.clients.has_work(self.now),
+            None => self.clients.machine(actor - self.nodes.len()).has_work(self.now),
         }
     }
 
@@ -105,8 +106,8 @@ impl<P: Protocol> World<'_, P> {
 
     fn turn(&mut self, actor: usize) {
         let before = self.cores.take(actor);
-        let is_client = actor == self.replicas();
-        let elapsed = if is_client { self.clients_turn(before) } else { self.replica_turn(actor, before) };
+        let is_client = actor >= self.replicas();
+        let elapsed = if is_client { self.clients_turn(actor, before) } else { self.replica_turn(actor, before) };
         self.schedule_alarm(actor);
         if elapsed == 0 && !self.has_work(actor) {
             self.cores.release(actor);
@@ -128,9 +129,14 @@ impl<P: Protocol> World<'_, P> {
             transcript: &mut self.transcript,
             recorder: self.recorder.as_mut(),
             scratch: &mut self.scratch,
+            homes: self.clients.homes(),
+            commits: &mut self.commits,
         };
         let view = self.nodes[actor].view();
         let elapsed = self.nodes[actor].turn(self.now, &mut surroundings);
+        for (at, origin, bundle) in self.commits.drain(..) {
+            self.clients.on_committed(ReplicaId(actor as u16), at, origin, &bundle);
+        }
         let (end, life) = (self.now + Duration::from_nanos(elapsed), self.lives[actor]);
         let flushed = end + self.charges.flush * self.nodes[actor].disk as u32 / FULL_SPEED as u32;
         let mut begun = std::mem::take(&mut self.begun);
@@ -166,11 +172,15 @@ impl<P: Protocol> World<'_, P> {
         elapsed
     }
 
-    fn clients_turn(&mut self, (woken, cold): (bool, bool)) -> u64 {
+    fn clients_turn(&mut self, me: usize, (woken, cold): (bool, bool)) -> u64 {
         let mut requests = std::mem::take(&mut self.requests);
-        let stage = self.clients.stage();
-        let elapsed = self.clients.turn(self.now, self.tariffs.of(woken, cold), &mut self.oracle, &mut requests);
-        let (end, me) = (self.now + Duration::from_nanos(elapsed), self.replicas());
+        let (stage, machine) = (self.clients.stage(), me - self.replicas());
+        let charges = self.tariffs.of(woken, cold);
+        let elapsed = self.clients.turn(machine, self.now, charges, &mut self.oracle, &mut requests);
+        let end = self.now + Duration::from_nanos(elapsed);
+        if self.clients.begins(self.now) {
+            self.wake_clients();
+        }
         for (one, bundle, bytes) in requests.drain(..) {
             self.overhear(&bundle);
             let parcel = Parcel::request(bundle, bytes);
@@ -204,7 +214,10 @@ impl<P: Protocol> World<'_, P> {
     pub(super) fn schedule_alarm(&mut self, actor: usize) {
         let (next, late, known) = match self.nodes.get_mut(actor) {
             Some(node) => (node.next_alarm(), Duration::ZERO, &mut node.alarm_known),
-            None => (self.clients.next_wake(), self.charges.client_late, &mut self.clients.wake_known),
+            None => {
+                let machine = self.clients.machine(actor - self.nodes.len());
+                (machine.next_wake(), self.charges.client_late, &mut machine.wake_known)
+            }
         };
         if next < *known {
             *known = next;
@@ -216,7 +229,7 @@ impl<P: Protocol> World<'_, P> {
         let known = match self.nodes.get_mut(actor) {
             Some(node) if !node.alive => return,
             Some(node) => &mut node.alarm_known,
-            None => &mut self.clients.wake_known,
+            None => &mut self.clients.machine(actor - self.nodes.len()).wake_known,
         };
         if *known > self.now {
             return;

@@ -7,7 +7,7 @@ use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::SchemeKind;
-use quorate_simulator::{CostTable, NetworkSpec, Signatures, SimSpec};
+use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec};
 use quorate_transports::Wire;
 use quorate_types::Quorum;
 use std::time::Duration;
@@ -39,6 +39,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
             duration: Duration::from_millis(400),
             ..LoadOptions::default()
         },
+        clients_at: ClientsAt::Network,
         chaos: None,
     }
 }

@@ -1,23 +1,19 @@
-//! The client library's load in virtual time.
+//! One machine of clients: the client library's load in virtual time.
 
 use crate::charges::{Charges, nanos};
 use crate::clock::NEVER;
 use crate::oracle::Oracle;
 use quorate_client::load::{LoadCore, LoadOptions, LoadReport, Stage, Usage};
 use quorate_client::workload::Workload;
-use quorate_client::{Destination, Outgoing, ReplyMode, SessionCounters, SessionOptions};
-use quorate_consensus::config::Dissemination;
+use quorate_client::{Destination, Outgoing, SessionCounters, SessionOptions};
 use quorate_crypto::ClientIdentity;
-use quorate_types::{Bundle, ClientId, ClientRequest, Quorum, ReplicaId, ReplicaReply, Time, decode_message};
+use quorate_types::{Bundle, ClientId, ClientRequest, ReplicaId, ReplicaReply, Time, decode_message};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Origin of the simulated clients.
-const ORIGIN: ClientId = ClientId(1 << 16);
-
-/// Machine of all clients.
-pub struct Clients {
+/// Machine that runs some of the clients, or all of them.
+pub struct Machine {
     core: LoadCore,
     replicas: u32,
     replies: VecDeque<(u16, u32, Arc<ReplicaReply>)>,
@@ -31,19 +27,24 @@ pub struct Clients {
     measured: [Option<(SessionCounters, u64)>; 2],
 }
 
-impl Clients {
+impl Machine {
+    /// Returns a machine that starts its load on its own, or together with others.
     pub fn new(
-        options: &LoadOptions,
-        quorum: Quorum,
-        dissemination: Dissemination,
-        reply: ReplyMode,
+        options: LoadOptions,
+        session: SessionOptions,
         workload: Box<dyn Workload>,
-    ) -> Clients {
-        let session = SessionOptions { dissemination, reply, ..SessionOptions::new(quorum) };
-        let core = LoadCore::new(options.clone(), session, workload, ClientIdentity::claimed(ORIGIN));
-        Clients {
-            core: core.expect("the laboratory validates a load before it is simulated"),
-            replicas: quorum.replicas() as u32,
+        origin: ClientId,
+        is_alone: bool,
+    ) -> Machine {
+        let core = LoadCore::new(options, session, workload, ClientIdentity::claimed(origin));
+        let mut core = core.expect("the laboratory validates a load before it is simulated");
+        core.record_commits();
+        if !is_alone {
+            core.join_others();
+        }
+        Machine {
+            core,
+            replicas: session.quorum.replicas() as u32,
             replies: VecDeque::new(),
             out: Vec::new(),
             is_called: true,
@@ -123,12 +124,18 @@ impl Clients {
         }
     }
 
+    pub fn core(&mut self) -> &mut LoadCore {
+        &mut self.core
+    }
+
     pub fn stage(&self) -> Stage {
         self.core.stage()
     }
 
-    pub fn on_crash(&mut self, replica: ReplicaId) {
-        self.core.on_disconnected(replica);
+    /// Starts the load of a machine that waits for others.
+    pub fn begin(&mut self, at: Time, offset: Duration) {
+        self.is_called = true;
+        self.core.begin(at, offset);
     }
 
     pub fn stop(&mut self, now: Time) {
