@@ -4,6 +4,7 @@ mod cluster;
 mod config;
 mod echo;
 mod load_core;
+mod parts;
 mod reach;
 mod session;
 mod workload;
