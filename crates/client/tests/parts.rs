@@ -41,7 +41,8 @@ fn run(options: LoadOptions, part: u32, delay: Duration) -> LoadReport {
     core.begin(BEGIN, MILLISECOND * part);
     now = BEGIN + MILLISECOND;
     while core.stage() != Stage::Done {
-        while let Some((_, bundle, commands)) = due.pop_front_if(|(at, ..)| *at <= now) {
+        while due.front().is_some_and(|(at, ..)| *at <= now) {
+            let (_, bundle, commands) = due.pop_front().unwrap();
             core.on_committed(now, &Digest::ZERO);
             for replica in (0..4).map(ReplicaId) {
                 let results = Results::all_empty(commands);
