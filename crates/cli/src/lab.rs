@@ -213,6 +213,7 @@ fn run_experiments(arguments: &RunArgs) -> Outcome {
         run.check(source)?;
     }
     run.store.create()?;
+    let _lock = run.store.lock()?;
     let mut live = Live::new();
     let mut judged: Vec<Judged> = Vec::new();
     for source in chosen.iter().take_while(|_| interrupt::requested().is_none()) {
@@ -249,7 +250,7 @@ fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
     let tables: String = judged.iter().map(Judged::to_table).collect();
     let table = format!("{tables}\n{}", summary(judged));
     outputs.deliver(&table, &[("--json", &|| to_json(judged))])?;
-    let rows = judged.iter().map(|own| own.rows.len()).sum::<usize>();
+    let rows = judged.iter().map(Judged::runs).sum::<usize>();
     let failed = judged.iter().map(|own| own.failed().count()).sum::<usize>();
     match rows {
         0 => Err("there are no runs, so nothing is shown".into()),

@@ -291,3 +291,54 @@ fn the_list_names_papers_claims_and_instruments() {
     let shown = text(&succeeds(&["lab", "list"]).stdout);
     assert!(experiments.iter().all(|own| shown.contains(own["title"].as_str().unwrap_or("?"))), "{shown}");
 }
+
+#[test]
+fn cells_that_ask_for_more_cores_than_there_are_are_not_run_and_say_why() {
+    let scratch = Scratch::new("lab-cores");
+    let text =
+        SIMULATED.replace("simulated", "real").replace("\"batch\"", "\"cores\"").replace("[10, 100]", "[1, 1024]");
+    let text = text.replace("[[claim]]\n", "[[claim]]\nwhere = { cores = 1024 }\n");
+    let (file, dir) = (file(&scratch, &text), scratch.path("dir"));
+    let output = succeeds(&["lab", "run", &file, "--dir", &dir, "--json", "-"]);
+    let result: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+    assert!(crate::common::text(&output.stderr).contains("NOT HERE  real cores 1024: --cores: 1024 are more than"));
+    let claim = &result["claims"][0];
+    assert_eq!(claim["verdict"], "not measurable here");
+    assert!(claim["measured"].as_str().is_some_and(|why| why.contains("1024 are more than the")), "{claim}");
+    let ran: Vec<bool> = rows(&result).iter().map(|row| row["not_measurable"].is_null()).collect();
+    assert_eq!(ran.iter().filter(|ran| **ran).count(), 2, "{ran:?}");
+    let reported = json(&["lab", "report", &dir, "--json", "-"]);
+    assert_eq!(reported["claims"], result["claims"], "the reason is kept");
+}
+
+#[test]
+fn scenarios_with_twins_are_an_instrument() {
+    let scratch = Scratch::new("lab-twins");
+    let text = "instruments = [\"scenarios\"]
+[base]
+sample = 30
+[[axis]]
+key = \"protocol\"
+values = [\"jolteon\", \"pbft\"]
+[repeat]
+min = 1
+max = 1
+[[claim]]
+id = \"safe\"
+text = \"No scenario violates safety.\"
+kind = \"bound\"
+figure = \"unsafe_scenarios\"
+max = 0
+";
+    let result = json(&["lab", "run", &file(&scratch, text), "--dir", &scratch.path("dir"), "--json", "-"]);
+    assert_eq!(result["claims"][0]["verdict"], "holds", "{}", result["claims"]);
+    assert_eq!(rows(&result).len(), 2);
+    for row in rows(&result) {
+        assert_eq!(row["figures"]["scenarios"], 30.0, "{row}");
+        assert!(row["figures"]["scenarios_per_s"].as_f64().is_some_and(|speed| speed > 0.0), "{row}");
+    }
+    // With two twins among four replicas nothing is guaranteed, and the claim fails.
+    let text = text.replace("sample = 30", "sample = 3000\ntwins = 2").replace(", \"pbft\"", "");
+    let result = json(&["lab", "run", &file(&scratch, &text), "--dir", &scratch.path("dir"), "--json", "-"]);
+    assert_eq!(result["claims"][0]["verdict"], "does not hold", "{}", result["claims"]);
+}

@@ -220,11 +220,10 @@ fn check_place_limits(experiment: &Experiment, along: &str, limits: Limits, plac
     Ok(())
 }
 
-/// One run decides nothing, so a claim needs two in a profile that can judge it.
+/// One run that is not exact decides nothing, so a claim needs two in a profile that can judge it.
 fn check_repetitions(plans: &[Plan], claim: &Claim) -> Result<(), Fault> {
-    let is_stuck = |plan: &&Plan| {
-        cases(plan, claim).is_ok() && instrument_of(claim, plan) != Instrument::Analytical && plan.repeat.max < 2
-    };
+    let is_stuck =
+        |plan: &&Plan| cases(plan, claim).is_ok() && !instrument_of(claim, plan).is_exact() && plan.repeat.max < 2;
     match plans.iter().find(is_stuck) {
         Some(plan) => Err(Fault::new(
             claim.place.as_str(),

@@ -52,6 +52,17 @@ pub const FIGURES: &[Figure] = &[
     figure("peak_rss_mb", "MB", "peak resident memory of all processes, in MB of 1,000,000 bytes"),
     figure("allocations_per_command", "allocations", "heap allocations of all replicas per completed command"),
     figure("allocated_bytes_per_command", "B", "bytes allocated by all replicas per completed command"),
+    figure("scenarios", "scenarios", "scenarios of twins and partitions that were played"),
+    figure("unsafe_scenarios", "scenarios", "scenarios that violated an invariant of safety"),
+    figure("stalled_scenarios", "scenarios", "scenarios after which the replicas made no progress"),
+    figure("scenarios_per_s", "scenarios/s", "scenarios played per second on all cores"),
+    figure("bugs_missed", "bugs", "bugs put back that a search did not find within its budget"),
+    figure("false_alarms", "bugs", "bugs whose scenarios show a violation even without the bug"),
+    figure(
+        "scenarios_until_found",
+        "scenarios",
+        "scenarios with twins until a bug was found, the one that found it included",
+    ),
 ];
 
 /// The series of a run: one value for each second of the measured time.

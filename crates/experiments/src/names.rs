@@ -11,9 +11,19 @@ choice!(
     Emulated = "emulated",
     /// Replicas in virtual time.
     Simulated = "simulated",
+    /// Generated scenarios with twins and partitions, and bugs put back that they have to find.
+    Scenarios = "scenarios",
     /// Formulas. Their figures are exact: one row has an interval of width zero.
     Analytical = "analytical",
 );
+
+impl Instrument {
+    /// Returns whether one run is exact, so that a claim needs no interval: formulas, and counts of a sample of
+    /// scenarios, of which one violation refutes a claim of none.
+    pub fn is_exact(self) -> bool {
+        matches!(self, Instrument::Analytical | Instrument::Scenarios)
+    }
+}
 
 choice!(
     /// How much of an experiment is run.

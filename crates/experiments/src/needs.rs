@@ -20,7 +20,8 @@ pub struct Need {
 ///
 /// A cell needs a run while it has fewer rows than `[repeat] min`. Up to `max`, it also needs one if it belongs to an
 /// undecided point of an undecided claim, or if half the interval of a figure that a claim or a plot uses exceeds
-/// `until_interval_percent` of the mean. A cell that failed is not run again.
+/// `until_interval_percent` of the mean. A cell that failed, or that cannot be run here, is not run
+/// again.
 pub fn needs(plan: &Plan, rows: &[Row]) -> Vec<Need> {
     let readings = Readings::new(plan, rows);
     let undecided = undecided(plan, &readings);
@@ -38,7 +39,7 @@ pub fn needs(plan: &Plan, rows: &[Row]) -> Vec<Need> {
 
 fn reason(plan: &Plan, readings: &Readings, undecided: &BTreeMap<usize, &str>, cell: usize) -> Option<String> {
     let rows = readings.rows(cell);
-    if rows.iter().any(|row| row.failure.is_some()) {
+    if rows.iter().any(|row| row.failure.is_some()) || rows.is_empty() && readings.obstacle(cell).is_some() {
         return None;
     }
     let count = rows.len();

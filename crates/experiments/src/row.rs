@@ -32,6 +32,9 @@ pub struct Row {
     /// Why the run failed. A run that completed nothing has not failed: its throughput is 0, and it has no latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// Why this machine or this build cannot run the cell, which has no figures then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_measurable: Option<String>,
     /// Caveats for readers of the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

@@ -55,6 +55,7 @@ pub fn rows(plan: &Plan, of: impl Fn(f64, &str) -> Vec<f64>) -> Vec<Row> {
                 samples: Vec::new(),
                 noise: None,
                 failure: None,
+                not_measurable: None,
                 warnings: Vec::new(),
                 provenance: Default::default(),
             });

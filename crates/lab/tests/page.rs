@@ -64,6 +64,7 @@ fn rows(plan: &Plan) -> Vec<Row> {
                 noise: (cell.instrument == Instrument::Real)
                     .then(|| Noise { variation_percent: Some(3.0), ..Noise::default() }),
                 failure: None,
+                not_measurable: None,
                 warnings: Vec::new(),
                 provenance: Default::default(),
             });

@@ -100,6 +100,7 @@ fn the_table_has_verdicts_and_what_is_missing() {
         samples: Vec::new(),
         noise: None,
         failure: None,
+        not_measurable: None,
         warnings: Vec::new(),
         provenance: Default::default(),
     };

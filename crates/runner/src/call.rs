@@ -1,24 +1,33 @@
 //! From a cell to the command that runs it.
 
+use crate::flags::{self, Flags};
+use crate::scenarios::{self, Scenarios};
 use clap::{Args, Command, FromArgMatches};
 use quorate_experiments::{Cell, Instrument, Plan};
 use quorate_lab::sim::{SimError, SimOptions, sim_spec};
 use quorate_lab::spec::{BenchSpec, Problem, SpecError};
 use quorate_types::Fault;
 use quorate_types::text::quote;
-use std::error::Error;
 use std::time::Duration;
 
 /// Keys of `bench` and `sim` that an experiment cannot set: they name outputs, or are set by the runner.
 const OF_THE_RUNNER: &[&str] = &["json", "report", "record", "record_limit_mb", "seeds", "spec"];
 
-/// A call of `quorate bench` or `quorate sim`.
+/// A call of the program for one cell.
 #[derive(Clone, Debug)]
-pub struct Call {
-    pub spec: BenchSpec,
-    /// Those of `quorate sim`; `None` for `quorate bench`.
-    pub options: Option<SimOptions>,
+pub enum Call {
+    /// `quorate bench`.
+    Bench(Box<BenchSpec>),
+    /// `quorate sim`.
+    Sim(Box<BenchSpec>, SimOptions),
+    /// `quorate twins run` or `quorate museum`.
+    Scenarios(Scenarios),
 }
+
+/// Expected time of a call whose work has no duration.
+const TYPICAL_TIME: Duration = Duration::from_secs(10);
+
+const SIM: Flags = Flags { command: flags_of_sim, help: "see `quorate sim --help`" };
 
 /// Returns whether the program has an instrument.
 pub fn is_available(instrument: Instrument) -> bool {
@@ -27,10 +36,11 @@ pub fn is_available(instrument: Instrument) -> bool {
 
 /// Returns the keys that an instrument takes; `None` if the program does not have the instrument.
 pub fn known(instrument: Instrument) -> Option<Vec<String>> {
-    let bench = keys_of(&BenchSpec::augment_args(Command::new("bench")));
+    let bench = own_keys(&BenchSpec::augment_args(Command::new("bench")));
     match instrument {
         Instrument::Real => Some(bench),
-        Instrument::Simulated => Some([bench, keys_of(&flags_of_sim())].concat()),
+        Instrument::Simulated => Some([bench, own_keys(&flags_of_sim())].concat()),
+        Instrument::Scenarios => Some(scenarios::keys()),
         Instrument::Emulated | Instrument::Analytical => None,
     }
 }
@@ -39,22 +49,28 @@ fn flags_of_sim() -> Command {
     SimOptions::augment_args(Command::new("sim").no_binary_name(true))
 }
 
-fn keys_of(command: &Command) -> Vec<String> {
-    let keys = command.get_arguments().map(|argument| argument.get_id().as_str());
-    keys.filter(|key| !OF_THE_RUNNER.contains(key)).map(str::to_owned).collect()
+fn own_keys(command: &Command) -> Vec<String> {
+    let mut keys = flags::keys_of(command);
+    keys.retain(|key| !OF_THE_RUNNER.contains(&key.as_str()));
+    keys
 }
 
 impl Call {
-    /// Returns the call for a cell, checked as `bench` and `sim` check their flags; `None` if the program does not have
-    /// the instrument. `costs` is the path of the cost table for simulations that name none.
+    /// Returns the call for a cell, checked as the command checks its flags; `None` if the program does not have the
+    /// instrument. `costs` is the path of the cost table for simulations that name none.
     ///
     /// # Errors
     /// The place in the experiment file, what is wrong, and what to do.
     pub fn of(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Option<Call>, Fault> {
-        if !is_available(cell.instrument) {
-            return Ok(None);
+        match cell.instrument {
+            Instrument::Scenarios => Scenarios::of(plan, cell).map(|call| Some(Call::Scenarios(call))),
+            Instrument::Real | Instrument::Simulated => Call::of_cluster(plan, cell, costs).map(Some),
+            Instrument::Emulated | Instrument::Analytical => Ok(None),
         }
-        let sim = keys_of(&flags_of_sim());
+    }
+
+    fn of_cluster(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Call, Fault> {
+        let sim = own_keys(&flags_of_sim());
         let (mut of_sim, mut of_bench) = (toml::Table::new(), toml::Table::new());
         for (key, value) in &cell.specification {
             let table = if sim.contains(key) { &mut of_sim } else { &mut of_bench };
@@ -63,37 +79,59 @@ impl Call {
         let text = toml::to_string(&of_bench).map_err(|error| not_toml(plan, &error))?;
         let name = &plan.experiment.file;
         let spec = BenchSpec::from_toml(&text, name).map_err(|error| blame(plan, cell, &of_bench, error))?;
-        let options = match cell.instrument {
-            Instrument::Simulated => {
-                let mut options = options_of(plan, cell, &of_sim)?;
-                if options.costs.is_none() {
-                    options.costs = costs.map(str::to_owned);
-                }
-                sim_spec(&spec, &options).map_err(|error| blame_simulation(plan, cell, error))?;
-                Some(options)
-            }
-            _ => {
-                spec.validate_real().map_err(|error| blame(plan, cell, &of_bench, error))?;
-                None
-            }
-        };
-        Ok(Some(Call { spec, options }))
+        if cell.instrument == Instrument::Real {
+            spec.validate_real_faults().map_err(|error| blame(plan, cell, &of_bench, error))?;
+            return Ok(Call::Bench(Box::new(spec)));
+        }
+        let (_, parsed) = SIM.words_of(plan, cell, &of_sim)?;
+        let parsed = SimOptions::from_arg_matches(&parsed);
+        let mut options = parsed.map_err(|error| SIM.refused(&plan.experiment.file, &error))?;
+        if options.costs.is_none() {
+            options.costs = costs.map(str::to_owned);
+        }
+        sim_spec(&spec, &options).map_err(|error| blame_simulation(plan, cell, error))?;
+        Ok(Call::Sim(Box::new(spec), options))
+    }
+
+    /// Says why this machine or this build cannot run the call; `None` if it can.
+    pub fn obstacle(&self) -> Option<String> {
+        match self {
+            Call::Bench(spec) => spec.lacking_cores().map(|what| format!("--cores: {what}")),
+            Call::Sim(..) => None,
+            Call::Scenarios(scenarios) => scenarios.obstacle(),
+        }
     }
 
     /// Returns the call for a repetition. Each has the next seed.
     pub fn repetition(&self, repetition: u32) -> Call {
-        let seed = self.spec.seed.saturating_add(u64::from(repetition)).min(i64::MAX as u64);
-        Call { spec: BenchSpec { seed, ..self.spec.clone() }, options: self.options.clone() }
+        let mut call = self.clone();
+        let seed = match &mut call {
+            Call::Bench(spec) | Call::Sim(spec, _) => &mut spec.seed,
+            Call::Scenarios(scenarios) => &mut scenarios.seed,
+        };
+        *seed = seed.saturating_add(u64::from(repetition)).min(i64::MAX as u64);
+        call
+    }
+
+    pub fn seed(&self) -> u64 {
+        match self {
+            Call::Bench(spec) | Call::Sim(spec, _) => spec.seed,
+            Call::Scenarios(scenarios) => scenarios.seed,
+        }
     }
 
     /// Returns the arguments after `quorate`.
     pub fn arguments(&self) -> Vec<String> {
-        let mut words = self.spec.arguments();
-        if let Some(options) = &self.options {
-            "sim".clone_into(&mut words[0]);
-            words.extend(options.arguments());
+        match self {
+            Call::Bench(spec) => spec.arguments(),
+            Call::Sim(spec, options) => {
+                let mut words = spec.arguments();
+                "sim".clone_into(&mut words[0]);
+                words.extend(options.arguments());
+                words
+            }
+            Call::Scenarios(scenarios) => scenarios.arguments(),
         }
-        words
     }
 
     /// Returns the command, quoted for a shell.
@@ -102,54 +140,17 @@ impl Call {
         std::iter::once("quorate").chain(words.iter().map(String::as_str)).map(quote).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the time under load, real or simulated.
+    /// Returns the time under load, real or simulated; for scenarios, a guess.
     pub fn load_time(&self) -> Duration {
-        Duration::from(self.spec.warmup) + Duration::from(self.spec.duration)
+        match self {
+            Call::Bench(spec) | Call::Sim(spec, _) => Duration::from(spec.warmup) + Duration::from(spec.duration),
+            Call::Scenarios(_) => TYPICAL_TIME,
+        }
     }
 }
 
 fn not_toml(plan: &Plan, error: &toml::ser::Error) -> Fault {
     Fault::new(plan.experiment.file.as_str(), error.to_string(), "use smaller numbers")
-}
-
-fn options_of(plan: &Plan, cell: &Cell, table: &toml::Table) -> Result<SimOptions, Fault> {
-    let mut words = Vec::new();
-    for (key, value) in table {
-        let word = word_of(key, value);
-        let parsed = flags_of_sim().try_get_matches_from(word.iter());
-        parsed.map_err(|error| {
-            let (what, help) = reason(&error);
-            Fault::new(plan.experiment.place_of(plan.profile, cell.instrument, key), what, help)
-        })?;
-        words.extend(word);
-    }
-    let parsed = flags_of_sim().try_get_matches_from(&words).and_then(|it| SimOptions::from_arg_matches(&it));
-    parsed.map_err(|error| {
-        let (what, help) = reason(&error);
-        Fault::new(plan.experiment.file.as_str(), what, help)
-    })
-}
-
-/// Returns the flag that sets a key; none for a switch that is off.
-fn word_of(key: &str, value: &toml::Value) -> Option<String> {
-    let flag = format!("--{}", key.replace('_', "-"));
-    match value {
-        toml::Value::Boolean(true) => Some(flag),
-        toml::Value::Boolean(false) => None,
-        toml::Value::String(text) => Some(format!("{flag}={text}")),
-        other => Some(format!("{flag}={other}")),
-    }
-}
-
-/// Returns what is wrong with a flag, and the help.
-fn reason(error: &clap::Error) -> (String, String) {
-    let whole = error.to_string();
-    let first = whole.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    let text = error.source().map_or(first, ToString::to_string);
-    match text.split_once("; help: ") {
-        Some((what, help)) => (what.to_owned(), help.to_owned()),
-        None => (text, "see `quorate sim --help`".to_owned()),
-    }
 }
 
 /// Returns where the key stands that a flag names, such as `--batch-wait-ms 5`; the file if it names none.

@@ -80,7 +80,9 @@ pub fn compare(before: &[Archived], after: &[Archived], figures: &[String]) -> C
 
 fn by_cell(archived: &[Archived]) -> BTreeMap<CellKey, Vec<&Row>> {
     let mut cells: BTreeMap<CellKey, Vec<&Row>> = BTreeMap::new();
-    for row in archived.iter().flat_map(|own| &own.rows).filter(|row| row.failure.is_none()) {
+    for row in
+        archived.iter().flat_map(|own| &own.rows).filter(|row| row.failure.is_none() && row.not_measurable.is_none())
+    {
         let cell = row.cell.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
         cells.entry((row.experiment.clone(), row.profile, row.instrument, cell)).or_default().push(row);
     }

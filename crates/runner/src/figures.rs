@@ -1,7 +1,7 @@
 //! From the JSON of `quorate bench` and `quorate sim` to the figures of a row.
 
 use quorate_experiments::row::Sample;
-use quorate_experiments::{Outliers, Row};
+use quorate_experiments::{Instrument, Outliers, Row};
 use serde_json::Value;
 
 /// Figures of a row, and where the result has them.
@@ -42,6 +42,13 @@ const SERIES: &[(&str, &str)] = &[
     ("p50_ms", "p50_ms"),
     ("p99_ms", "p99_ms"),
 ];
+/// Figures of a row of scenarios, and their keys in a result.
+const SCENARIOS: &[(&str, &str)] = &[
+    ("scenarios", "scenarios"),
+    ("unsafe_scenarios", "unsafe"),
+    ("stalled_scenarios", "stalled"),
+    ("scenarios_per_s", "scenarios_per_second"),
+];
 /// Workload whose commands are the payload.
 const FIXED: &str = "fixed";
 const BITS_PER_BYTE: f64 = 8.0;
@@ -49,6 +56,9 @@ const BITS_PER_BYTE: f64 = 8.0;
 /// Fills a row from a result: its figures and series, or why the run failed.
 pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     row.failure = failure(result);
+    if row.instrument == Instrument::Scenarios {
+        return fill_scenarios(row, result);
+    }
     if !result["throughput_ops"].is_number() {
         row.failure.get_or_insert_with(|| "the result has no throughput".to_owned());
     }
@@ -81,6 +91,23 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     row.set("peak_rss_mb", result["peak_rss_mb"].as_f64().filter(|memory| *memory > 0.0));
     fill_series(row, &result["timeline"]);
     row.samples = samples(&result["samples"]);
+}
+
+/// Fills the figures of `quorate twins run` or `quorate museum`.
+fn fill_scenarios(row: &mut Row, result: &Value) {
+    let Some(exhibits) = result["exhibits"].as_array() else {
+        for (figure, key) in SCENARIOS {
+            row.set(figure, result[*key].as_f64());
+        }
+        return;
+    };
+    row.set("bugs_missed", result["missed"].as_f64());
+    row.set("false_alarms", result["unsound"].as_f64());
+    let hunts = exhibits.iter().flat_map(|exhibit| exhibit["found_by"].as_array().into_iter().flatten());
+    let twins = hunts.filter(|hunt| hunt["hunt"] == "twins");
+    // One that found nothing has no number, and then there is none for all.
+    let counts: Option<Vec<f64>> = twins.map(|hunt| hunt["found"]["scenarios"].as_f64()).collect();
+    row.set("scenarios_until_found", counts.and_then(|counts| counts.into_iter().reduce(f64::max)));
 }
 
 fn fill_series(row: &mut Row, timeline: &Value) {

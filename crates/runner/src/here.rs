@@ -62,25 +62,22 @@ impl Here {
     /// If a file that the call names cannot be read.
     pub fn surroundings(&self, call: &Call) -> Result<Surroundings, RunnerError> {
         let mut inputs: Vec<&Path> = Vec::new();
-        if let WorkloadKind::File(path) = &call.spec.workload {
+        if let Call::Bench(spec) | Call::Sim(spec, _) = call
+            && let WorkloadKind::File(path) = &spec.workload
+        {
             inputs.push(path);
         }
-        let network = call.options.as_ref().map(|options| options.network.as_str());
+        let options = if let Call::Sim(_, options) = call { Some(options) } else { None };
+        let network = options.map(|options| options.network.as_str());
         inputs.extend(network.filter(|name| NetworkSpec::preset(name).is_none()).map(Path::new));
         let places = call.options.as_ref().and_then(|options| options.clients_at.as_ref());
         inputs.extend(places.and_then(ClientPlaces::file).map(Path::new));
         let inputs = if inputs.is_empty() { String::new() } else { digest(INPUT_TAG, &inputs)? };
-        Ok(match &call.options {
-            None => {
-                Surroundings { build: self.build.clone(), machine: self.machine.clone(), costs: String::new(), inputs }
-            }
-            Some(options) => Surroundings {
-                build: self.build.clone(),
-                machine: VIRTUAL.to_owned(),
-                costs: name_of_costs(options.costs.as_deref())?,
-                inputs,
-            },
-        })
+        let (machine, costs) = match options {
+            None => (self.machine.clone(), String::new()),
+            Some(options) => (VIRTUAL.to_owned(), name_of_costs(options.costs.as_deref())?),
+        };
+        Ok(Surroundings { build: self.build.clone(), machine, costs, inputs })
     }
 }
 

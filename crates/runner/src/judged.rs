@@ -4,6 +4,7 @@ use crate::call::is_available;
 use comfy_table::{ContentArrangement, Table, presets};
 use quorate_experiments::{Instrument, Judgement, Plan, Profile, Row, Verdict, judge};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Width of the table of claims in columns.
 const TABLE_WIDTH: u16 = 120;
@@ -64,6 +65,11 @@ impl Judged {
         }
     }
 
+    /// Returns the number of runs. Cells that cannot be run here have none.
+    pub fn runs(&self) -> usize {
+        self.rows.iter().filter(|row| row.not_measurable.is_none()).count()
+    }
+
     /// Returns the rows of runs that failed.
     pub fn failed(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.failure.is_some())
@@ -78,12 +84,11 @@ impl Judged {
     pub fn to_table(&self) -> String {
         let instruments: Vec<&str> = self.instruments.iter().map(|own| own.name()).collect();
         let mut text = format!("\n {}  {}\n", self.experiment, self.title);
-        let failed = self.failed().count();
+        let (failed, runs) = (self.failed().count(), self.runs());
         text.push_str(&format!(
-            " profile {}, {}: {} runs, {failed} failed\n",
+            " profile {}, {}: {runs} runs, {failed} failed\n",
             self.profile,
-            instruments.join(", "),
-            self.rows.len()
+            instruments.join(", ")
         ));
         for instrument in self.instruments.iter().filter(|own| !is_available(**own)) {
             text.push_str(&format!(" the instrument {instrument} is not there yet: it has no rows\n"));
@@ -91,18 +96,30 @@ impl Judged {
         if let Some(partial) = &self.partial {
             text.push_str(&format!(" PARTIAL  {partial}\n"));
         }
+        text.push_str(&self.obstacles());
         text.push_str(&self.failures());
         text.push('\n');
         text.push_str(&self.claims_table());
         text
     }
 
+    /// Returns the cells that cannot be run here, by reason.
+    fn obstacles(&self) -> String {
+        let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for row in &self.rows {
+            if let Some(why) = &row.not_measurable {
+                by_reason.entry(why).or_default().push(place_of(row));
+            }
+        }
+        let line = |(why, cells): (&str, Vec<String>)| format!(" NOT HERE  {}: {why}\n", cells.join("; "));
+        by_reason.into_iter().map(line).collect()
+    }
+
     fn failures(&self) -> String {
         let mut text = String::new();
         for row in self.failed().take(MAX_FAILURES_SHOWN) {
-            let cell: Vec<String> = row.cell.iter().map(|(name, value)| format!("{name} {value}")).collect();
             let why = row.failure.as_deref().unwrap_or_default();
-            text.push_str(&format!(" FAILED  {} {}: {why}\n", row.instrument, cell.join(", ")));
+            text.push_str(&format!(" FAILED  {}: {why}\n", place_of(row)));
             text.push_str(&format!("         reproduce: {}\n", row.provenance.command));
         }
         let more = self.failed().count().saturating_sub(MAX_FAILURES_SHOWN);
@@ -125,6 +142,12 @@ impl Judged {
         let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
         lines.concat()
     }
+}
+
+/// Returns the instrument and the coordinates of a row.
+fn place_of(row: &Row) -> String {
+    let cell: Vec<String> = row.cell.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    format!("{} {}", row.instrument, cell.join(", "))
 }
 
 /// Returns the JSON of results: `rows` and `claims`, indented, with a line feed at the end.

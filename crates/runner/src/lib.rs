@@ -10,12 +10,14 @@ pub mod compare;
 mod error;
 pub mod export;
 pub mod figures;
+mod flags;
 pub mod here;
 pub mod judged;
 pub mod noise;
 mod process;
 pub mod report;
 pub mod run;
+mod scenarios;
 pub mod store;
 
 pub use catalogue::Source;

@@ -70,6 +70,8 @@ struct Runnable {
     surroundings: Surroundings,
     /// Under which its rows are kept.
     key: String,
+    /// Why this machine or this build cannot run it.
+    obstacle: Option<String>,
 }
 
 /// State of a running experiment.
@@ -110,6 +112,7 @@ impl Run {
         let mut course =
             Course { run: self, plan: &plan, name, cells, rows: Vec::new(), done: 0, total: 0, paces: BTreeMap::new() };
         course.reuse(observer);
+        course.note_obstacles(observer)?;
         course.run(observer)?;
         let partial = interrupt::requested()
             .map(|signal| format!("{} ended by {signal} after {} of {} runs", course.name, course.done, course.total));
@@ -132,7 +135,8 @@ impl Run {
             };
             let surroundings = self.here.surroundings(&call)?;
             let key = cell.key(&surroundings).to_hex();
-            cells.push(Some(Runnable { call, surroundings, key }));
+            let obstacle = call.obstacle();
+            cells.push(Some(Runnable { call, surroundings, key, obstacle }));
         }
         Ok(cells)
     }
@@ -164,7 +168,7 @@ impl Course<'_> {
             for repetition in 0..self.plan.repeat.max {
                 match self.run.store.load(&runnable.key, repetition) {
                     Ok(row) => {
-                        let row = row.filter(|row| row.failure.is_none());
+                        let row = row.filter(|row| row.failure.is_none() && row.not_measurable.is_none());
                         self.rows.extend(row.map(|row| stamped(self.plan, cell, row)));
                     }
                     Err(error) => observer.warn(&format!("{error}; the cell is run again")),
@@ -177,14 +181,37 @@ impl Course<'_> {
         }
     }
 
+    /// Makes a row for each cell that cannot be run here, with the reason.
+    fn note_obstacles(&mut self, observer: &mut dyn Observer) -> Result<(), RunnerError> {
+        for (cell, runnable) in self.cells.iter().enumerate() {
+            let Some(runnable) = runnable else { continue };
+            let Some(why) = &runnable.obstacle else { continue };
+            let place = &self.plan.cells[cell];
+            observer.warn(&format!(
+                "{} {}, {}: not measurable here: {why}",
+                self.name,
+                place.instrument,
+                place.label()
+            ));
+            let row = Row { not_measurable: Some(why.clone()), ..self.row(0, cell, &runnable.call) };
+            self.run.store.save(&runnable.key, &row)?;
+            self.rows.push(row);
+        }
+        Ok(())
+    }
+
+    fn can_run(&self, cell: usize) -> bool {
+        self.cells[cell].as_ref().is_some_and(|runnable| runnable.obstacle.is_none())
+    }
+
     /// Runs what the file asks for, then what the claims need.
     fn run(&mut self, observer: &mut dyn Observer) -> Result<(), RunnerError> {
         let turns = self.plan.turns().into_iter().filter(|(repetition, cell)| !self.has(*repetition, *cell));
-        let mut queue: VecDeque<(u32, usize)> = turns.filter(|(_, cell)| self.cells[*cell].is_some()).collect();
+        let mut queue: VecDeque<(u32, usize)> = turns.filter(|(_, cell)| self.can_run(*cell)).collect();
         self.total = self.done + queue.len();
         while !queue.is_empty() && interrupt::requested().is_none() {
             self.run_queue(&mut queue, observer)?;
-            let needs = needs(self.plan, &self.rows).into_iter().filter(|need| self.cells[need.cell].is_some());
+            let needs = needs(self.plan, &self.rows).into_iter().filter(|need| self.can_run(need.cell));
             let needs: Vec<_> = needs.collect();
             if let Some(first) = needs.first().filter(|_| interrupt::requested().is_none()) {
                 observer.on_need(&self.name, needs.len(), &first.why);
@@ -295,11 +322,11 @@ impl Course<'_> {
         Ok(rows?.into_iter().map(|row| Some((row?, share))).collect())
     }
 
-    fn measure(&self, repetition: u32, cell: usize) -> Result<Option<Row>, RunnerError> {
-        let runnable = self.cells[cell].as_ref().expect("only runnable cells are queued");
+    /// Returns a row without figures for a run of a cell.
+    fn row(&self, repetition: u32, cell: usize, call: &Call) -> Row {
+        let runnable = self.cells[cell].as_ref().expect("only cells with a call have rows");
         let cell = &self.plan.cells[cell];
-        let call = runnable.call.repetition(repetition);
-        let mut row = Row {
+        Row {
             experiment: self.name.clone(),
             instrument: cell.instrument,
             profile: self.plan.profile,
@@ -310,19 +337,27 @@ impl Course<'_> {
             samples: Vec::new(),
             noise: None,
             failure: None,
+            not_measurable: None,
             warnings: Vec::new(),
             provenance: Provenance {
                 surroundings: runnable.surroundings.clone(),
                 kernel: self.run.here.kernel.clone(),
-                seed: call.spec.seed,
+                seed: call.seed(),
                 command: call.command_line(),
             },
-        };
+        }
+    }
+
+    fn measure(&self, repetition: u32, cell: usize) -> Result<Option<Row>, RunnerError> {
+        let runnable = self.cells[cell].as_ref().expect("only runnable cells are queued");
+        let call = runnable.call.repetition(repetition);
+        let mut row = self.row(repetition, cell, &call);
+        let cell = &self.plan.cells[cell];
         let limit = match cell.instrument {
             Instrument::Real => call.load_time() + MAX_REAL_OVERHEAD,
             _ => MAX_SIMULATED_TIME,
         };
-        let meter = (cell.instrument == Instrument::Real).then(Meter::start);
+        let meter = matches!(cell.instrument, Instrument::Real | Instrument::Scenarios).then(Meter::start);
         let scratch = self.run.store.scratch(&runnable.key, repetition);
         match process::run(&self.run.here.program, &call.arguments(), limit, &scratch)? {
             Ending::Interrupted => return Ok(None),

@@ -1,7 +1,8 @@
 //! A directory of results.
 //!
 //! `cells/KEY-REPETITION.json` is a row, kept under what decides it (`Cell::key`); `runs/NAME.json` is an experiment as
-//! it was run, from which the rows that belong to it are found again. Files are replaced atomically.
+//! it was run, from which the rows that belong to it are found again. Files are replaced atomically. A run locks the
+//! directory, so that two runs do not measure at once and disturb each other.
 
 use crate::catalogue::Source;
 use crate::error::RunnerError;
@@ -10,11 +11,14 @@ use quorate_types::{Fault, Hasher};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// Directory of results, unless another is named.
 pub const DEFAULT_DIR: &str = "quorate-lab";
+/// Name of the file that a run locks; it holds the number of its process.
+const LOCK_FILE: &str = "lock";
 /// Maximum size of a kept file in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Tag of the hash that tells names apart that are written alike.
@@ -24,6 +28,10 @@ const SHOWN_DIGITS: usize = 8;
 /// A directory of results.
 #[derive(Clone, Debug)]
 pub struct Store(PathBuf);
+
+/// Drop guard of a locked directory.
+#[derive(Debug)]
+pub struct Lock(#[allow(dead_code, reason = "the lock ends when the file is closed")] File);
 
 /// An experiment as it was run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -69,6 +77,36 @@ impl Store {
     /// Names a directory, which [`create`](Store::create) makes.
     pub fn at(dir: &Path) -> Store {
         Store(dir.to_owned())
+    }
+
+    /// Locks the directory until the lock is dropped or the process ends.
+    ///
+    /// # Errors
+    /// If another run has locked it, or it cannot be locked.
+    pub fn lock(&self) -> Result<Lock, RunnerError> {
+        let path = self.0.join(LOCK_FILE);
+        let options = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = options.map_err(RunnerError::write(&path))?;
+        // SAFETY: the descriptor is open during the call, and flock does not access our memory.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return Err(RunnerError::write(&path)(error));
+            }
+            let mut holder = String::new();
+            // Ignore errors: the holder may be about to write its number.
+            let _ = file.read_to_string(&mut holder);
+            let holder = match holder.trim() {
+                "" => "another process".to_owned(),
+                process => format!("process {process}"),
+            };
+            let what = format!("is in use by the run of {holder}");
+            let place = self.0.display().to_string();
+            return Err(Fault::new(place, what, "wait until it ends, or name another --dir").into());
+        }
+        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        written.map_err(RunnerError::write(&path))?;
+        Ok(Lock(file))
     }
 
     /// Creates the directory if it is not there.

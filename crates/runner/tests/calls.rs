@@ -30,6 +30,44 @@ fn a_cell_becomes_the_command_that_repeats_it() {
 }
 
 #[test]
+fn cores_that_the_machine_lacks_are_an_obstacle_and_no_error() {
+    let axis = "[[axis]]\nkey = \"cores\"\nvalues = [0, 1, 1024]\n";
+    let experiment = experiment("payload = 0", axis);
+    let obstacles = |instrument| -> Vec<bool> {
+        let calls = calls(&experiment, instrument).expect("it is sound");
+        calls.iter().map(|call| call.obstacle().is_some_and(|why| why.contains("1024 are more than the"))).collect()
+    };
+    assert_eq!(obstacles(Instrument::Real), [false, false, true]);
+    assert_eq!(obstacles(Instrument::Simulated), [false; 3]);
+}
+
+#[test]
+fn scenarios_are_calls_of_twins_and_of_the_museum() {
+    let text = |base: &str| {
+        let text =
+            format!("title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"scenarios\"]\n[base]\n{base}");
+        quorate_experiments::read(&text, "mine.toml").unwrap_or_else(|fault| panic!("{fault}"))
+    };
+    let one = |base: &str| calls(&text(base), Instrument::Scenarios).map(|mut calls| calls.remove(0));
+    let run = one("protocol = \"pbft\"\none_way = true\nsample = 50\nseed = 7").expect("it is sound");
+    let expected = "quorate twins run --save=/dev/null --one-way --protocol=pbft --sample=50 --seed=9";
+    assert_eq!((run.repetition(2).command_line().as_str(), run.obstacle()), (expected, None));
+    let museum = one("exhibit = \"3\"\nmax_scenarios = 10\nseed = 7").expect("it is sound");
+    assert_eq!(museum.command_line(), "quorate museum --exhibit=3 --max-scenarios=10");
+    assert_eq!(museum.obstacle().is_some(), !quorate_lab::twins::museum::IS_BUILT);
+    for (base, expected) in [
+        ("sample = 0", "line 6, key `base.sample`"),
+        ("replicas = 4\nrounds = 9", "draw some with --sample"),
+        ("replicas = 3\nfaults = 1\nsample = 5", "mine.toml"),
+        ("exhibit = \"1\"\nsample = 5", "line 7, key `base.sample`"),
+        ("save = \"x\"", "`save` is no key of a specification"),
+    ] {
+        let error = one(base).expect_err("it cannot work");
+        assert!(error.contains(expected) && error.contains("help: "), "{base}: {error}");
+    }
+}
+
+#[test]
 fn keys_belong_to_instruments() {
     let error = refused("batc = 10", "", Instrument::Real);
     assert!(

@@ -45,6 +45,7 @@ pub fn row(batch: i64, repetition: u32, figures: &[(&str, f64)]) -> Row {
         samples: Vec::new(),
         noise: Some(Noise { steal_percent: 1.5, variation_percent: Some(20.0), ..Noise::default() }),
         failure: None,
+        not_measurable: None,
         warnings: vec!["a \"quoted\" word, and a comma".into()],
         provenance: Provenance {
             seed: u64::from(repetition) + 7,

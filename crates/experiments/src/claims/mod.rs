@@ -3,7 +3,7 @@
 //! A relation holds if it holds for all values within the intervals of its figures, does not hold if it fails for all
 //! of them, and is undecided otherwise. The intervals of different cells are taken as independent, so narrower
 //! intervals can turn an undecided claim into a decided one, never a decided one into another. A single run says
-//! nothing about its uncertainty and decides nothing, unless it is a formula's.
+//! nothing about its uncertainty and decides nothing, unless its instrument is exact.
 //!
 //! A claim covers all its points. It does not hold if it fails at one of them, even if others could not be measured.
 

@@ -5,13 +5,15 @@ use super::decide::Reading;
 use super::estimate::Estimate;
 use crate::axes::Plan;
 use crate::file::Claim;
-use crate::names::{Instrument, Take};
+use crate::names::Take;
 use crate::row::Row;
 use crate::statistics::{Summary, mean};
 
 /// The rows of each cell of a plan.
 pub struct Readings<'r> {
     exact: Vec<bool>,
+    /// Why cells could not be run.
+    obstacles: Vec<Option<&'r str>>,
     rows: Vec<Vec<&'r Row>>,
 }
 
@@ -20,15 +22,23 @@ impl<'r> Readings<'r> {
     /// same repetition.
     pub fn new(plan: &Plan, rows: &'r [Row]) -> Readings<'r> {
         let mut sorted: Vec<Vec<&Row>> = vec![Vec::new(); plan.cells.len()];
+        let mut obstacles = vec![None; plan.cells.len()];
         let name = plan.experiment.name();
         for row in rows.iter().filter(|row| row.experiment == name && row.profile == plan.profile) {
             let Some(cell) = plan.find(row.instrument, &row.cell) else { continue };
-            if sorted[cell].iter().all(|own| own.repetition != row.repetition) {
+            if let Some(why) = &row.not_measurable {
+                obstacles[cell] = Some(why.as_str());
+            } else if sorted[cell].iter().all(|own| own.repetition != row.repetition) {
                 sorted[cell].push(row);
             }
         }
-        let exact = plan.cells.iter().map(|cell| cell.instrument == Instrument::Analytical).collect();
-        Readings { exact, rows: sorted }
+        let exact = plan.cells.iter().map(|cell| cell.instrument.is_exact()).collect();
+        Readings { exact, obstacles, rows: sorted }
+    }
+
+    /// Returns why a cell could not be run here.
+    pub fn obstacle(&self, cell: usize) -> Option<&'r str> {
+        self.obstacles[cell]
     }
 
     /// Returns the rows of a cell.
@@ -44,6 +54,9 @@ impl<'r> Readings<'r> {
         let rows = self.rows(cell);
         if let Some(failure) = rows.iter().find_map(|row| row.failure.as_deref()) {
             return Err(format!("failed: {failure}"));
+        }
+        if let (Some(why), true) = (self.obstacle(cell), rows.is_empty()) {
+            return Err(why.to_owned());
         }
         if rows.is_empty() {
             return Err("was not run".to_owned());

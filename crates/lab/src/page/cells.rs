@@ -8,6 +8,7 @@ use quorate_experiments::file::{Coordinate, Plot};
 use quorate_experiments::statistics::Summary;
 use quorate_experiments::{Cell, Instrument, Plan, Row, Value};
 use quorate_plots::Hover;
+use std::collections::BTreeMap;
 
 /// Name under which the instrument can stand in for an axis.
 pub(super) const INSTRUMENT: &str = "instrument";
@@ -73,6 +74,15 @@ impl<'f> Cells<'f> {
     /// Returns the cells that have rows.
     pub fn run(&self) -> Vec<usize> {
         (0..self.plan.cells.len()).filter(|cell| !self.rows(*cell).is_empty()).collect()
+    }
+
+    /// Returns the reasons why cells could not be run here, with the number of cells of each.
+    pub fn obstacles(&self) -> BTreeMap<&'f str, usize> {
+        let mut counts = BTreeMap::new();
+        for why in (0..self.plan.cells.len()).filter_map(|cell| self.readings.obstacle(cell)) {
+            *counts.entry(why).or_insert(0) += 1;
+        }
+        counts
     }
 
     /// Returns the cells of a plot that have rows.

@@ -11,6 +11,11 @@ pub struct Finding<'f> {
 }
 
 impl Finding<'_> {
+    /// Returns the number of runs. Cells that cannot be run here have none.
+    pub fn runs(&self) -> usize {
+        self.rows.iter().filter(|row| row.not_measurable.is_none()).count()
+    }
+
     /// Returns the number of claims with a verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.claims.iter().filter(|claim| claim.verdict == verdict).count()

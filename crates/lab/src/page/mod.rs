@@ -131,7 +131,7 @@ fn what_was_run(finding: &Finding, cells: &Cells) -> String {
     let mut text = format!(
         "{figure}Profile {}: {} in {} of {} cells, {} to {} repetitions wanted.",
         plan.profile,
-        words::count(finding.rows.len(), "run"),
+        words::count(finding.runs(), "run"),
         run.len(),
         all,
         plan.repeat.min,
@@ -139,6 +139,9 @@ fn what_was_run(finding: &Finding, cells: &Cells) -> String {
     );
     if failed > 0 {
         text.push_str(&format!(" {} failed.", words::count(failed, "cell")));
+    }
+    for (why, count) in cells.obstacles() {
+        text.push_str(&format!(" {} not measurable here: {}.", words::count(count, "cell"), words::line(why)));
     }
     let idle = |instrument: &&Instrument| !run.iter().any(|cell| cells.cell(*cell).instrument == **instrument);
     let missing: Vec<&str> = plan.instruments.iter().filter(idle).map(|own| own.name()).collect();

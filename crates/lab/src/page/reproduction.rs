@@ -137,7 +137,7 @@ fn state(entry: &Entry, findings: &[Finding]) -> (String, String) {
 fn of_finding(finding: &Finding) -> String {
     let failed = finding.rows.iter().filter(|row| row.failure.is_some()).count();
     let failures = if failed == 0 { String::new() } else { format!(", {failed} failed") };
-    let head = format!("profile {}, {}{failures}", finding.plan.profile, words::count(finding.rows.len(), "run"));
+    let head = format!("profile {}, {}{failures}", finding.plan.profile, words::count(finding.runs(), "run"));
     let claims = finding.claims.iter().map(of_claim);
     std::iter::once(head).chain(claims).collect::<Vec<_>>().join("<br>")
 }

@@ -48,7 +48,7 @@ pub(super) fn overview(findings: &[Finding]) -> Table {
         let mut row = vec![experiment.name(), experiment.title.clone(), finding.plan.profile.to_string()];
         row.extend(Verdict::ALL.iter().map(|verdict| finding.count(*verdict).to_string()));
         let failed = finding.rows.iter().filter(|row| row.failure.is_some()).count();
-        row.extend([finding.rows.len().to_string(), failed.to_string()]);
+        row.extend([finding.runs().to_string(), failed.to_string()]);
         row
     };
     Table { caption: String::new(), columns, rows: findings.iter().map(row).collect() }

@@ -99,11 +99,26 @@ impl BenchSpec {
         if problems.is_empty() { Ok(()) } else { Err(SpecError::Impossible(problems)) }
     }
 
-    /// Checks for faults that only the simulator supports.
+    /// Checks for faults that only the simulator supports, and that this machine has the cores.
     ///
     /// # Errors
     /// The flags at fault and a remedy.
     pub fn validate_real(&self) -> Result<(), SpecError> {
+        self.validate_real_faults()?;
+        match self.lacking_cores() {
+            None => Ok(()),
+            Some(what) => {
+                let help = format!("set fewer, or simulate them: quorate sim --cores {}", self.cores);
+                Err(SpecError::Impossible(vec![problem("--cores", what, help)]))
+            }
+        }
+    }
+
+    /// Checks for faults that only the simulator supports.
+    ///
+    /// # Errors
+    /// The flags at fault and a remedy.
+    pub fn validate_real_faults(&self) -> Result<(), SpecError> {
         let comes_back = self.fault.iter().find(|fault| matches!(fault, Fault::Restart(..)));
         if let Some(fault) = self.fault.iter().find(|fault| matches!(fault, Fault::Hostile(..))) {
             let what = format!("`{fault}` needs the simulator");
@@ -119,19 +134,15 @@ impl BenchSpec {
                 let what = format!("`{fault}` would restart a replica that forgets its votes");
                 Err(SpecError::Impossible(vec![problem("--fault, --journal", what, "set --journal file")]))
             }
-            _ => self.check_cores(),
+            _ => Ok(()),
         }
     }
 
-    /// Checks that this machine has the cores.
-    fn check_cores(&self) -> Result<(), SpecError> {
+    /// Says that this machine lacks the cores of the spec; `None` if it has them.
+    pub fn lacking_cores(&self) -> Option<String> {
         let available = affinity::available();
-        if self.cores as usize <= available {
-            return Ok(());
-        }
-        let what = format!("{} are more than the {available} that this machine offers this process", self.cores);
-        let help = format!("set at most {available}, or simulate them: quorate sim --cores {}", self.cores);
-        Err(SpecError::Impossible(vec![problem("--cores", what, help)]))
+        let lacks = self.cores as usize > available;
+        lacks.then(|| format!("{} are more than the {available} that this machine offers this process", self.cores))
     }
 
     fn check_ranges(&self, problems: &mut Vec<Problem>) {

@@ -15,6 +15,8 @@ use quorate_consensus::config::ProtocolKind;
 use serde::Serialize;
 use thiserror::Error;
 
+/// Whether this build can give replicas bugs.
+pub const IS_BUILT: bool = cfg!(feature = "museum");
 /// Name of the threads that play exhibits. A panic there is caused by a reintroduced bug, not by a bug of the museum.
 pub const THREAD_NAME: &str = "exhibit";
 /// Width of the table, in characters.

@@ -55,7 +55,7 @@ const fn fixed(name: &'static str, unit: &'static str, about: &'static str) -> F
 pub const IDENTITY: &[Fixed] = &[
     fixed("experiment", "", "paper and id of the experiment"),
     fixed("profile", "", "`quick` or `full`"),
-    fixed("instrument", "", "`real`, `emulated`, `simulated` or `analytical`"),
+    fixed("instrument", "", "`real`, `emulated`, `simulated`, `scenarios` or `analytical`"),
     fixed("repetition", "", "number of the repetition, from 0"),
 ];
 
@@ -67,6 +67,7 @@ pub const ORIGIN: &[Fixed] = &[
     fixed("variation_percent", "%", "coefficient of variation of the throughput per second"),
     fixed("is_steady", "", "whether the variation is at most 15 %; empty for a run of less than 3 s"),
     fixed("failure", "", "why the run failed; its figures are then empty"),
+    fixed("not_measurable", "", "why this machine or this build cannot run the cell; there are no figures then"),
     fixed("warnings", "", "caveats for the figures, joined with `; `"),
     fixed("build", "", "version, commit, profile and digest of the program"),
     fixed("machine", "", "processor, cores and memory; `virtual time` for simulated runs"),
@@ -202,6 +203,7 @@ impl Table {
             number(&|row| row.noise?.variation_percent),
             Column::Flag(each(rows, |row| row.noise?.is_steady())),
             text(&|row| row.failure.clone().unwrap_or_default()),
+            text(&|row| row.not_measurable.clone().unwrap_or_default()),
             text(&|row| row.warnings.join("; ")),
             text(&|row| row.provenance.surroundings.build.clone()),
             text(&|row| row.provenance.surroundings.machine.clone()),
