@@ -23,6 +23,7 @@ use quorate_lab::spec::{WorkloadKind, quote};
 use quorate_lab::twins::TwinsCommand;
 use quorate_lab::twins::museum::MuseumArgs;
 use quorate_lab::{BenchArgs, BenchSpec, render_html};
+use quorate_node::allocations::CountingAllocator;
 use quorate_node::interrupt;
 use quorate_operator::node::NodeArgs;
 use quorate_operator::output::Outputs;
@@ -32,6 +33,10 @@ use quorate_operator::{Outcome, inspect, node, output};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Counts the allocations of replicas in `bench --count-allocations`.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[derive(Parser)]
 #[command(

@@ -6,6 +6,27 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
+quorate_types::choice!(
+    /// Whether a replica remembers which certificates it has verified.
+    #[derive(Default)]
+    CertificateCache, "certificate cache",
+    /// The last [`DEFAULT_CACHE_CERTIFICATES`].
+    #[default]
+    On = "on",
+    /// None: every certificate is verified each time it is shown. For comparison only.
+    Off = "off",
+);
+
+impl CertificateCache {
+    /// Returns the number of certificates to remember.
+    pub fn certificates(self) -> usize {
+        match self {
+            CertificateCache::On => DEFAULT_CACHE_CERTIFICATES,
+            CertificateCache::Off => 0,
+        }
+    }
+}
+
 /// Default number of verified certificates to remember: some hundreds of views, in about 100 kB.
 pub const DEFAULT_CACHE_CERTIFICATES: usize = 1024;
 

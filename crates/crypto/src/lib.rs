@@ -28,7 +28,7 @@ pub mod schemes;
 pub mod statements;
 
 pub use bundles::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
-pub use cache::{DEFAULT_CACHE_CERTIFICATES, SignatureCache, VerifiedCache};
+pub use cache::{CertificateCache, DEFAULT_CACHE_CERTIFICATES, SignatureCache, VerifiedCache};
 pub use client::{ClientAuthentication, ClientIdentity, ED25519_AUTHENTICATOR};
 pub use crypto::{Crypto, MAX_KEPT_SIGNATURES, verify_certificate};
 pub use error::{CertificateError, CryptoError, KeyFault, KeyRole};

@@ -1,5 +1,6 @@
 //! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
+mod baselines;
 mod chaos;
 mod common;
 mod configuration;
@@ -19,3 +20,7 @@ mod spec_errors;
 mod spec_round_trip;
 mod torture;
 mod wires;
+
+/// Tests of counted allocations need an allocator that counts.
+#[global_allocator]
+static ALLOCATOR: quorate_node::allocations::CountingAllocator = quorate_node::allocations::CountingAllocator;

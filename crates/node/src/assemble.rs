@@ -1,6 +1,7 @@
 //! The only file that assembles a replica from transport, channel, scheme, journal and application. The protocols are
 //! named in `quorate_consensus::protocols::registry`, the other parts in the registries of their crates.
 
+use crate::allocations;
 use crate::config::{NodeConfig, admin_fault};
 use crate::devices::{Devices, Fittings};
 use crate::durability::{self, Memory, Opened};
@@ -16,8 +17,8 @@ use quorate_applications::{CheckpointRule, Executor};
 use quorate_consensus::Protocol;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_crypto::{
-    BundleVerifier, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, DEFAULT_CACHE_CERTIFICATES, Identities,
-    Identity as IdentityKey, Keyring, ReplicaKeys, SchemeKind,
+    BundleVerifier, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, Identities, Identity as IdentityKey, Keyring,
+    ReplicaKeys, SchemeKind,
 };
 use quorate_recording::{Header, Recorder};
 use quorate_storage::{CpuAccount, Identity};
@@ -77,6 +78,10 @@ pub(crate) fn assemble(
     let limits = BundleLimits { commands: config.consensus.batch, bytes: config.consensus.batch_bytes };
     let verifier = BundleVerifier::new(config.client_authentication, committee.cluster, DEFAULT_CACHE_BUNDLES);
     observer.observe(config.replica, NodeEvent::Listening(places));
+    let baselines = config.baselines.unwrap_or_default();
+    if baselines.count_allocations {
+        allocations::count();
+    }
     let fault = config.laboratory.as_ref().map(Laboratory::fault);
     if let Some(fault) = fault {
         observer.observe(config.replica, NodeEvent::Misbehaving(fault));
@@ -106,6 +111,7 @@ pub(crate) fn assemble(
         gateway: Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, salt),
         observer,
         settings: config.settings(),
+        payload_path: baselines.payload_path,
     };
     let orders = Orders::default();
     let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders };
@@ -136,7 +142,8 @@ fn load_keys(
         Some(keyring) => keyring,
         None => Arc::new(Keyring::of_member(config.scheme, committee, config.replica, &voting)?),
     };
-    let crypto = Crypto::with_keyring(keyring, committee, config.replica, voting, DEFAULT_CACHE_CERTIFICATES)?;
+    let remembered = config.baselines.unwrap_or_default().certificate_cache.certificates();
+    let crypto = Crypto::with_keyring(keyring, committee, config.replica, voting, remembered)?;
     Ok(LoadedKeys { identity_key, identities, crypto })
 }
 

@@ -20,7 +20,7 @@ use quorate_gateway::turns::Standing;
 use quorate_hosting::{bad_expiry, refusal};
 use quorate_transports::LinkId;
 use quorate_types::limits::MAX_TEXT_BYTES;
-use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message};
+use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message, decode_message_by};
 use std::time::Instant;
 
 /// Base cost of a frame, in nanoseconds.
@@ -92,7 +92,7 @@ impl<P: Protocol> Host<P> {
     /// Answers a client, or returns the bundle that it wants ordered, with the cost in nanoseconds.
     fn serve(&mut self, link: LinkId, client: ClientId, frame: Bytes) -> (u64, Option<Bundle>) {
         let frame_ns = FRAME_NS + BYTE_NS * frame.len() as u64;
-        let begun = match decode_message(frame) {
+        let begun = match decode_message_by(frame, self.devices.payload_path) {
             Ok(ClientRequest::Submit(bundle)) => {
                 let bundle = self.accept(link, client, bundle);
                 let signed = bundle.is_some() && self.devices.gateway.checks_signatures();

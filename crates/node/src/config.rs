@@ -1,5 +1,6 @@
 //! One replica's settings, as in `config.toml`, and their validation.
 
+use crate::baselines::Baselines;
 use crate::config_file::{ConfigFault, ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
 use crate::laboratory::Laboratory;
@@ -95,6 +96,9 @@ pub struct NodeConfig {
     /// Injected misbehaviour, for experiments. Absent in every honest configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,
+    /// Slower ways of working that experiments compare with; see [`Baselines`]. Absent in every other configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baselines: Option<Baselines>,
     /// Recording of this replica's inputs and outputs. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingConfig>,
@@ -138,6 +142,7 @@ impl NodeConfig {
             tcp: TcpConfig::default(),
             journal: JournalConfig::default(),
             laboratory: None,
+            baselines: None,
             recording: None,
             members: Vec::new(),
         }

@@ -22,7 +22,8 @@ use quorate_storage::Journal;
 use quorate_transports::Transport;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{
-    Block, Bundle, Certificate, ClusterId, Digest, Encoder, Height, Quorum, ReplicaId, Settings, Time, Vote, Wire,
+    Block, Bundle, Certificate, ClusterId, Digest, Encoder, Height, PayloadPath, Quorum, ReplicaId, Settings, Time,
+    Vote, Wire, decode_message_by, encode_message,
 };
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -55,6 +56,7 @@ pub(crate) struct Devices<M> {
     pub checkpoints: Checkpoints,
     /// Settings reported in the replica's status.
     pub settings: Settings,
+    pub payload_path: PayloadPath,
     /// Marker file: this replica has never run.
     mark: Option<PathBuf>,
     /// Blocks up to this height were executed before the restart and are part of the restored state.
@@ -109,6 +111,7 @@ pub(crate) struct Fittings {
     pub gateway: Gateway,
     pub observer: Box<dyn Observer>,
     pub settings: Settings,
+    pub payload_path: PayloadPath,
 }
 
 impl<M: Message> Devices<M> {
@@ -128,6 +131,7 @@ impl<M: Message> Devices<M> {
             gateway,
             observer,
             settings,
+            payload_path,
         } = fittings;
         let waker = transport.waker();
         journal.set_waker(waker.clone());
@@ -146,6 +150,7 @@ impl<M: Message> Devices<M> {
             gateway,
             observer,
             settings,
+            payload_path,
             alarms: Alarms::default(),
             local: VecDeque::new(),
             blocks: 0,
@@ -422,6 +427,15 @@ impl<M: Message> Devices<M> {
     }
 
     fn encode(&mut self, message: &Envelope<M>) -> Bytes {
+        if self.payload_path == PayloadPath::Copied {
+            let wire: Envelope<M> = decode_message_by(encode_message(message), PayloadPath::Copied)
+                .expect("a message decodes from its own encoding");
+            return self.write(&wire);
+        }
+        self.write(message)
+    }
+
+    fn write(&mut self, message: &Envelope<M>) -> Bytes {
         self.encoder.put_u8(WIRE_VERSION);
         message.encode(&mut self.encoder);
         self.encoder.take()

@@ -8,6 +8,7 @@
 //! cutting the link would only make it redial, and framing stays intact after a bad frame. A client is told the reason.
 
 use crate::alarms::wait_until;
+use crate::allocations;
 use crate::client_frames::Clients;
 use crate::devices::Devices;
 use crate::durability::Memory;
@@ -21,7 +22,7 @@ use quorate_consensus::{Action, Envelope, Input, Protocol, Replica};
 use quorate_recording::Recorder;
 use quorate_storage::CpuAccount;
 use quorate_transports::{Counters, Event, Refusal, Remote};
-use quorate_types::{ReplicaId, Signers, Status, Time, decode_message};
+use quorate_types::{ReplicaId, Signers, Status, Time, decode_message_by};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -276,7 +277,7 @@ impl<P: Protocol> Host<P> {
     }
 
     fn take_peer_frame(&mut self, from: ReplicaId, frame: Bytes) -> Result<(), HostError> {
-        match decode_message::<Envelope<P::Message>>(frame) {
+        match decode_message_by::<Envelope<P::Message>>(frame, self.devices.payload_path) {
             Ok(mut message) => {
                 self.replica.screen(&mut message, |bundle| self.devices.executor.settled(bundle).is_some());
                 if self.devices.gateway.vouches(message.bundles()) {
@@ -318,6 +319,7 @@ impl<P: Protocol> Host<P> {
 
     pub(crate) fn status(&self, history: bool) -> Status {
         let counters = self.devices.transport.counters();
+        let allocated = allocations::of_this_thread();
         Status {
             replica: self.devices.me,
             view: self.replica.view(),
@@ -331,6 +333,8 @@ impl<P: Protocol> Host<P> {
             messages_sent: counters.frames_sent,
             cpu_ns: self.account.spent_ns(),
             busy_ns: measure::thread_busy_ns(),
+            allocations: allocated.count,
+            allocated_bytes: allocated.bytes,
             peak_rss_kb: measure::peak_rss_kb(),
             client_memory_peak_bytes: counters.client_memory_peak_bytes,
             uptime_ms: self.started.elapsed().as_millis() as u64,

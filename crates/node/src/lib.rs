@@ -5,8 +5,10 @@
 //! ([`run_directory`]). Only `assemble.rs` names concrete parts; `host.rs` is the main loop.
 
 mod alarms;
+pub mod allocations;
 mod assemble;
 mod attention;
+mod baselines;
 mod checkpoints;
 mod client_frames;
 mod clients;
@@ -42,6 +44,7 @@ mod states;
 pub mod testnet;
 mod told;
 
+pub use baselines::Baselines;
 pub use config::NodeConfig;
 pub use config_file::ConfigFault;
 pub use durability::JournalConfig;

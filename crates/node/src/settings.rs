@@ -35,6 +35,7 @@ const TABLES: &[Table] = &[
     Table { name: "tcp", of: "TcpConfig", source: LINKS },
     Table { name: "journal", of: "JournalConfig", source: include_str!("durability.rs") },
     Table { name: "laboratory", of: "Laboratory", source: include_str!("laboratory.rs") },
+    Table { name: "baselines", of: "Baselines", source: include_str!("baselines.rs") },
     Table { name: "recording", of: "RecordingConfig", source: include_str!("recording.rs") },
     Table { name: "members", of: "Member", source: quorate_types::committee::SOURCE },
 ];

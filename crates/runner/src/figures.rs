@@ -20,6 +20,8 @@ const DIRECT: &[(&str, &[&str])] = &[
     ("cpu_us_per_command", &["cpu_us_per_command", "total"]),
     ("replica_cpu_us_per_command", &["cpu_us_per_command", "replicas"]),
     ("client_cpu_us_per_command", &["cpu_us_per_command", "clients"]),
+    ("allocations_per_command", &["allocations_per_command"]),
+    ("allocated_bytes_per_command", &["allocated_bytes_per_command"]),
     ("bytes_per_command", &["bytes_per_command"]),
     ("bytes_per_block", &["bytes_per_block"]),
     ("messages_per_block", &["messages_per_block"]),

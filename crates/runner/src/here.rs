@@ -70,7 +70,7 @@ impl Here {
         let options = if let Call::Sim(_, options) = call { Some(options) } else { None };
         let network = options.map(|options| options.network.as_str());
         inputs.extend(network.filter(|name| NetworkSpec::preset(name).is_none()).map(Path::new));
-        let places = call.options.as_ref().and_then(|options| options.clients_at.as_ref());
+        let places = options.and_then(|options| options.clients_at.as_ref());
         inputs.extend(places.and_then(ClientPlaces::file).map(Path::new));
         let inputs = if inputs.is_empty() { String::new() } else { digest(INPUT_TAG, &inputs)? };
         let (machine, costs) = match options {

@@ -10,7 +10,7 @@ use quorate_client::load::{LoadMode, LoadOptions, thread_cpu_time};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
 use quorate_consensus::config::ProtocolKind;
-use quorate_crypto::SchemeKind;
+use quorate_crypto::{CertificateCache, SchemeKind};
 use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec, run};
 use quorate_types::Quorum;
 use std::time::Duration;
@@ -37,6 +37,7 @@ fn main() {
             quorum: Quorum::of(replicas).expect("a sound size"),
             scheme: SchemeKind::NONE,
             signatures: Signatures::Modelled,
+            certificate_cache: CertificateCache::On,
             application: ApplicationKind::Log,
             reply: ReplyMode::Each,
             wire: quorate_transports::Wire::default(),

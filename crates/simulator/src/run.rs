@@ -18,7 +18,7 @@ use quorate_byzantine::{Behaviour, Context};
 use quorate_client::load::{LoadReport, Stage};
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::{Config, Protocol, Replica};
-use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, Keyring, ReplicaKeys};
+use quorate_crypto::{Crypto, Keyring, ReplicaKeys};
 use quorate_oracles::{Property, Violation};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{Address, ClusterId, Committee, ReplicaId, Status, Time};
@@ -358,9 +358,10 @@ fn troubled(network: &NetworkSpec, chaos: &Chaos) -> NetworkSpec {
 fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
     let replicas = spec.quorum.replicas();
     let profile = spec.scheme.profile();
+    let remembered = spec.certificate_cache.certificates();
     if spec.signatures == Signatures::Modelled || !profile.unforgeable {
         return (0..replicas)
-            .map(|_| Device::Modelled(Box::new(Modelled::new(cluster, spec.quorum, profile))))
+            .map(|_| Device::Modelled(Box::new(Modelled::new(cluster, spec.quorum, profile, remembered))))
             .collect();
     }
     let mut random = Random::new(seed, Purpose::Keys, 0);
@@ -378,8 +379,8 @@ fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
     let device = |(at, seed): (usize, &[u8; 32])| {
         let (me, key) = (ReplicaId(at as u16), keys(seed).voting);
         let crypto = match shared.clone() {
-            Some(keyring) => Crypto::with_keyring(keyring, &committee, me, key, DEFAULT_CACHE_CERTIFICATES),
-            None => Crypto::new(spec.scheme, &committee, me, key, DEFAULT_CACHE_CERTIFICATES),
+            Some(keyring) => Crypto::with_keyring(keyring, &committee, me, key, remembered),
+            None => Crypto::new(spec.scheme, &committee, me, key, remembered),
         };
         Device::Real(Box::new(crypto.expect("generated keys are valid")))
     };

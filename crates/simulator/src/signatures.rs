@@ -8,9 +8,6 @@ use quorate_types::identity::ProofShape;
 use quorate_types::{Certificate, ClusterId, Quorum, ReplicaId, Subject, Vote};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Number of verified certificates that a model remembers, the same as in the real device.
-const CACHE: usize = quorate_crypto::DEFAULT_CACHE_CERTIFICATES;
-
 /// Device that signs and verifies.
 pub enum Device {
     Real(Box<Crypto>),
@@ -27,6 +24,8 @@ pub struct Modelled {
     is_signed: bool,
     /// Zeros, the content of all signatures and proofs.
     zeros: Bytes,
+    /// Maximum number of verified certificates to remember.
+    capacity: usize,
     /// Keys of verified certificates.
     known: BTreeSet<u64>,
     order: VecDeque<u64>,
@@ -34,7 +33,8 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    pub fn new(cluster: ClusterId, quorum: Quorum, profile: &SchemeProfile) -> Modelled {
+    /// Makes a model that remembers the last `capacity` verified certificates.
+    pub fn new(cluster: ClusterId, quorum: Quorum, profile: &SchemeProfile, capacity: usize) -> Modelled {
         let shape = profile.shape(quorum.replicas());
         Modelled {
             genesis: Certificate::genesis(&cluster),
@@ -42,6 +42,7 @@ impl Modelled {
             shape,
             is_signed: profile.unforgeable,
             zeros: vec![0; shape.proof_bytes(quorum.replicas())].into(),
+            capacity,
             known: BTreeSet::new(),
             order: VecDeque::new(),
             verifications: 0,
@@ -64,7 +65,7 @@ impl Modelled {
         if self.known.insert(key) {
             self.order.push_back(key);
         }
-        if self.order.len() > CACHE {
+        if self.order.len() > self.capacity {
             let oldest = self.order.pop_front().expect("the queue is over its limit");
             self.known.remove(&oldest);
         }

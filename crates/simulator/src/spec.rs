@@ -8,7 +8,7 @@ use quorate_client::ReplyMode;
 use quorate_client::load::LoadOptions;
 use quorate_client::workload::Workload;
 use quorate_consensus::Config;
-use quorate_crypto::SchemeKind;
+use quorate_crypto::{CertificateCache, SchemeKind};
 use quorate_transports::Wire;
 use quorate_types::{Fault, Quorum, choice};
 use std::time::Duration;
@@ -31,6 +31,7 @@ pub struct SimSpec {
     pub quorum: Quorum,
     pub scheme: SchemeKind,
     pub signatures: Signatures,
+    pub certificate_cache: CertificateCache,
     pub application: ApplicationKind,
     pub reply: ReplyMode,
     /// Transport and channel. A packet transport is the node's own; `network.transport` replaces the kernel's TCP.

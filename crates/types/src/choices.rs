@@ -28,6 +28,19 @@ choice!(
 );
 
 choice!(
+    /// Way of byte strings between received or sent frames and the values that a replica works with.
+    #[derive(Default)]
+    PayloadPath, "payload path",
+    /// Byte strings are slices of the received frame, and frames are encoded from the values themselves.
+    #[default]
+    Shared = "shared",
+    /// Byte strings and commands are copied into types of the wire and from there into those of the protocol, and back
+    /// before sending, as by the layer that translates generated types in the framework paper, section 5.3.1. For
+    /// comparison only.
+    Copied = "copied",
+);
+
+choice!(
     /// Which application a cluster runs.
     #[derive(Default)]
     ApplicationKind, "application",

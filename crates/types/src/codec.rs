@@ -3,6 +3,7 @@
 //! A message has exactly one encoding. Every length is checked against a named limit and the remaining bytes before
 //! anything is allocated, and trailing bytes are an error. Byte strings are slices of the received buffer, not copies.
 
+use crate::choices::PayloadPath;
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 
@@ -107,11 +108,17 @@ impl Encoder {
 pub struct Decoder {
     buffer: Bytes,
     at: usize,
+    path: PayloadPath,
 }
 
 impl Decoder {
     pub fn new(buffer: Bytes) -> Self {
-        Decoder { buffer, at: 0 }
+        Decoder { buffer, at: 0, path: PayloadPath::Shared }
+    }
+
+    /// Whether byte strings are copied.
+    pub fn path(&self) -> PayloadPath {
+        self.path
     }
 
     /// Number of bytes not yet read.
@@ -179,8 +186,17 @@ impl Decoder {
         Ok(count)
     }
 
-    /// Reads length-prefixed bytes, as a slice of the received buffer.
+    /// Reads length-prefixed bytes, as a slice of the received buffer unless the path copies.
     pub fn get_bytes(&mut self, what: &'static str, limit: usize) -> Result<Bytes, DecodeError> {
+        let bytes = self.get_shared_bytes(what, limit)?;
+        Ok(match self.path {
+            PayloadPath::Shared => bytes,
+            PayloadPath::Copied => Bytes::copy_from_slice(&bytes),
+        })
+    }
+
+    /// Reads length-prefixed bytes, as a slice of the received buffer.
+    pub fn get_shared_bytes(&mut self, what: &'static str, limit: usize) -> Result<Bytes, DecodeError> {
         let count = self.get_count(what, limit, 1)?;
         let start = self.at;
         self.at += count;
@@ -222,7 +238,12 @@ pub fn encode_message<T: Wire>(value: &T) -> Bytes {
 
 /// Decodes a whole message. A different version and trailing bytes are errors.
 pub fn decode_message<T: Wire>(message: Bytes) -> Result<T, DecodeError> {
-    let mut input = Decoder::new(message);
+    decode_message_by(message, PayloadPath::Shared)
+}
+
+/// Does the same, and copies byte strings if the path does.
+pub fn decode_message_by<T: Wire>(message: Bytes, path: PayloadPath) -> Result<T, DecodeError> {
+    let mut input = Decoder { path, ..Decoder::new(message) };
     if input.get_u8("wire version")? != WIRE_VERSION {
         return Err(DecodeError {
             what: "wire version",

@@ -19,6 +19,7 @@
 //!
 //! Bundles expire, so that replicas need not remember executed commands forever: see `quorate_applications::session`.
 
+use crate::choices::PayloadPath;
 use crate::codec::{DecodeError, DecodeReason, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
 use crate::ids::{ClientId, ClusterId, Height};
@@ -81,6 +82,13 @@ pub struct Authenticator<'a> {
 /// Bytes that the owner signs: a tag (16), the cluster (32), and the digest of everything before the authenticator
 /// (32).
 pub type BundleStatement = [u8; 16 + 32 + 32];
+
+/// A command as generated types of a wire format hold it: with memory of its own.
+struct WireCommand {
+    client: ClientId,
+    sequence: u64,
+    payload: Vec<u8>,
+}
 
 /// A validated, immutable list of commands with its digest. Cloning shares the memory.
 #[derive(Clone, PartialEq, Eq)]
@@ -171,6 +179,29 @@ impl Bundle {
     }
 }
 
+impl Bundle {
+    /// Copies the commands into values of the wire, and these into a body of its own.
+    fn translated(self) -> Bundle {
+        let wire: Vec<WireCommand> = self
+            .commands()
+            .map(|Command { client, sequence, payload }| WireCommand { client, sequence, payload: payload.to_vec() })
+            .collect();
+        let mut body = BytesMut::with_capacity(self.body.len());
+        body.extend_from_slice(&self.body[..BUNDLE_HEADER_BYTES]);
+        wire.iter().for_each(|WireCommand { client, sequence, payload }| put(&mut body, *client, *sequence, payload));
+        body.extend_from_slice(&self.body[content_bytes(&self.body)..]);
+        assert_eq!(body, self.body, "a copied bundle has the same encoding");
+        Bundle { body: body.freeze(), ..self }
+    }
+}
+
+fn put(body: &mut BytesMut, client: ClientId, sequence: u64, payload: &[u8]) {
+    body.extend_from_slice(&client.session().to_le_bytes());
+    body.extend_from_slice(&sequence.to_le_bytes());
+    body.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    body.extend_from_slice(payload);
+}
+
 fn origin(body: &[u8]) -> ClientId {
     ClientId(u128::from_le_bytes(body[1..EXPIRES_AT].try_into().expect("a bundle has a header")))
 }
@@ -258,8 +289,12 @@ impl Wire for Bundle {
 
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
         let at = input.position();
-        let body = input.get_bytes("bundle", MAX_BUNDLE_BYTES)?;
-        Bundle::from_body(body).map_err(|error| DecodeError { at: at + 4 + error.at, ..error })
+        let body = input.get_shared_bytes("bundle", MAX_BUNDLE_BYTES)?;
+        let bundle = Bundle::from_body(body).map_err(|error| DecodeError { at: at + 4 + error.at, ..error })?;
+        Ok(match input.path() {
+            PayloadPath::Shared => bundle,
+            PayloadPath::Copied => bundle.translated(),
+        })
     }
 }
 
@@ -314,10 +349,7 @@ impl BundleBuilder {
     pub fn push(&mut self, client: ClientId, sequence: u64, payload: &[u8]) {
         assert!(self.fits(payload.len()), "the caller checks that a command of {} bytes fits", payload.len());
         assert_eq!(client.owner(), self.origin.owner(), "client {client} is no session of {}'s owner", self.origin);
-        self.body.extend_from_slice(&client.session().to_le_bytes());
-        self.body.extend_from_slice(&sequence.to_le_bytes());
-        self.body.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-        self.body.extend_from_slice(payload);
+        put(&mut self.body, client, sequence, payload);
         self.count += 1;
     }
 

@@ -30,6 +30,12 @@ pub struct Status {
     pub cpu_ns: u64,
     /// Time that its core thread ran or waited for a processor, in nanoseconds; near wall time if it is the bottleneck.
     pub busy_ns: u64,
+    /// Heap allocations of its core thread; 0 if they are not counted.
+    #[serde(default)]
+    pub allocations: u64,
+    /// Bytes of these allocations.
+    #[serde(default)]
+    pub allocated_bytes: u64,
     /// Highest resident memory of the process, in kilobytes.
     pub peak_rss_kb: u64,
     /// Peak memory of clients' links, in bytes: requests received and not yet served, and replies queued.

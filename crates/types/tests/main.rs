@@ -8,6 +8,7 @@ mod codec;
 mod commands;
 mod common;
 mod hostile_counts;
+mod payload_paths;
 mod quorum;
 mod signers;
 mod state;

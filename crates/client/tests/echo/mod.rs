@@ -200,6 +200,8 @@ impl Echo {
             bytes_sent: 0,
             messages_sent: 0,
             cpu_ns: 0,
+            allocations: 0,
+            allocated_bytes: 0,
             busy_ns: 0,
             peak_rss_kb: 0,
             client_memory_peak_bytes: 0,

@@ -9,7 +9,7 @@ use quorate_applications::ApplicationKind;
 use quorate_client::ClientConfig;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::testnet::PORTS_PER_REPLICA;
-use quorate_node::{EmbeddedCluster, JournalConfig, Laboratory, NoObserver, NodeConfig, testnet};
+use quorate_node::{Baselines, EmbeddedCluster, JournalConfig, Laboratory, NoObserver, NodeConfig, testnet};
 use quorate_transports::Wire;
 use quorate_types::{Committee, ReplicaId};
 use std::fs;
@@ -171,6 +171,9 @@ impl Cluster {
 fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     config.laboratory = laboratory(spec, config.replica);
     config.recording = recording::of_replica(spec, config.replica);
+    let BenchSpec { certificate_cache, payload_path, count_allocations, .. } = *spec;
+    let baselines = Baselines { certificate_cache, payload_path, count_allocations };
+    config.baselines = (baselines != Baselines::default()).then_some(baselines);
 }
 
 /// Returns a replica's misbehaviour. Its clock starts slightly before the load does, so faults come slightly early.
@@ -223,7 +226,7 @@ impl Processes {
         let mut cluster = Processes { processes: Vec::new(), committee, _directory: directory };
         for (mut config, home) in net.configs.into_iter().zip(&net.directories) {
             experiment(spec, &mut config);
-            if config.laboratory.is_some() || config.recording.is_some() {
+            if config.laboratory.is_some() || config.recording.is_some() || config.baselines.is_some() {
                 write(&home.join(CONFIG_FILE), &config.to_toml())?;
             }
             let said = Words::new(home).map_err(|source| BenchError::Spawn { replica: config.replica, source })?;

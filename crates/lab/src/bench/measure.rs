@@ -158,6 +158,7 @@ pub fn result(
     let clients = report.cpu_us_per_command();
     let sent_by_replicas = per(growth.sum(|status| status.bytes_sent) as f64, ordered);
     let sent_by_clients = per(report.usage.transport.bytes_sent as f64, report.completed);
+    let allocated = |of: fn(&Status) -> u64| per(growth.sum(of) as f64, ordered).filter(|count| *count > 0.0);
     let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     let client_bound = is_client_bound(spec, report, &readings, &mut warnings);
     let rss_of_replicas = readings.end.iter().flatten().map(|status| status.peak_rss_kb).max().unwrap_or(0);
@@ -180,6 +181,8 @@ pub fn result(
         messages_per_block: per(growth.sum(|status| status.messages_sent) as f64, blocks),
         bytes_per_block: per(growth.sum(|status| status.bytes_sent) as f64, blocks),
         peak_rss_mb: peak_rss_kb.max(rss_of_replicas) as f64 * 1024.0 / 1e6,
+        allocations_per_command: allocated(|status| status.allocations),
+        allocated_bytes_per_command: allocated(|status| status.allocated_bytes),
         client_bound,
         agreement: readings.agreement(),
         timeline: timeline(report, &readings.frontier),

@@ -80,6 +80,12 @@ pub struct BenchResult {
     pub bytes_per_block: Option<f64>,
     /// Peak resident memory of all processes together, in MB of 1,000,000 bytes.
     pub peak_rss_mb: f64,
+    /// Heap allocations of all replicas' core threads, per committed command; present if they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocations_per_command: Option<f64>,
+    /// Bytes of these allocations, per committed command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated_bytes_per_command: Option<f64>,
     /// Whether the clients, not the cluster, were the bottleneck.
     pub client_bound: bool,
     /// Whether all replicas executed the same commands in the same order.

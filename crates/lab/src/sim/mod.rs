@@ -187,6 +187,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         quorum: spec.quorum(),
         scheme: template.scheme,
         signatures: options.signatures,
+        certificate_cache: spec.certificate_cache,
         application: template.application,
         reply: spec.reply,
         wire: spec.wire(),

@@ -284,6 +284,8 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         verifications_per_block: per(sum(|status| status.verifications) as f64, blocks),
         messages_per_block: per(sum(|status| status.messages_sent) as f64, blocks),
         peak_rss_mb: 0.0,
+        allocations_per_command: None,
+        allocated_bytes_per_command: None,
         client_bound: load.and_then(LoadReport::busy_fraction).is_some_and(|busy| busy >= BUSY_FRACTION)
             && busiest(report, &growth) < BUSY_FRACTION,
         agreement: agreement(report),

@@ -368,10 +368,14 @@ impl BenchSpec {
             ("base_port", self.base_port != default.base_port),
             ("journal", self.journal.is_some()),
             ("fsync", self.fsync != default.fsync && self.journal() != JournalKind::Memory),
+            ("payload_path", self.payload_path != default.payload_path),
+            ("count_allocations", self.count_allocations),
         ];
         let idle = keys.into_iter().filter(|(_, is_set)| *is_set);
-        idle.map(|(key, _)| format!("{}: has no effect, because replicas, ports and disks are simulated", flag(key)))
-            .collect()
+        idle.map(|(key, _)| {
+            format!("{}: has no effect, because replicas, ports, disks and memory are simulated", flag(key))
+        })
+        .collect()
     }
 
     /// Returns a warning if more replicas misbehave than the cluster tolerates. Silent replicas are judged separately.

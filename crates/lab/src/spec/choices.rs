@@ -2,12 +2,12 @@
 
 pub use quorate_channels::ChannelKind;
 pub use quorate_consensus::config::{BatchPolicy, LeaderKind, ProtocolKind, ViewDuration, VotesTo};
-pub use quorate_crypto::{ClientAuthentication, SchemeKind};
+pub use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
 pub use quorate_operator::choice;
 pub use quorate_storage::{Fsync, JournalKind};
 pub use quorate_transports::TransportKind;
 pub use quorate_types::choice::nearest;
-pub use quorate_types::{Choice, Dissemination, ReplyMode};
+pub use quorate_types::{Choice, Dissemination, PayloadPath, ReplyMode};
 
 quorate_types::choice!(
     /// Where the replicas run.

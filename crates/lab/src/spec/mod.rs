@@ -16,8 +16,9 @@ mod torture;
 mod values;
 
 pub use choices::{
-    BatchPolicy, ChannelKind, Choice, ClientAuthentication, Dissemination, Fsync, Host, JournalKind, LeaderKind,
-    ProtocolKind, ReplyMode, SchemeKind, TransportKind, ViewDuration, VotesTo, choice, nearest,
+    BatchPolicy, CertificateCache, ChannelKind, Choice, ClientAuthentication, Dissemination, Fsync, Host, JournalKind,
+    LeaderKind, PayloadPath, ProtocolKind, ReplyMode, SchemeKind, TransportKind, ViewDuration, VotesTo, choice,
+    nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
@@ -190,6 +191,16 @@ pub struct BenchSpec {
     /// Whether journals in files are flushed to the disk before a replica relies on them; `never` is for experiments.
     #[arg(long, help_heading = RUN, default_value = "always", value_parser = choice::<Fsync>())]
     pub fsync: Fsync,
+    /// Whether replicas remember verified certificates: on, or off to verify each certificate whenever it is shown.
+    #[arg(long, help_heading = RUN, default_value = "on", value_parser = choice::<CertificateCache>())]
+    pub certificate_cache: CertificateCache,
+    /// Way of payloads between frames and replicas: shared, or copied into types of the wire and of the protocol, on
+    /// receipt and before sending, to measure what such a layer costs.
+    #[arg(long, help_heading = RUN, default_value = "shared", value_parser = choice::<PayloadPath>())]
+    pub payload_path: PayloadPath,
+    /// Count the replicas' heap allocations; the result has them per command.
+    #[arg(long, help_heading = RUN)]
+    pub count_allocations: bool,
     /// Cores that all replicas and clients share; 0: all cores of this machine in a benchmark, and in a simulation a
     /// machine for each replica and for the clients.
     #[arg(long, help_heading = RUN, value_name = "CORES", default_value_t = 0, value_parser = check::number::<u32>("cores"))]

@@ -62,6 +62,8 @@ pub fn sample() -> BenchResult {
         messages_per_block: per(15_480.0, committed_blocks),
         bytes_per_block: per(9_120_000.0, committed_blocks),
         peak_rss_mb: 212.4,
+        allocations_per_command: None,
+        allocated_bytes_per_command: None,
         client_bound: false,
         agreement: Agreement::Agreed,
         timeline: rates.iter().enumerate().map(second).collect(),

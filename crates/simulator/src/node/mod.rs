@@ -560,6 +560,8 @@ impl<P: Protocol> Node<P> {
             bytes_sent: self.bytes_sent,
             messages_sent: self.messages_sent,
             cpu_ns: self.busy_ns,
+            allocations: 0,
+            allocated_bytes: 0,
             busy_ns: self.busy_ns,
             peak_rss_kb: 0,
             client_memory_peak_bytes: 0,

@@ -6,7 +6,7 @@ use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
 use quorate_consensus::config::ProtocolKind;
-use quorate_crypto::SchemeKind;
+use quorate_crypto::{CertificateCache, SchemeKind};
 use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec};
 use quorate_transports::Wire;
 use quorate_types::Quorum;
@@ -24,6 +24,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
         quorum: Quorum::of(4).expect("a sound size"),
         scheme: SchemeKind::ED25519,
         signatures: Signatures::Modelled,
+        certificate_cache: CertificateCache::On,
         application: ApplicationKind::Log,
         reply: ReplyMode::Each,
         wire: Wire::default(),

@@ -1,0 +1,64 @@
+//! Slower ways of working that experiments compare with.
+
+use crate::common::Quiet;
+use quorate_lab::sim::{self, SimOptions};
+use quorate_lab::spec::{BenchSpec, CertificateCache, Interval, LeaderKind, PayloadPath};
+use quorate_lab::{BenchResult, bench};
+
+fn short() -> BenchSpec {
+    BenchSpec {
+        clients: 1,
+        outstanding: Some(40),
+        warmup: Interval::from_millis(50),
+        duration: Interval::from_millis(500),
+        ..BenchSpec::default()
+    }
+}
+
+/// With a silent leader, every replica shows the same certificate in its timeouts.
+#[test]
+fn without_the_certificate_cache_more_signatures_are_verified() {
+    let on = BenchSpec {
+        leader: LeaderKind::RoundRobin,
+        view_timeout_ms: 20,
+        fault: vec!["silent:0".parse().expect("a fault")],
+        ..short()
+    };
+    let off = BenchSpec { certificate_cache: CertificateCache::Off, ..on.clone() };
+    let verifications = |result: &BenchResult| result.verifications_per_block.expect("blocks were committed");
+    let simulated =
+        |spec| sim::run(spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}")).bench;
+    let (with, without) = (simulated(&on), simulated(&off));
+    assert!(verifications(&without) > 1.2 * verifications(&with), "{} {}", with.to_table(), without.to_table());
+    let cpu = |result: &BenchResult| result.cpu_us_per_command.replicas.expect("commands were completed");
+    assert!(cpu(&without) > cpu(&with), "verification has a cost: {} {}", cpu(&with), cpu(&without));
+    let real = |spec| bench::run(spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}"));
+    let (with, without) = (real(&on), real(&off));
+    assert!(verifications(&without) > 1.1 * verifications(&with), "{} {}", with.to_table(), without.to_table());
+}
+
+#[test]
+fn a_copying_path_allocates_more_for_each_command() {
+    let run = |payload_path| {
+        let spec = BenchSpec { payload_path, payload: 256, count_allocations: true, ..short() };
+        let result = bench::run(&spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}"));
+        let (count, bytes) = (result.allocations_per_command, result.allocated_bytes_per_command);
+        (count.expect("they were counted"), bytes.expect("they were counted"))
+    };
+    let (shared, copied) = (run(PayloadPath::Shared), run(PayloadPath::Copied));
+    // Each of four replicas gives each command memory of its own, and copies it once more into the bundle. What a block
+    // costs is shared by more or fewer commands, so that bytes are counted less strictly.
+    assert!(copied.0 > shared.0 + 4.0, "allocations per command: {shared:?} and {copied:?}");
+    assert!(copied.1 > shared.1 + 4.0 * 256.0, "bytes per command: {shared:?} and {copied:?}");
+}
+
+/// The settings reach replicas in processes of their own through their configuration.
+#[test]
+fn baselines_are_a_table_of_the_configuration() {
+    let baselines = quorate_node::Baselines { payload_path: PayloadPath::Copied, ..Default::default() };
+    let config = quorate_node::NodeConfig { baselines: Some(baselines), ..quorate_lab::bench::node_template(&short()) };
+    assert!(config.to_toml().contains("[baselines]\n"), "{}", config.to_toml());
+    let read: quorate_node::NodeConfig = toml::from_str(&config.to_toml()).expect("it is TOML");
+    assert_eq!(read.baselines, Some(baselines));
+    assert!(!quorate_lab::bench::node_template(&short()).to_toml().contains("baselines]"), "absent by default");
+}

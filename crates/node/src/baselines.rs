@@ -1,0 +1,18 @@
+//! Slower ways of working, for comparison with the usual ones.
+
+use quorate_crypto::CertificateCache;
+use quorate_types::PayloadPath;
+use serde::{Deserialize, Serialize};
+
+/// The table `[baselines]` of a configuration: what experiments compare the defaults with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Baselines {
+    /// Whether verified certificates are remembered, `on`, or verified each time they are shown, `off`. Default `on`.
+    pub certificate_cache: CertificateCache,
+    /// Whether byte strings of messages and bundles are slices of the received frame, `shared`, or copied between types
+    /// of the wire and of the protocol, on receipt and before sending, `copied`. Default `shared`.
+    pub payload_path: PayloadPath,
+    /// Whether heap allocations are counted, by a program whose allocator can. Default `false`.
+    pub count_allocations: bool,
+}
