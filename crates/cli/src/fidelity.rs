@@ -3,6 +3,7 @@
 use crate::Outcome;
 use clap::Args;
 use quorate_experiments::Profile;
+use quorate_lab::calibrate::{self, Extent};
 use quorate_lab::fidelity::{self, Cell, GRID, Grid, Observer};
 use quorate_lab::sim::SimOptions;
 use quorate_lab::spec::choice;
@@ -12,7 +13,7 @@ use std::path::Path;
 /// Flags of `quorate lab fidelity`.
 #[derive(Args)]
 pub struct FidelityArgs {
-    /// How much to run: quick takes 8 specifications and half a minute, full nearly 200 and half an hour.
+    /// How much to run: quick takes 12 specifications and a minute, full nearly 200 and half an hour.
     #[arg(long, default_value = "quick", value_parser = choice::<Profile>())]
     profile: Profile,
     /// Cost table of the simulator [default: this machine is calibrated first].
@@ -48,7 +49,7 @@ pub fn run(arguments: &FidelityArgs) -> Outcome {
         Some(_) => SimOptions { costs: arguments.costs.clone(), ..SimOptions::default() }.cost_table()?,
         None => {
             output::report("calibrating");
-            quorate_lab::calibrate::measure()?
+            calibrate::measure(Extent::Whole)?
         }
     };
     let result = fidelity::run(&entries, &costs, &mut Told);

@@ -219,7 +219,7 @@ fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
 fn calibrate(path: &Path) -> Outcome {
     let shown = path.display().to_string();
     let outputs = Outputs::open(&[("--out", Some(&shown))], &[])?;
-    let table = quorate_lab::calibrate::measure()?;
+    let table = quorate_lab::calibrate::measure(quorate_lab::calibrate::Extent::Whole)?;
     let told = format!("{}\nuse the table with\n  quorate sim --costs {}", table.source, quote(&shown));
     outputs.deliver(&told, &[("--out", &|| table.to_toml())])
 }

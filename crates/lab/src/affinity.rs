@@ -30,6 +30,18 @@ impl Pinned {
     }
 }
 
+impl Pinned {
+    /// Pins the calling thread to one of the cores that it may use, counted from 0; beyond their number, it starts over.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn at(core: usize) -> std::io::Result<Pinned> {
+        let before = platform::allowed()?;
+        platform::allow(&[before[core % before.len()]])?;
+        Ok(Pinned { before, _not_send: PhantomData })
+    }
+}
+
 impl Drop for Pinned {
     fn drop(&mut self) {
         // It may fail only if the cores were taken from this process since; the thread then stays where it is.

@@ -1,10 +1,13 @@
 //! Measures the costs on this machine that the simulator charges, by running the code that causes them.
 
 mod clients;
+pub mod fit;
+mod running;
 mod steps;
 mod threads;
 
 use crate::partial;
+use crate::spec::BenchSpec;
 use bytes::Bytes;
 use quorate_applications::{ApplicationKind, Executor, Reply};
 use quorate_client::load::thread_cpu_time;
@@ -49,6 +52,9 @@ pub enum CalibrateError {
     Crypto(#[from] CryptoError),
     #[error("cannot measure system calls over loopback: {0}")]
     Loopback(#[from] io::Error),
+    /// A specification that calibrates running replicas failed.
+    #[error("cannot calibrate running replicas: {0}")]
+    Running(String),
 }
 
 /// Returns the nanoseconds of processor time per call of `work`, in the fastest round. Other work on the machine
@@ -66,23 +72,40 @@ fn time(mut work: impl FnMut()) -> f64 {
     best
 }
 
+/// How much is run on real replicas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// About two minutes.
+    Whole,
+    /// Too little for a usable table.
+    Sample,
+}
+
+/// Returns the specifications that real replicas run.
+pub fn specifications() -> Vec<BenchSpec> {
+    running::specs()
+}
+
 /// Measures this machine. Flushes and statuses keep the values of the shipped table.
 ///
 /// # Errors
-/// If loopback does not work, or keys cannot be created.
-pub fn measure() -> Result<CostTable, CalibrateError> {
+/// If loopback does not work, keys cannot be created, or replicas cannot be run.
+pub fn measure(extent: Extent) -> Result<CostTable, CalibrateError> {
     let mut table = CostTable::shipped();
     let machine = crate::result::Machine::here();
     let source = format!("calibrated: {}, {} cores, {}", machine.cpu, machine.cores, machine.kernel);
-    let stages: [(&str, Stage); 8] = [
-        ("signatures", signatures),
-        ("hashing", hashing),
-        ("encoding", codec),
-        ("execution", execution),
-        ("system calls", threads::system_calls),
-        ("wake-ups", threads::wake_ups),
-        ("steps", steps::steps),
-        ("clients", clients::clients),
+    let running = move |table: &mut CostTable| running::running(table, extent);
+    let stages: [(&str, &Stage); 10] = [
+        ("signatures", &signatures),
+        ("hashing", &hashing),
+        ("encoding", &codec),
+        ("execution", &execution),
+        ("system calls", &threads::system_calls),
+        ("wake-ups", &threads::wake_ups),
+        ("the scheduler", &threads::scheduler),
+        ("steps", &steps::steps),
+        ("clients", &clients::clients),
+        ("running replicas", &running),
     ];
     for (at, (_, measure)) in stages.iter().enumerate() {
         if !partial::goes_on() {
@@ -99,7 +122,7 @@ pub fn measure() -> Result<CostTable, CalibrateError> {
 }
 
 /// Measures some of the costs and writes them to the table.
-type Stage = fn(&mut CostTable) -> Result<(), CalibrateError>;
+type Stage = dyn Fn(&mut CostTable) -> Result<(), CalibrateError>;
 
 fn hashing(table: &mut CostTable) -> Result<(), CalibrateError> {
     let data = vec![7; HASHED_BYTES];

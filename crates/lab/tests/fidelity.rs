@@ -1,14 +1,16 @@
 //! The grid of specifications, the ratios of their figures, and the calibration that they use.
 
 use quorate_experiments::Profile;
+use quorate_lab::calibrate::fit::{Row, Wanted, fit, residual};
+use quorate_lab::calibrate::{self, Extent};
 use quorate_lab::fidelity::{self, Cell, Entry, Fidelity, Figures, GRID, Grid, Observer};
-use quorate_lab::spec::Pacing;
+use quorate_lab::spec::{BenchSpec, Pacing};
 use quorate_simulator::CostTable;
 use quorate_simulator::steps::StepKind;
 use std::collections::BTreeSet;
 
 /// Maximum number of cells in the profile `quick`.
-const MAX_QUICK_CELLS: usize = 8;
+const MAX_QUICK_CELLS: usize = 12;
 
 fn entries(profile: Profile) -> Vec<Entry> {
     Grid::parse(GRID, "the grid").expect("it is sound").entries(profile).expect("its cells are possible")
@@ -102,11 +104,48 @@ fn a_cell_runs_on_the_node_and_in_the_simulator() {
     assert!(cell.ratios().iter().all(|ratio| ratio.is_some_and(|ratio| ratio > 0.0)), "{cell:?}");
 }
 
+/// The grid tests the calibration, so it must not have been calibrated with.
+#[test]
+fn no_cell_of_the_grid_is_used_to_calibrate() {
+    let plain = |spec: &BenchSpec| {
+        let own = BenchSpec::default();
+        BenchSpec { warmup: own.warmup, duration: own.duration, ..spec.clone() }
+    };
+    let specifications = calibrate::specifications();
+    assert!(specifications.len() >= 10);
+    for entry in entries(Profile::Quick).iter().chain(&entries(Profile::Full)) {
+        let used = specifications.iter().any(|spec| plain(spec) == plain(&entry.spec));
+        assert!(!used, "{}", entry.label());
+    }
+    assert!(specifications.iter().all(|spec| spec.validate().is_ok() && spec.validate_real().is_ok()));
+}
+
+#[test]
+fn factors_are_found_from_sums() {
+    let wanted = [Wanted { so_far: 1.0, preference: 1e-6 }; 2];
+    let row = |first: f64, second: f64| Row {
+        measured: 5.0 + 3.0 * first + 0.5 * second,
+        parts: vec![first, second],
+        known: 5.0,
+    };
+    let rows = [row(1.0, 10.0), row(4.0, 2.0), row(0.5, 30.0)];
+    let factors = fit(&rows, &wanted);
+    assert!((factors[0] - 3.0).abs() < 0.01 && (factors[1] - 0.5).abs() < 0.01, "{factors:?}");
+    assert!(residual(&rows, &factors) < 0.001 && residual(&rows, &[1.0, 1.0]) > 0.1);
+    // A part that only makes the charges too high becomes free, and none becomes negative.
+    let dear = [Row { measured: 5.0, parts: vec![1.0, 0.0], known: 6.0 }];
+    assert_eq!(fit(&dear, &wanted), [0.0, 1.0], "nothing is known of the second part");
+    // A firm preference keeps a value against a single row, and what was scaled before counts.
+    let firm = [Wanted { so_far: 2.0, preference: 1e6 }];
+    let half = fit(&[Row { measured: 9.0, parts: vec![1.0], known: 0.0 }], &firm);
+    assert!((half[0] - 0.5).abs() < 0.001, "{half:?}");
+}
+
 /// Every cost is measured, none is free, and the table can be read again. How much anything costs depends on the
 /// machine.
 #[test]
 fn a_calibration_measures_every_cost() {
-    let (measured, shipped) = (quorate_lab::calibrate::measure().expect("loopback works"), CostTable::shipped());
+    let (measured, shipped) = (calibrate::measure(Extent::Sample).expect("loopback works"), CostTable::shipped());
     assert_ne!(measured.core.step_us, shipped.core.step_us);
     assert_ne!(measured.core.bundle_us, shipped.core.bundle_us);
     assert_ne!(measured.client.command_us, shipped.client.command_us);
@@ -114,6 +153,8 @@ fn a_calibration_measures_every_cost() {
     println!("{}", measured.to_toml());
     assert!(measured.core.wake_us > 0.0 && measured.client.further_write_us > 0.0);
     assert!(measured.memory.cold_factor >= 1.0);
+    assert!(measured.scheduler.slice_us > 0.0 && measured.scheduler.idle_delay_us > 0.0);
+    assert!(measured.residual_percent.is_some_and(|percent| percent.is_finite()));
     for kind in [StepKind::Proposal, StepKind::Statement, StepKind::Submit, StepKind::Verdict, StepKind::Assembled] {
         assert!(measured.steps.of(kind).is_some_and(|us| us >= 0.0), "{kind:?}");
     }

@@ -8,6 +8,7 @@ mod fidelity;
 mod loads;
 mod machines;
 mod misbehaviour;
+mod noise;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;
 mod page;

@@ -4,8 +4,9 @@ use crate::common::Quiet;
 use quorate_lab::BenchSpec;
 use quorate_lab::bench;
 use quorate_lab::result::Agreement;
-use quorate_lab::sim::{self, SimOptions};
+use quorate_lab::sim::{self, SimOptions, SimResult};
 use quorate_lab::spec::{ClientAuthentication, Interval};
+use quorate_simulator::ledger::{Share, Work};
 
 fn spec() -> BenchSpec {
     BenchSpec {
@@ -36,10 +37,33 @@ fn a_result_extends_that_of_bench() {
 }
 
 #[test]
-fn a_simulation_warns_that_clients_do_not_sign() {
+fn clients_signatures_are_charged() {
+    let plain = sim::run(&spec(), &SimOptions::default(), &|_| {}).expect("a sound spec");
     let spec = BenchSpec { client_authentication: ClientAuthentication::Ed25519, ..spec() };
-    let result = sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
-    assert!(result.bench.warnings.iter().any(|warning| warning.contains("signatures are not simulated")));
+    let signed = sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
+    let share = |result: &SimResult, work: Work| {
+        let charges = result.charges.as_ref().expect("the run is over");
+        let of =
+            |shares: &[Share]| shares.iter().find(|share| share.work == work).map_or(0.0, |share| share.us_per_command);
+        (of(&charges.replicas), of(&charges.clients))
+    };
+    assert_eq!(share(&plain, Work::Signatures).1, 0.0);
+    assert!(share(&signed, Work::Signatures).1 > 0.0);
+    assert!(share(&signed, Work::Verifications).0 > share(&plain, Work::Verifications).0);
+    let json: serde_json::Value = serde_json::from_str(&signed.to_json()).expect("JSON");
+    assert!(json["charges"]["replicas"][0]["count_per_command"].as_f64().is_some_and(|count| count > 0.0), "{json}");
+}
+
+#[test]
+fn the_charges_add_up_to_the_processor_time() {
+    let result = sim::run(&spec(), &SimOptions::default(), &|_| {}).expect("a sound spec");
+    let charges = result.charges.as_ref().expect("the run is over");
+    let sum = |shares: &[Share]| shares.iter().map(|share| share.us_per_command).sum::<f64>();
+    let cpu = result.bench.cpu_us_per_command;
+    for (charged, reported) in [(sum(&charges.replicas), cpu.replicas), (sum(&charges.clients), cpu.clients)] {
+        let ratio = charged / reported.expect("commands were completed");
+        assert!((0.95..1.05).contains(&ratio), "{charged} us charged, {ratio} of what is reported");
+    }
 }
 
 #[test]

@@ -13,7 +13,6 @@ pub mod figures;
 mod flags;
 pub mod here;
 pub mod judged;
-pub mod noise;
 mod process;
 pub mod report;
 pub mod run;

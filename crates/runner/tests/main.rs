@@ -7,5 +7,4 @@ mod compare;
 mod documents;
 mod export;
 mod figures;
-mod noise;
 mod store;

@@ -10,7 +10,7 @@ use quorate_client::load::{LoadMode, LoadOptions, thread_cpu_time};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
 use quorate_consensus::config::ProtocolKind;
-use quorate_crypto::{CertificateCache, SchemeKind};
+use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
 use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec, run};
 use quorate_types::Quorum;
 use std::time::Duration;
@@ -38,6 +38,7 @@ fn main() {
             scheme: SchemeKind::NONE,
             signatures: Signatures::Modelled,
             certificate_cache: CertificateCache::On,
+            client_authentication: ClientAuthentication::None,
             application: ApplicationKind::Log,
             reply: ReplyMode::Each,
             wire: quorate_transports::Wire::default(),

@@ -1,7 +1,9 @@
 //! Cost table in integers, so that sums are the same on every machine.
 
 use crate::costs::{CostTable, SignatureCosts, Steps};
+use crate::ledger::{Ledger, Work};
 use crate::steps::StepKind;
+use quorate_crypto::SchemeKind;
 use std::time::Duration;
 
 const PS_PER_US: f64 = 1e6;
@@ -12,6 +14,8 @@ const NS_PER_US: f64 = 1e3;
 #[derive(Clone, Debug)]
 pub struct Charges {
     pub turn: u64,
+    /// Additional cost of a turn of a thread that slept; `None` if it did not.
+    wake_up: Option<u64>,
     /// Steps by the position of their kind in [`StepKind::ALL`].
     pub steps: [u64; StepKind::ALL.len()],
     pub pool: u64,
@@ -33,6 +37,9 @@ pub struct Charges {
     /// Assembling a proof from verified signatures.
     pub assemble: Ladder,
     pub flush: Duration,
+    /// Signing a bundle, and verifying several at once.
+    pub client_sign: u64,
+    pub verify_clients: Ladder,
     pub client_command: u64,
     pub client_reply: u64,
     pub client_bundle: u64,
@@ -40,18 +47,27 @@ pub struct Charges {
     pub client_further_write: u64,
     pub client_send_byte: u64,
     pub client_late: Duration,
+    /// Time for which a thread with work keeps its core although others wait.
+    pub slice: Duration,
+    pub idle_delay: Duration,
+    pub balance: Duration,
+    /// Work of others on each core: mean times between two of a class, and their lengths.
+    pub interruptions: Vec<(Duration, Duration)>,
     pub status: u64,
     pub status_bytes: u64,
 }
 
 impl Charges {
-    /// Converts a validated table and the costs of the scheme's signatures.
+    /// Converts a validated table and the costs of the scheme's signatures. Clients sign with Ed25519.
     pub fn new(table: &CostTable, signatures: &SignatureCosts) -> Charges {
+        let free = SignatureCosts::free();
+        let of_clients = table.signatures.get(SchemeKind::ED25519.name()).unwrap_or(&free);
         let us = |value: f64| (value * PS_PER_US) as u64;
         let per_byte = |value: f64| us(value / NS_PER_US);
         let ladder = |steps: &Steps| Ladder(steps.iter().map(|(count, cost)| (u64::from(*count), us(*cost))).collect());
         Charges {
             turn: us(table.core.turn_us),
+            wake_up: None,
             steps: StepKind::ALL.map(|kind| us(table.steps.of(kind).unwrap_or(table.core.step_us))),
             pool: us(table.core.pool_us),
             bundle: us(table.core.bundle_us),
@@ -69,14 +85,28 @@ impl Charges {
             verify_proof: ladder(&signatures.verify_proof_us),
             assemble: ladder(&signatures.assemble_us),
             flush: Duration::from_nanos(us(table.journal.flush_us) / PS_PER_NS),
+            client_sign: us(of_clients.sign_us),
+            verify_clients: ladder(&of_clients.verify_us),
             client_command: us(table.client.command_us),
             client_reply: us(table.client.reply_us),
             client_bundle: us(table.client.bundle_us),
             client_further_write: us(table.client.further_write_us),
             client_send_byte: per_byte(table.client.send_byte_ns),
             client_late: Duration::from_nanos(us(table.client.late_us) / PS_PER_NS),
+            slice: Duration::from_nanos(us(table.scheduler.slice_us) / PS_PER_NS),
+            idle_delay: Duration::from_nanos(us(table.scheduler.idle_delay_us) / PS_PER_NS),
+            balance: Duration::from_nanos(us(table.scheduler.balance_us) / PS_PER_NS),
+            interruptions: interruptions(&table.scheduler.interruptions),
             status: us(table.gateway.status_us),
             status_bytes: u64::from(table.gateway.status_bytes),
+        }
+    }
+
+    /// Charges what each turn costs.
+    pub fn begin_turn(&self, ledger: &mut Ledger) {
+        ledger.charge(Work::Turns, 1, self.turn);
+        if let Some(wake_up) = self.wake_up {
+            ledger.charge(Work::WakeUps, 1, wake_up);
         }
     }
 
@@ -98,6 +128,13 @@ impl Charges {
     }
 }
 
+/// Returns the mean times between two interruptions of each class, and their lengths.
+fn interruptions(classes: &[(f64, f64)]) -> Vec<(Duration, Duration)> {
+    let some = classes.iter().filter(|(per_second, us)| *per_second > 0.0 && *us > 0.0);
+    some.map(|(per_second, us)| (Duration::from_secs_f64(1.0 / per_second), Duration::from_secs_f64(us * 1e-6)))
+        .collect()
+}
+
 /// Charges by what precedes a turn.
 pub struct Tariffs([Charges; 4]);
 
@@ -105,7 +142,7 @@ impl Tariffs {
     /// Derives them from the charges of a turn that follows another one of the same thread at once.
     pub fn new(charges: &Charges, table: &CostTable) -> Tariffs {
         let (wake, factor) = ((table.core.wake_us * PS_PER_US) as u64, table.memory.cold_factor);
-        let woken = Charges { turn: charges.turn + wake, ..charges.clone() };
+        let woken = Charges { wake_up: Some(wake), ..charges.clone() };
         Tariffs([charges.clone(), charges.clone().cold(factor), woken.clone(), woken.cold(factor)])
     }
 

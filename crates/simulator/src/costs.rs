@@ -20,6 +20,10 @@ const MAX_COLD_FACTOR: f64 = 100.0;
 pub struct CostTable {
     /// Origin of the figures, for the report.
     pub source: String,
+    /// Root of the mean square of the relative errors that are left where entries were fitted to running replicas, in
+    /// percent. `None` if nothing was fitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residual_percent: Option<f64>,
     pub core: CoreCosts,
     pub wire: WireCosts,
     pub hash: HashCosts,
@@ -36,6 +40,9 @@ pub struct CostTable {
     /// Older files lack this table, and caches are always warm.
     #[serde(default)]
     pub memory: MemoryCosts,
+    /// Older files lack this table: threads take turns on a core, and an idle core runs a thread at once.
+    #[serde(default)]
+    pub scheduler: SchedulerCosts,
 }
 
 /// Costs of a replica's core.
@@ -156,6 +163,20 @@ impl Default for MemoryCosts {
     }
 }
 
+/// How the kernel's scheduler gives cores to threads. These are times, not costs.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SchedulerCosts {
+    /// Time for which a thread with work keeps its core although others wait. 0: one turn.
+    pub slice_us: f64,
+    /// Time from waking a thread until an idle core runs it.
+    pub idle_delay_us: f64,
+    /// Minimum time between two threads that idle cores take from others. 0: none is ever taken.
+    pub balance_us: f64,
+    /// Work of others on each core, in classes: pairs of their number per second and their length in microseconds.
+    pub interruptions: Vec<(f64, f64)>,
+}
+
 /// Costs of client requests other than commands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -183,6 +204,7 @@ impl CostTable {
         let signatures = SchemeKind::ALL.iter().map(|scheme| (scheme.name().to_owned(), SignatureCosts::free()));
         CostTable {
             source: "none: work takes no time".into(),
+            residual_percent: None,
             core: CoreCosts::default(),
             wire: WireCosts::default(),
             hash: HashCosts::default(),
@@ -192,6 +214,7 @@ impl CostTable {
             gateway: GatewayCosts { status_us: 0.0, status_bytes: 0 },
             steps: StepCosts::default(),
             memory: MemoryCosts::default(),
+            scheduler: SchedulerCosts::default(),
         }
     }
 
@@ -242,6 +265,10 @@ impl CostTable {
         if !(1.0..=MAX_COLD_FACTOR).contains(&factor) {
             let help = format!("set it between 1 and {MAX_COLD_FACTOR}");
             return refuse("memory.cold_factor", format!("{factor} is out of range"), &help);
+        }
+        if let Some(class) = self.scheduler.interruptions.iter().find(|(each, us)| !sound(*each) || !sound(*us)) {
+            let help = "write pairs of a number per second and a length in microseconds, both between 0 and 1000000";
+            return refuse("scheduler.interruptions", format!("{class:?} is out of range"), help);
         }
         for (scheme, SignatureCosts { verify_us, verify_proof_us, assemble_us, .. }) in &self.signatures {
             let tables = [("verify_us", verify_us), ("verify_proof_us", verify_proof_us), ("assemble_us", assemble_us)];

@@ -15,6 +15,7 @@ mod clock;
 pub mod costs;
 pub mod faults;
 pub mod hostile;
+pub mod ledger;
 pub mod network;
 mod node;
 mod numbers;

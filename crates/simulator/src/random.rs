@@ -22,6 +22,8 @@ pub enum Purpose {
     Distances = 5,
     /// Nonces of handshakes.
     Nonces = 6,
+    /// Work of others on the cores; one stream for each core.
+    Interruptions = 7,
 }
 
 /// Stream of random numbers.
@@ -73,6 +75,12 @@ impl Random {
     /// Draws one of `choices`.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len() as u64) as usize]
+    }
+
+    /// Draws the time to the next of events that are independent of each other.
+    pub fn time_to_next(&mut self, mean: Duration) -> Duration {
+        let nanos = -libm::log(1.0 - self.unit()) * mean.as_nanos() as f64;
+        Duration::from_nanos(nanos as u64)
     }
 
     /// Draws from the standard normal distribution (Marsaglia's polar method, 1964).

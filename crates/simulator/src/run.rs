@@ -2,8 +2,9 @@
 
 use crate::chaos::{Chaos, unequal_links};
 use crate::chronicle::Chronicle;
-use crate::clients::{ClientMachine, Clients};
+use crate::clients::{self, ClientMachine, Clients};
 use crate::faults::{Point, misbehaviour, served_within};
+use crate::ledger::Charged;
 use crate::network::{Endpoints, Links, Loss, NetworkSpec, Place};
 use crate::node::{Node, Parts, Reborn};
 use crate::oracle::Oracle;
@@ -18,14 +19,14 @@ use quorate_byzantine::{Behaviour, Context};
 use quorate_client::load::{LoadReport, Stage};
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::{Config, Protocol, Replica};
-use quorate_crypto::{Crypto, Keyring, ReplicaKeys};
+use quorate_crypto::{ClientIdentity, Crypto, DEFAULT_CACHE_BUNDLES, Keyring, ReplicaKeys, VerifiedCache};
 use quorate_oracles::{Property, Violation};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
-use quorate_types::{Address, ClusterId, Committee, ReplicaId, Status, Time};
+use quorate_types::{Address, ClientId, ClusterId, Committee, ReplicaId, Status, Time};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Name of every simulated cluster.
@@ -51,6 +52,8 @@ pub struct SimReport {
     pub lives: Vec<Life>,
     /// The replicas' counters at each second of the measured time, and at its end.
     pub seconds: Vec<Reading>,
+    /// What was charged over the measured time; `None` if the run ended early.
+    pub charged: Option<Charged>,
     /// Status with history of each replica at the end; `None` if it is down.
     pub end: Vec<Option<Status>>,
     /// Replicas that crashed, one entry for each crash.
@@ -240,6 +243,8 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
         salt,
     };
     let keeps_journal = trouble.restarts();
+    let identities = clients::identities(places.len(), spec, &cluster);
+    let origins: Arc<[ClientId]> = identities.iter().map(ClientIdentity::origin).collect();
     let mut nodes = Vec::with_capacity(replicas);
     for me in (0..replicas as u16).map(ReplicaId) {
         let salt = salts.bits();
@@ -254,20 +259,21 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
             replica,
             device: devices.remove(0),
             executor,
+            verified: spec.are_clients_signing().then(|| VerifiedCache::new(DEFAULT_CACHE_BUNDLES)),
             reply: spec.reply,
             crypto_servers: spec.crypto_servers,
             behaviour,
             salt,
             keeps_journal,
             marks,
-            machines: places.len(),
+            origins: origins.clone(),
         }));
     }
     let endpoints = Endpoints { replicas, machines: &places, delay: &spec.network.delay };
     let links = Links::between(&spec.network, &endpoints, seed);
     let nearest = |(at, place): (usize, &Place)| place.home.unwrap_or_else(|| links.nearest(replicas + at, replicas));
     let homes = places.iter().enumerate().map(nearest).collect();
-    let clients = Clients::new(spec, &places, homes, workload());
+    let clients = Clients::new(spec, &places, homes, workload(), identities);
     let connections = world::Connections::new(spec, replicas, seed);
     let mut oracle = Oracle::new(spec.quorum, cluster.genesis(), &spec.consensus);
     if let Some(within) = served_within(&spec.network.faults).filter(|_| chaos.is_none()) {
@@ -277,7 +283,8 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
         oracle.distrust(replica, misbehaviour.fault.lies());
     }
     let remake = &remake;
-    let parts = world::Parts { spec, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on };
+    let parts =
+        world::Parts { spec, seed, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on };
     let mut world = World::new(parts);
     world.transcript = Transcript::new(transcript);
     world.recorder = recorder;
@@ -307,6 +314,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimR
         client_machines: client_machines.unwrap_or_default(),
         lives: world.lives_measured.take(),
         seconds: world.seconds.readings,
+        charged: world.charged,
         end,
         points: world.nodes.iter().map(|node| node.points).collect(),
         crashed: world.crashed,

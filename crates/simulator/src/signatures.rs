@@ -117,6 +117,20 @@ fn name(certificate: &Certificate) -> u64 {
     signers.iter().fold(about, |sum, signer| mix(sum, u64::from(signer.0)))
 }
 
+/// Signatures that were verified, and the cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checks {
+    pub signatures: u64,
+    pub picoseconds: u64,
+}
+
+impl Checks {
+    fn add(&mut self, signatures: u64, picoseconds: u64) {
+        self.signatures += signatures;
+        self.picoseconds += picoseconds;
+    }
+}
+
 impl Device {
     pub fn sign(&self, vote: &mut Vote, cluster: &ClusterId) {
         vote.signature = match self {
@@ -125,9 +139,9 @@ impl Device {
         };
     }
 
-    /// Verifies certificates and votes. Returns whether all are genuine, and the cost in picoseconds.
-    pub fn verify(&mut self, certificates: &[Certificate], votes: &[Vote], charges: &Charges) -> (bool, u64) {
-        let (mut genuine, mut cost) = (true, 0);
+    /// Verifies certificates and votes. Returns whether all are genuine, and the work.
+    pub fn verify(&mut self, certificates: &[Certificate], votes: &[Vote], charges: &Charges) -> (bool, Checks) {
+        let (mut genuine, mut work) = (true, Checks::default());
         for certificate in certificates {
             let (sound, checked) = match self {
                 Device::Real(crypto) => {
@@ -138,10 +152,10 @@ impl Device {
                 Device::Modelled(modelled) => modelled.check(certificate),
             };
             genuine &= sound;
-            cost += charges.verify_proof.cost(checked);
+            work.add(checked, charges.verify_proof.cost(checked));
         }
         for vote in votes {
-            cost += charges.verify.cost(1);
+            work.add(1, charges.verify.cost(1));
             match self {
                 Device::Real(crypto) => genuine &= crypto.verify_vote(vote),
                 Device::Modelled(modelled) => {
@@ -150,17 +164,16 @@ impl Device {
                 }
             }
         }
-        (genuine, cost)
+        (genuine, work)
     }
 
-    /// Assembles a certificate from votes. Returns it or the voters with forged signatures, and the cost in
-    /// picoseconds.
+    /// Assembles a certificate from votes. Returns it or the voters with forged signatures, and the work.
     pub fn assemble(
         &mut self,
         subject: &Subject,
         votes: Vec<Vote>,
         charges: &Charges,
-    ) -> (Result<Certificate, Vec<ReplicaId>>, u64) {
+    ) -> (Result<Certificate, Vec<ReplicaId>>, Checks) {
         let signers = votes.len() as u64;
         let (result, checked) = match self {
             Device::Real(crypto) => {
@@ -171,7 +184,7 @@ impl Device {
             Device::Modelled(modelled) => modelled.assemble(subject, votes),
         };
         let assembled = if result.is_ok() { charges.assemble.cost(signers) } else { 0 };
-        (result, charges.verify.cost(checked) + assembled)
+        (result, Checks { signatures: checked, picoseconds: charges.verify.cost(checked) + assembled })
     }
 
     /// Returns the number of single signatures verified since the start.

@@ -8,7 +8,7 @@ use quorate_client::ReplyMode;
 use quorate_client::load::LoadOptions;
 use quorate_client::workload::Workload;
 use quorate_consensus::Config;
-use quorate_crypto::{CertificateCache, SchemeKind};
+use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
 use quorate_transports::Wire;
 use quorate_types::{Fault, Quorum, choice};
 use std::time::Duration;
@@ -32,6 +32,9 @@ pub struct SimSpec {
     pub scheme: SchemeKind,
     pub signatures: Signatures,
     pub certificate_cache: CertificateCache,
+    /// With ed25519, clients sign their bundles and replicas are charged for verifying them: check
+    /// [`CostTable::signatures_of`] for that scheme, too.
+    pub client_authentication: ClientAuthentication,
     pub application: ApplicationKind,
     pub reply: ReplyMode,
     /// Transport and channel. A packet transport is the node's own; `network.transport` replaces the kernel's TCP.
@@ -57,6 +60,13 @@ impl SimSpec {
     /// If the network or the load do not allow these places.
     pub fn places(&self) -> Result<Vec<Place>, Fault> {
         place(&self.clients_at, &self.network.delay, self.quorum.replicas(), self.load.clients, "network")
+    }
+}
+
+impl SimSpec {
+    /// Returns whether clients sign their bundles.
+    pub fn are_clients_signing(&self) -> bool {
+        self.client_authentication == ClientAuthentication::Ed25519
     }
 }
 

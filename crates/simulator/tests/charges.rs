@@ -1,11 +1,13 @@
 //! Costs of wake-ups, cold caches and steps by their input.
 
 use crate::common::{commands, spec};
-use quorate_client::load::LoadMode;
+use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_consensus::config::ProtocolKind;
+use quorate_crypto::ClientAuthentication;
 use quorate_simulator::costs::{MemoryCosts, SHIPPED};
+use quorate_simulator::ledger::{Charged, Work};
 use quorate_simulator::steps::StepKind;
-use quorate_simulator::{CostTable, SimReport, SimSpec, run};
+use quorate_simulator::{CostTable, NetworkSpec, SimReport, SimSpec, run};
 
 /// Runs a seed, and returns the report with the processor time of all replicas and the clients, in nanoseconds per
 /// completed command.
@@ -25,7 +27,9 @@ fn completed(report: &SimReport) -> u64 {
 #[test]
 fn a_file_without_the_newer_costs_charges_what_it_did() {
     let shipped = CostTable::shipped();
-    for absent in ["wake_us", "pool_us", "command_byte_ns", "further_write_us", "late_us", "[steps]", "[memory]"] {
+    for absent in
+        ["wake_us", "pool_us", "command_byte_ns", "further_write_us", "late_us", "[steps]", "[memory]", "[scheduler]"]
+    {
         assert!(!SHIPPED.contains(absent), "{absent}");
     }
     assert_eq!((shipped.core.wake_us, shipped.core.pool_us, shipped.client.late_us), (0.0, 0.0, 0.0));
@@ -108,11 +112,95 @@ fn a_sleeping_client_sends_more_commands_at_once() {
     assert!(late > at_once * 1.5, "{late} commands in a bundle, {at_once} without delay");
 }
 
+/// Returns a spec on two cores, without the time that messages are on the way.
+fn on_two_cores() -> SimSpec {
+    let network = NetworkSpec::preset("loopback").expect("a preset");
+    SimSpec { cores: 2, network, ..spec(ProtocolKind::Jolteon) }
+}
+
+/// Returns the same with a queue for each core.
+fn with_queues() -> SimSpec {
+    let mut spec = on_two_cores();
+    spec.costs.scheduler.slice_us = 4_000.0;
+    spec
+}
+
+#[test]
+fn a_core_with_a_queue_of_its_own_may_be_idle_while_others_wait() {
+    let (shared, own, mut balanced) = (on_two_cores(), with_queues(), with_queues());
+    balanced.costs.scheduler.balance_us = 1.0;
+    let used = |spec: &SimSpec| {
+        let mode = LoadMode::Closed { outstanding: 1000 };
+        let spec = SimSpec { load: LoadOptions { mode, ..spec.load.clone() }, ..spec.clone() };
+        let (report, cpu_ns) = charged(&spec);
+        let window = report.load.as_ref().expect("the load is over").window;
+        cpu_ns * completed(&report) as f64 / window.as_nanos() as f64
+    };
+    let (shared, own, balanced) = (used(&shared), used(&own), used(&balanced));
+    assert!(own < shared * 0.97 && own < balanced, "{own} cores used, {shared} with one queue, {balanced} balanced");
+}
+
+#[test]
+fn an_idle_core_begins_late() {
+    let p50_ms = |idle_delay_us: f64| {
+        let mut spec = with_queues();
+        spec.load.mode = LoadMode::Open { rate: 500.0, max_outstanding: 10_000 };
+        spec.costs.scheduler.idle_delay_us = idle_delay_us;
+        let (report, cpu_ns) = charged(&spec);
+        (report.load.as_ref().and_then(|load| load.latency_ms(0.5)).expect("answers"), cpu_ns)
+    };
+    let ((at_once, cpu), (late, cpu_late)) = (p50_ms(0.0), p50_ms(100.0));
+    // A command takes at least four messages one after the other.
+    assert!(late > at_once + 0.3, "{late} ms, {at_once} ms without delay");
+    assert!((0.9..1.1).contains(&(cpu_late / cpu)), "waiting is free: {cpu_late} ns, {cpu} ns without delay");
+}
+
+#[test]
+fn interruptions_take_time_but_no_processor_time() {
+    let at = |interruptions: Vec<(f64, f64)>| {
+        let mut spec = with_queues();
+        spec.costs.scheduler.interruptions = interruptions;
+        let (report, cpu_ns) = charged(&spec);
+        let p99 = report.load.as_ref().and_then(|load| load.latency_ms(0.99)).expect("answers");
+        (report.trace_hash, p99, cpu_ns)
+    };
+    let (hash, p99, cpu) = at(Vec::new());
+    let interrupted = at(vec![(20.0, 5_000.0), (100.0, 50.0)]);
+    assert_eq!(interrupted, at(vec![(20.0, 5_000.0), (100.0, 50.0)]), "the seed decides when");
+    assert_ne!(interrupted.0, hash);
+    assert!(interrupted.1 > p99 + 3.0, "{} ms, {p99} ms undisturbed", interrupted.1);
+    assert!((0.8..1.2).contains(&(interrupted.2 / cpu)), "{} ns, {cpu} ns undisturbed", interrupted.2);
+}
+
+#[test]
+fn clients_sign_each_bundle_and_replicas_verify_it_once() {
+    let plain = charged(&spec(ProtocolKind::Jolteon)).0;
+    let signing = SimSpec { client_authentication: ClientAuthentication::Ed25519, ..spec(ProtocolKind::Jolteon) };
+    let signed = charged(&signing).0;
+    let of = |report: &SimReport| report.charged.clone().expect("the measured time is over");
+    let (plain, charges) = (of(&plain), of(&signed));
+    let bundles = charges.clients.count(Work::Bundles);
+    assert_eq!(plain.clients.count(Work::Signatures), 0);
+    assert_eq!(charges.clients.count(Work::Signatures), bundles);
+    let per_block = |charges: &Charged| {
+        let replicas = &charges.replicas;
+        (replicas.count(Work::Verifications) as f64, replicas.count(Work::Signatures) as f64)
+    };
+    let ((checks, statements), (checks_before, statements_before)) = (per_block(&charges), per_block(&plain));
+    // Four replicas verify each bundle; votes need as many verifications for each statement as before.
+    let of_clients = checks - checks_before / statements_before * statements;
+    let each = of_clients / bundles as f64;
+    assert!((3.6..4.4).contains(&each), "{each} verifications of each bundle");
+}
+
 #[test]
 fn a_factor_below_one_is_refused() {
     let text = format!("{SHIPPED}\n[memory]\ncold_factor = 0.5\n");
     let refused = CostTable::parse(&text, "costs.toml").expect_err("caches cannot save time").to_string();
     assert!(refused.contains("memory.cold_factor") && refused.contains("between 1 and"), "{refused}");
+    let text = format!("{SHIPPED}\n[scheduler]\ninterruptions = [[10.0, 50.0], [2.0, -1.0]]\n");
+    let refused = CostTable::parse(&text, "costs.toml").expect_err("no time runs backwards").to_string();
+    assert!(refused.contains("scheduler.interruptions") && refused.contains("per second"), "{refused}");
     let unknown = CostTable::parse(&format!("{SHIPPED}\n[steps]\nvote_us = 0.5\n"), "costs.toml");
     assert!(unknown.expect_err("no such kind").to_string().contains("vote_us"));
 }

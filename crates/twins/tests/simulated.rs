@@ -12,7 +12,7 @@ use quorate_consensus::config::{Dissemination, ProtocolKind};
 use quorate_consensus::mutants::Bug;
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Protocol, Replica};
-use quorate_crypto::SchemeKind;
+use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::{
     Alter, ClientsAt, CostTable, NetworkSpec, Property, Signatures, SimReport, SimSpec, run, run_altered,
@@ -42,6 +42,8 @@ fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
         quorum: Quorum::of(4).expect("a sound size"),
         scheme: SchemeKind::ED25519,
         signatures: Signatures::Modelled,
+        certificate_cache: CertificateCache::On,
+        client_authentication: ClientAuthentication::None,
         application: ApplicationKind::Log,
         reply: ReplyMode::Each,
         wire: quorate_simulator::Wire::default(),

@@ -1,6 +1,7 @@
 //! System calls, and what it costs to put a thread to sleep and wake it.
 
 use super::{CalibrateError, LARGE_BYTES, MEASURED, ROUNDS, SMALL_BYTES, US_PER_NS, time};
+use crate::affinity::{self, Pinned};
 use quorate_client::load::thread_cpu_time;
 use quorate_simulator::CostTable;
 use std::hint::black_box;
@@ -18,6 +19,16 @@ const PINGS: u32 = 2_000;
 /// Time for which a thread asks to sleep, as the load generator does.
 const ASLEEP: Duration = Duration::from_micros(100);
 const SLEEPS: usize = 200;
+/// Time for which each core is watched for work of others.
+const SPINNING: Duration = Duration::from_secs(1);
+/// Least lengths of the classes of interruptions, in microseconds. Shorter ones are part of every measured cost.
+const GAP_CLASSES_US: [u64; 4] = [20, 100, 1_000, 10_000];
+/// Time after which a thread that never sleeps leaves its core to others: the slice of Linux 6.18 for two cores, 2.8 ms,
+/// noticed at the next tick of 250 per second.
+const SLICE_US: f64 = 4_000.0;
+/// Time between two threads that idle cores take from others. Estimated: traces of the scheduler show none to twelve a
+/// second.
+const BALANCE_US: f64 = 100_000.0;
 /// Maximum number of nanoseconds that a wake-up is believed to cost.
 const MAX_WAKE_NS: f64 = 1e6;
 
@@ -102,8 +113,64 @@ pub(super) fn wake_ups(table: &mut CostTable) -> Result<(), CalibrateError> {
             start.elapsed().saturating_sub(ASLEEP).as_nanos() as f64
         })
         .collect();
+    let (cpu, wall) = pinned_ping_pong()?;
+    let delay = wall.saturating_sub(cpu).as_nanos() as f64;
+    table.scheduler.idle_delay_us = delay.min(MAX_WAKE_NS) * US_PER_NS;
     table.client.late_us = (median(&mut late) * US_PER_NS - table.core.wake_us).max(0.0);
     Ok(())
+}
+
+/// Returns the processor time of both threads and the time per message, if each thread has a core of its own and sleeps
+/// until a message arrives.
+fn pinned_ping_pong() -> io::Result<(Duration, Duration)> {
+    let (one, other) = connection()?;
+    let answering = thread::spawn(move || {
+        let _pinned = Pinned::at(1)?;
+        exchange(other, false)
+    });
+    let _pinned = Pinned::at(0)?;
+    let start = Instant::now();
+    let sent = exchange(one, true)?;
+    let wall = start.elapsed();
+    let answered = answering.join().expect("an exchange does not panic")?;
+    Ok(((sent + answered) / (2 * PINGS), wall / (2 * PINGS)))
+}
+
+/// Measures the work of others on each core: times in which a thread that never waits does not run. The kernel's
+/// scheduler has no interface to its own figures; they are [`SLICE_US`] and [`BALANCE_US`].
+pub(super) fn scheduler(table: &mut CostTable) -> Result<(), CalibrateError> {
+    let cores = affinity::available().max(1);
+    let spinning: Vec<_> = (0..cores).map(|core| thread::spawn(move || gaps(core))).collect();
+    let mut classes = [(0u64, Duration::ZERO); GAP_CLASSES_US.len()];
+    for gaps in spinning {
+        for gap in gaps.join().expect("a thread that spins does not panic")? {
+            let us = gap.as_micros() as u64;
+            let class = GAP_CLASSES_US.iter().rposition(|least| us >= *least).expect("shorter gaps are not kept");
+            (classes[class].0, classes[class].1) = (classes[class].0 + 1, classes[class].1 + gap);
+        }
+    }
+    let seconds = SPINNING.as_secs_f64() * cores as f64;
+    let class = |(count, total): &(u64, Duration)| {
+        (*count as f64 / seconds, total.as_nanos() as f64 * US_PER_NS / *count as f64)
+    };
+    table.scheduler.interruptions = classes.iter().filter(|(count, _)| *count > 0).map(class).collect();
+    (table.scheduler.slice_us, table.scheduler.balance_us) = (SLICE_US, BALANCE_US);
+    Ok(())
+}
+
+/// Returns the times for which a thread on this core did not run although it never waited.
+fn gaps(core: usize) -> io::Result<Vec<Duration>> {
+    let _pinned = Pinned::at(core)?;
+    let start = Instant::now();
+    let (mut gaps, mut last) = (Vec::new(), start);
+    while last - start < SPINNING {
+        let now = Instant::now();
+        if now - last >= Duration::from_micros(GAP_CLASSES_US[0]) {
+            gaps.push(now - last);
+        }
+        last = now;
+    }
+    Ok(gaps)
 }
 
 /// Returns the processor time of both threads per message, in nanoseconds.

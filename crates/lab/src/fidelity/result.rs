@@ -51,6 +51,8 @@ pub struct Cell {
     pub p99_ratio: Option<f64>,
     pub measured: Option<Figures>,
     pub simulated: Option<Figures>,
+    /// Processor time of other programs and of the hypervisor while the node ran, in percent of all cores' time.
+    pub others_percent: Option<f64>,
     /// Why a run failed.
     pub failure: Option<String>,
     /// The command that measures the cell again.
@@ -79,6 +81,7 @@ impl Cell {
             failure: measured.as_ref().err().or(simulated.as_ref().err()).cloned(),
             measured: measured.ok(),
             simulated: simulated.ok(),
+            others_percent: None,
             command: entry.spec.command_line(),
             label: entry.label(),
         }

@@ -8,13 +8,14 @@ mod result;
 pub use options::{SimArgs, SimError, SimOptions};
 pub use places::ClientPlaces;
 pub use recorded::SimulatedRun;
-pub use result::{MachineResult, SeedResult, SimResult};
+pub use result::{Charges, MachineResult, SeedResult, SimResult};
 
 use crate::bench::{commands, load_options, node_template};
 use crate::partial;
 use crate::search::{Probe, search};
 use crate::spec::{BenchSpec, Fault, Record, When};
 use quorate_applications::ApplicationKind;
+use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_recording::Recorder;
 pub use quorate_simulator::SimReport;
 use quorate_simulator::faults::FaultSpec;
@@ -177,6 +178,9 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
     let machines = place(&places, &network.delay, replicas, spec.clients as usize, &options.network)?;
     network.fits(replicas, &machines, &options.network)?;
     costs.signatures_of(template.scheme)?;
+    if spec.client_authentication == ClientAuthentication::Ed25519 {
+        costs.signatures_of(SchemeKind::ED25519)?;
+    }
     let mut load = load_options(spec);
     let chaos = options.chaos.then(|| spec.duration.into());
     if options.chaos {
@@ -188,6 +192,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         scheme: template.scheme,
         signatures: options.signatures,
         certificate_cache: spec.certificate_cache,
+        client_authentication: spec.client_authentication,
         application: template.application,
         reply: spec.reply,
         wire: spec.wire(),

@@ -40,8 +40,8 @@ pub struct SimOptions {
     /// Run these seeds, from A to B-1, on all cores [default: the seed of --seed].
     #[arg(long, help_heading = SIMULATION, value_name = "A..B", value_parser = parse_seeds)]
     pub seeds: Option<Range<u64>>,
-    /// Network: lan, wan4, us4, world12, or a file as described in docs/SIMULATOR.md.
-    #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4|world12", default_value = "lan")]
+    /// Network: lan, wan4, us4, world12, loopback, or a file as described in docs/SIMULATOR.md.
+    #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4|world12|loopback", default_value = "lan")]
     pub network: String,
     /// Machines of the clients, which share the load: one; one for each of the clients; one for each of the replicas, in
     /// its region; one in each of these regions; or a file [default: as the network file says].
@@ -91,7 +91,7 @@ pub enum SimError {
     Workload(#[from] WorkloadError),
     #[error(
         "cannot read {path}: {source}{}",
-        if *.key == NETWORK { "; help: name a file, or one of lan, wan4, us4 and world12" } else { "" }
+        if *.key == NETWORK { "; help: name a file, or one of lan, wan4, us4, world12 and loopback" } else { "" }
     )]
     Read {
         path: PathBuf,

@@ -7,8 +7,9 @@ use crate::result::{
     Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, Sample, count, figure, line,
     log_buckets, optional, per, recovery_percent, version,
 };
-use crate::spec::{BenchSpec, ClientAuthentication};
+use crate::spec::BenchSpec;
 use quorate_client::load::LoadReport;
+use quorate_simulator::ledger::{Charged, Share};
 use quorate_simulator::{ClientMachine, SimReport, SimSpec};
 use quorate_types::{ReplicaId, Status};
 use serde::Serialize;
@@ -34,11 +35,27 @@ pub struct SimResult {
     pub wall_seconds: f64,
     /// Source of the cost table.
     pub costs: String,
+    /// What was charged over the first seed's measured time; `None` if the run ended early.
+    pub charges: Option<Charges>,
     /// From the (intended) sending of a command to its commit at the replica nearest to its client, in the first seed.
     pub commit_latency_ms: Latency,
     /// The first seed's machines of clients.
     pub client_machines: Vec<MachineResult>,
     pub seeds: Vec<SeedResult>,
+}
+
+/// Work that was charged by the cost table, per command completed.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Charges {
+    /// The sum of all replicas.
+    pub replicas: Vec<Share>,
+    pub clients: Vec<Share>,
+}
+
+impl Charges {
+    fn of(charged: &Charged, commands: u64) -> Charges {
+        Charges { replicas: charged.replicas.shares(commands), clients: charged.clients.shares(commands) }
+    }
 }
 
 /// Figures of one machine of clients.
@@ -216,6 +233,7 @@ pub(super) fn collect(
             .map(Latency::of)
             .unwrap_or_default(),
         client_machines: reports[0].client_machines.iter().map(MachineResult::of).collect(),
+        charges: reports[0].charged.as_ref().map(|charged| Charges::of(charged, bench.committed_commands)),
         seeds: reports.iter().map(|report| seed_result(spec, options, report)).collect(),
         bench,
     }
@@ -255,12 +273,6 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
     let clients = load.and_then(LoadReport::cpu_us_per_command);
     let mut warnings = spec.warnings();
     warnings.extend(spec.idle_in_simulation());
-    if spec.client_authentication != ClientAuthentication::None {
-        warnings.push(format!(
-            "--client-authentication {}: clients' signatures are not simulated and cost nothing here",
-            spec.client_authentication
-        ));
-    }
     if load.is_none() {
         warnings.push("the run ended early; there are no figures of the load".into());
     }

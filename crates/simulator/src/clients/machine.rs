@@ -2,12 +2,13 @@
 
 use crate::charges::{Charges, nanos};
 use crate::clock::NEVER;
+use crate::ledger::{Ledger, Work};
 use crate::oracle::Oracle;
 use quorate_client::load::{LoadCore, LoadOptions, LoadReport, Stage, Usage};
 use quorate_client::workload::Workload;
 use quorate_client::{Destination, Outgoing, SessionCounters, SessionOptions};
 use quorate_crypto::ClientIdentity;
-use quorate_types::{Bundle, ClientId, ClientRequest, ReplicaId, ReplicaReply, Time, decode_message};
+use quorate_types::{Bundle, ClientRequest, ReplicaId, ReplicaReply, Time, decode_message};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub struct Machine {
     /// The earliest scheduled wake-up.
     pub wake_known: Time,
     busy_ns: u64,
+    /// Everything charged so far.
+    ledger: Ledger,
     /// Counters and busy time at the start and the end of the measured time.
     measured: [Option<(SessionCounters, u64)>; 2],
 }
@@ -33,10 +36,10 @@ impl Machine {
         options: LoadOptions,
         session: SessionOptions,
         workload: Box<dyn Workload>,
-        origin: ClientId,
+        identity: ClientIdentity,
         is_alone: bool,
     ) -> Machine {
-        let core = LoadCore::new(options, session, workload, ClientIdentity::claimed(origin));
+        let core = LoadCore::new(options, session, workload, identity);
         let mut core = core.expect("the laboratory validates a load before it is simulated");
         core.record_commits();
         if !is_alone {
@@ -50,6 +53,7 @@ impl Machine {
             is_called: true,
             wake_known: NEVER,
             busy_ns: 0,
+            ledger: Ledger::default(),
             measured: [None, None],
         }
     }
@@ -77,10 +81,12 @@ impl Machine {
         sends: &mut Vec<(Option<ReplicaId>, Bundle, usize)>,
     ) -> u64 {
         self.is_called = false;
-        let mut spent = charges.turn;
+        let before = self.ledger.total();
+        charges.begin_turn(&mut self.ledger);
         let mut read = 0;
         while let Some((from, bytes, reply)) = self.replies.pop_front() {
-            spent += charges.client_reply + u64::from(bytes) * charges.receive_byte;
+            self.ledger.charge(Work::Replies, 1, charges.client_reply);
+            self.ledger.charge(Work::WireBytes, u64::from(bytes), charges.receive_byte);
             read |= 1u128 << (from % 128);
             self.core.receive(now, ReplicaId(from), Arc::unwrap_or_clone(reply));
         }
@@ -96,20 +102,26 @@ impl Machine {
             };
             oracle.submitted(&bundle);
             oracle.awaits(now, &bundle);
-            spent += bundle.len() as u64 * charges.client_command + bytes as u64 * charges.hash_byte;
+            self.ledger.charge(Work::Commands, bundle.len() as u64, charges.client_command);
+            self.ledger.charge(Work::HashedBytes, bytes as u64, charges.hash_byte);
             let one = match to {
                 Destination::All => None,
                 Destination::One(one) => Some(one),
             };
             written |= one.map_or(u128::MAX, |one| 1 << (one.0 % 128));
             let copies = if one.is_some() { 1 } else { u64::from(self.replicas) };
-            spent += charges.client_bundle + copies * bytes as u64 * charges.client_send_byte;
+            self.ledger.charge(Work::Bundles, 1, charges.client_bundle);
+            if bundle.authenticator().is_some() {
+                self.ledger.charge(Work::Signatures, 1, charges.client_sign);
+            }
+            self.ledger.charge(Work::WireBytes, copies * bytes as u64, charges.client_send_byte);
             sends.push((one, bundle, bytes));
         }
-        spent += u64::from(u128::count_ones(read)) * charges.read_call;
+        self.ledger.charge(Work::Reads, u64::from(u128::count_ones(read)), charges.read_call);
         let writes = u64::from(u128::count_ones(written).min(self.replicas));
-        spent += writes.min(1) * charges.write_call + writes.saturating_sub(1) * charges.client_further_write;
-        let elapsed = nanos(spent);
+        self.ledger.charge(Work::Writes, writes.min(1), charges.write_call);
+        self.ledger.charge(Work::Writes, writes.saturating_sub(1), charges.client_further_write);
+        let elapsed = nanos(self.ledger.total() - before);
         self.busy_ns += elapsed;
         self.observe();
         elapsed
@@ -130,6 +142,10 @@ impl Machine {
 
     pub fn stage(&self) -> Stage {
         self.core.stage()
+    }
+
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Starts the load of a machine that waits for others.

@@ -8,6 +8,7 @@ pub use placement::{ClientsAt, MAX_CLIENT_MACHINES, MachineSpec, place};
 pub use report::{ClientMachine, LatencyMs};
 
 use crate::charges::Charges;
+use crate::ledger::Ledger;
 use crate::network::{Delay, Place};
 use crate::oracle::Oracle;
 use crate::spec::SimSpec;
@@ -15,28 +16,38 @@ use machine::Machine;
 use quorate_client::SessionOptions;
 use quorate_client::load::{LoadMode, LoadOptions, LoadReport, Stage};
 use quorate_client::workload::Workload;
-use quorate_types::{Bundle, ClientId, Digest, ReplicaId, Time};
+use quorate_crypto::{ClientIdentity, SEED_BYTES};
+use quorate_types::{Bundle, ClientId, ClusterId, Digest, ReplicaId, Time};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Owner of the first machine's clients; each further machine has the next one.
 const FIRST_OWNER: u128 = 1;
 
-/// Returns the origin of a machine's bundles.
-pub fn origin(machine: usize) -> ClientId {
-    ClientId((FIRST_OWNER + machine as u128) << ClientId::SESSION_BITS)
+/// Returns the identity of each machine's clients, with a key if they sign.
+pub fn identities(machines: usize, spec: &SimSpec, cluster: &ClusterId) -> Vec<ClientIdentity> {
+    let identity = |machine: usize| {
+        let owner = FIRST_OWNER + machine as u128;
+        if !spec.are_clients_signing() {
+            return ClientIdentity::claimed(ClientId(owner << ClientId::SESSION_BITS));
+        }
+        let mut seed = [0; SEED_BYTES];
+        seed[..size_of::<u128>()].copy_from_slice(&owner.to_le_bytes());
+        ClientIdentity::from_seed(cluster, seed)
+    };
+    (0..machines).map(identity).collect()
 }
 
-/// Returns the machine that sent bundles of an origin. Those of hostile clients and probes, whose answers nobody
-/// awaits, count as the first machine's.
-pub fn machine_of(origin: ClientId, machines: usize) -> usize {
-    let machine = origin.owner().wrapping_sub(FIRST_OWNER);
-    if machine < machines as u128 { machine as usize } else { 0 }
+/// Returns the machine that sent bundles of an origin, given the origins of all. Those of hostile clients and probes,
+/// whose answers nobody awaits, count as the first machine's.
+pub fn machine_of(origin: ClientId, origins: &[ClientId]) -> usize {
+    origins.iter().position(|of| of.owner() == origin.owner()).unwrap_or(0)
 }
 
 /// Machines of the clients.
 pub struct Clients {
     machines: Vec<Machine>,
+    origins: Vec<ClientId>,
     /// The nearest replica of each machine.
     homes: Vec<ReplicaId>,
     /// The whole load.
@@ -74,7 +85,13 @@ impl Workload for Shared {
 
 impl Clients {
     /// Splits a load over the machines at `places`, whose nearest replicas are `homes`.
-    pub fn new(spec: &SimSpec, places: &[Place], homes: Vec<ReplicaId>, workload: Box<dyn Workload>) -> Clients {
+    pub fn new(
+        spec: &SimSpec,
+        places: &[Place],
+        homes: Vec<ReplicaId>,
+        workload: Box<dyn Workload>,
+        identities: Vec<ClientIdentity>,
+    ) -> Clients {
         let options = &spec.load;
         let counts: Vec<usize> = places.iter().map(|place| place.clients).collect();
         let parts = options.split(&counts);
@@ -82,10 +99,11 @@ impl Clients {
         let (dissemination, reply) = (spec.consensus.dissemination, spec.reply);
         let session = |home| SessionOptions { dissemination, reply, home, ..SessionOptions::new(spec.quorum) };
         let shared = Shared(Arc::new(Mutex::new(workload)));
-        let machine = |(at, part): (usize, LoadOptions)| {
-            Machine::new(part, session(homes[at]), Box::new(shared.clone()), origin(at), is_alone)
+        let origins = identities.iter().map(ClientIdentity::origin).collect();
+        let machine = |((part, identity), home): ((LoadOptions, ClientIdentity), &ReplicaId)| {
+            Machine::new(part, session(*home), Box::new(shared.clone()), identity, is_alone)
         };
-        let machines: Vec<Machine> = parts.into_iter().enumerate().map(machine).collect();
+        let machines: Vec<Machine> = parts.into_iter().zip(identities).zip(&homes).map(machine).collect();
         let offset = match options.mode {
             LoadMode::Open { rate, .. } => Duration::from_secs_f64(1.0 / rate),
             LoadMode::Closed { .. } => Duration::ZERO,
@@ -93,6 +111,7 @@ impl Clients {
         Clients {
             gap: Gap { completed: vec![0; machines.len()], ..Gap::default() },
             machines,
+            origins,
             homes,
             options: options.clone(),
             offset,
@@ -160,10 +179,17 @@ impl Clients {
 
     /// Handles the commit of a bundle at a replica.
     pub fn on_committed(&mut self, replica: ReplicaId, at: Time, origin: ClientId, bundle: &Digest) {
-        let machine = machine_of(origin, self.machines.len());
+        let machine = machine_of(origin, &self.origins);
         if self.homes[machine] == replica {
             self.machines[machine].core().on_committed(at, bundle);
         }
+    }
+
+    /// Returns what was charged to all machines.
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::default();
+        self.machines.iter().for_each(|machine| ledger.add(machine.ledger()));
+        ledger
     }
 
     pub fn on_crash(&mut self, replica: ReplicaId) {

@@ -4,6 +4,7 @@ use super::{Destination, Node, Surroundings};
 use crate::charges::{Charges, nanos};
 use crate::clients::machine_of;
 use crate::hostile::{MAX_UNREAD_BYTES, Request};
+use crate::ledger::Work;
 use crate::parcel::Parcel;
 use quorate_applications::Reply;
 use quorate_consensus::data::pool::Source;
@@ -145,7 +146,7 @@ impl<P: Protocol> Node<P> {
         if self.requests.is_empty() {
             return;
         }
-        self.spent += world.charges.read_call;
+        self.ledger.charge(Work::Reads, 1, world.charges.read_call);
         self.serve_some(Standing::Genuine, GENUINE_NS_PER_TURN, world);
         self.serve_some(Standing::Stranger, STRANGERS_NS_PER_TURN, world);
     }
@@ -161,9 +162,10 @@ impl<P: Protocol> Node<P> {
                 continue;
             }
             (frames, bytes) = (frames + 1, bytes + size as usize);
-            let before = self.spent;
-            self.spent +=
-                world.charges.receive + u64::from(size) * (world.charges.receive_byte + world.charges.hash_byte);
+            let before = self.ledger.total();
+            self.ledger.charge(Work::Received, 1, world.charges.receive);
+            self.ledger.charge(Work::WireBytes, u64::from(size), world.charges.receive_byte);
+            self.ledger.charge(Work::HashedBytes, u64::from(size), world.charges.hash_byte);
             match request {
                 Request::Bundle(bundle) => {
                     if let Some(bundle) = self.accept(bundle, world) {
@@ -174,32 +176,49 @@ impl<P: Protocol> Node<P> {
                     }
                 }
                 Request::Forged => {
-                    self.spent += world.charges.verify.cost(1);
+                    self.ledger.charge(Work::Verifications, 1, world.charges.verify.cost(1));
                     self.requests.set_standing(link, Standing::Stranger);
                     if self.requests.fault(link) >= MAX_FAULTS {
                         self.requests.forget(link);
                     }
                 }
                 Request::Nothing => unreachable!("a link without requests is not served"),
-                Request::Status => self.spent += self.door.status(self.now, world.charges),
+                Request::Status => {
+                    self.ledger.charge(Work::Statuses, 1, self.door.status(self.now, world.charges));
+                }
                 Request::Query(answer) => {
-                    self.spent += answer * world.charges.send_byte;
+                    self.ledger.charge(Work::WireBytes, answer, world.charges.send_byte);
                     self.door.answers_unread(link, answer);
                 }
             }
-            let cost_ns = nanos(self.spent - before);
+            let cost_ns = nanos(self.ledger.total() - before);
             self.requests.charge(link, cost_ns);
             spent_ns += cost_ns;
         }
         if bundles.is_empty() {
             return;
         }
+        self.verify_clients(&bundles, world.charges);
         let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
         world.oracle.heard_clients(self.parts.me, &digests);
         self.think(Input::Submit { bundles, sources }, world);
         self.misbehave();
         self.perform_all(world);
         self.feed_local(world);
+    }
+
+    /// Charges for verifying the clients' signatures on the bundles that were not verified before, in one batch. They
+    /// are genuine by construction.
+    pub(super) fn verify_clients<'b>(&mut self, bundles: impl IntoIterator<Item = &'b Bundle>, charges: &Charges) {
+        let Some(verified) = &mut self.parts.verified else { return };
+        let mut signatures = 0;
+        for digest in bundles.into_iter().map(Bundle::digest) {
+            if !verified.contains(&digest) {
+                verified.insert(digest);
+                signatures += 1;
+            }
+        }
+        self.ledger.charge_sum(Work::Verifications, signatures, charges.verify_clients.cost(signatures));
     }
 
     /// Answers a bundle, or returns it to be ordered.
@@ -260,8 +279,8 @@ impl<P: Protocol> Node<P> {
         if behaviour.is_some_and(|behaviour| !behaviour.answers_clients(self.own)) {
             return;
         }
-        self.spent += world.charges.bundle;
-        let machine = machine_of(origin, self.parts.machines);
+        self.ledger.charge(Work::Bundles, 1, world.charges.bundle);
+        let machine = machine_of(origin, &self.parts.origins);
         self.departs(Destination::One(self.parts.replicas + machine), Parcel::reply(reply), 1, world);
     }
 }

@@ -17,9 +17,10 @@ use crate::clients::MAX_CLIENT_MACHINES;
 use crate::clock::{Clock, NEVER};
 use crate::faults::{FULL_SPEED, Leaves, Point};
 use crate::hostile::Request;
+use crate::ledger::{Ledger, Work};
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
-use crate::signatures::Device;
+use crate::signatures::{Checks, Device};
 use crate::steps::{StepKind, bundles_in};
 use crate::transcript::Transcript;
 use gateway::Door;
@@ -30,6 +31,7 @@ use quorate_client::ReplyMode;
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Replica, Timer, seam::text};
+use quorate_crypto::VerifiedCache;
 use quorate_gateway::turns::Turns;
 use quorate_hosting::{DEFAULT_REPLY_CACHE_BYTES, DurabilityGate, Outgoing, ReplyCache, StateKeeper};
 use quorate_oracles::Property;
@@ -96,6 +98,8 @@ pub struct Parts<P: Protocol> {
     pub replica: Replica<P>,
     pub device: Device,
     pub executor: Executor,
+    /// Bundles whose clients' signatures were verified; `None` if clients do not sign.
+    pub verified: Option<VerifiedCache>,
     pub reply: ReplyMode,
     pub crypto_servers: usize,
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
@@ -104,8 +108,8 @@ pub struct Parts<P: Protocol> {
     pub keeps_journal: bool,
     /// Whether the replica emits marks. It must behave the same without, which a test checks.
     pub marks: bool,
-    /// Number of the clients' machines.
-    pub machines: usize,
+    /// Origin of the bundles of each of the clients' machines.
+    pub origins: Arc<[ClientId]>,
 }
 
 /// Parts that a restarting replica is rebuilt from.
@@ -163,8 +167,9 @@ pub struct Node<P: Protocol> {
     /// State that it is adopting, until that is durable.
     adopting: Option<(Certificate, Frontier)>,
     servers: Vec<Time>,
-    /// Cost of this turn so far, in picoseconds.
-    spent: u64,
+    /// Everything charged so far, and the part of it that was charged before this turn, in picoseconds.
+    ledger: Ledger,
+    charged_before: u64,
     wrote_to: [u64; WORDS],
     executed: Vec<Reply>,
     /// Latest replies, for clients that ask again.
@@ -197,7 +202,7 @@ impl<P: Protocol> Node<P> {
             alarm_known: NEVER,
             peers: VecDeque::new(),
             requests: Turns::default(),
-            door: Door::new(parts.machines),
+            door: Door::new(parts.origins.len()),
             local: VecDeque::new(),
             actions: Vec::new(),
             alarms: [NEVER; Timer::ALL.len()],
@@ -207,7 +212,8 @@ impl<P: Protocol> Node<P> {
             adopted: Height(0),
             adopting: None,
             servers: vec![Time(0); parts.crypto_servers],
-            spent: 0,
+            ledger: Ledger::default(),
+            charged_before: 0,
             wrote_to: [0; WORDS],
             executed: Vec::new(),
             replies: ReplyCache::new(DEFAULT_REPLY_CACHE_BYTES, parts.salt),
@@ -263,7 +269,8 @@ impl<P: Protocol> Node<P> {
     /// Runs a turn, and returns its duration in nanoseconds.
     pub fn turn(&mut self, now: Time, world: &mut Surroundings<'_, P::Message>) -> u64 {
         (self.now, self.own) = (now, self.clock.shows(now));
-        self.spent = world.charges.turn;
+        self.charged_before = self.ledger.total();
+        world.charges.begin_turn(&mut self.ledger);
         self.wrote_to = [0; WORDS];
         if !std::mem::replace(&mut self.started, true) {
             self.start(world);
@@ -275,10 +282,19 @@ impl<P: Protocol> Node<P> {
         self.settle_journal(world);
         self.feed_local(world);
         let calls: u32 = self.wrote_to.iter().map(|word| word.count_ones()).sum();
-        self.spent += u64::from(calls) * world.charges.write_call;
-        let elapsed = nanos(self.spent * self.speed / FULL_SPEED);
+        self.ledger.charge(Work::Writes, u64::from(calls), world.charges.write_call);
+        let elapsed = nanos(self.spent() * self.speed / FULL_SPEED);
         self.busy_ns += elapsed;
         elapsed
+    }
+
+    /// Returns the cost of this turn so far, in picoseconds.
+    fn spent(&self) -> u64 {
+        self.ledger.total() - self.charged_before
+    }
+
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     fn start(&mut self, world: &mut Surroundings<'_, P::Message>) {
@@ -302,13 +318,15 @@ impl<P: Protocol> Node<P> {
             let (word, bit) = (usize::from(from) / 64, 1 << (from % 64));
             if read_from[word] & bit == 0 {
                 read_from[word] |= bit;
-                self.spent += world.charges.read_call;
+                self.ledger.charge(Work::Reads, 1, world.charges.read_call);
             }
-            self.spent += world.charges.receive + u64::from(bytes) * world.charges.receive_byte;
+            self.ledger.charge(Work::Received, 1, world.charges.receive);
+            self.ledger.charge(Work::WireBytes, u64::from(bytes), world.charges.receive_byte);
             let message = Arc::unwrap_or_clone(message);
             if let Envelope::Bundles(_) | Envelope::Relay(_) | Envelope::StatePart { .. } = message {
-                self.spent += u64::from(bytes) * world.charges.hash_byte;
+                self.ledger.charge(Work::HashedBytes, u64::from(bytes), world.charges.hash_byte);
             }
+            self.verify_clients(message.bundles(), world.charges);
             match message {
                 Envelope::Relay(bundles) => self.hear_relay(ReplicaId(from), bundles, world),
                 message => self.feed(Input::Receive { from: ReplicaId(from), message }, world),
@@ -368,8 +386,8 @@ impl<P: Protocol> Node<P> {
 
     /// Runs one step of the replica.
     fn think(&mut self, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
-        self.spent += world.charges.steps[StepKind::of(&input) as usize];
-        self.spent += bundles_in(&input) as u64 * world.charges.pool;
+        self.ledger.charge(Work::Steps, 1, world.charges.steps[StepKind::of(&input) as usize]);
+        self.ledger.charge(Work::Bundles, bundles_in(&input) as u64, world.charges.pool);
         if let Some(behaviour) = &mut self.parts.behaviour {
             behaviour.observe(&input);
         }
@@ -415,12 +433,12 @@ impl<P: Protocol> Node<P> {
                 }
             }
             Action::Verify { job, certificates, votes } => {
-                let (genuine, cost) = self.parts.device.verify(&certificates, &votes, world.charges);
-                self.answer(cost, Input::Verdict { job, genuine }, world);
+                let (genuine, checks) = self.parts.device.verify(&certificates, &votes, world.charges);
+                self.answer(checks, Input::Verdict { job, genuine }, world);
             }
             Action::Assemble { job, subject, votes } => {
-                let (result, cost) = self.parts.device.assemble(&subject, votes, world.charges);
-                self.answer(cost, Input::Assembled { job, result }, world);
+                let (result, checks) = self.parts.device.assemble(&subject, votes, world.charges);
+                self.answer(checks, Input::Assembled { job, result }, world);
             }
             Action::Arm { timer, after } => self.alarms[timer as usize] = self.own + after,
             Action::Commit { block, bundles } => self.commit(&block, &bundles, world),
@@ -450,13 +468,13 @@ impl<P: Protocol> Node<P> {
     }
 
     /// Answers for the crypto device: at once on this core, or later on a separate thread.
-    fn answer(&mut self, cost: u64, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
-        let asked = self.now + Duration::from_nanos(nanos(self.spent));
+    fn answer(&mut self, checks: Checks, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
+        let asked = self.now + Duration::from_nanos(nanos(self.spent()));
         let Some(server) = self.servers.iter_mut().min() else {
-            self.spent += cost;
+            self.ledger.charge_sum(Work::Verifications, checks.signatures, checks.picoseconds);
             return self.local.push_back(input);
         };
-        *server = (*server).max(asked) + Duration::from_nanos(nanos(cost * self.speed / FULL_SPEED));
+        *server = (*server).max(asked) + Duration::from_nanos(nanos(checks.picoseconds * self.speed / FULL_SPEED));
         world.begun.push(Begun::Question(server.since(self.now).as_nanos() as u64, input));
     }
 
@@ -479,13 +497,14 @@ impl<P: Protocol> Node<P> {
         }
         self.blocks += u64::from(!self.recalls);
         if world.homes.contains(&me) && !self.recalls {
-            let at = self.now + Duration::from_nanos(nanos(self.spent * self.speed / FULL_SPEED));
+            let at = self.now + Duration::from_nanos(nanos(self.spent() * self.speed / FULL_SPEED));
             world.commits.extend(bundles.iter().map(|bundle| (at, bundle.origin(), bundle.digest())));
         }
         let commands: usize = bundles.iter().map(Bundle::len).sum();
         let bytes: usize = bundles.iter().map(|bundle| bundle.body().len()).sum();
-        self.spent += commands as u64 * world.charges.command + bytes as u64 * world.charges.command_byte;
-        self.spent += DIGEST_BYTES * bundles.len() as u64 * world.charges.hash_byte;
+        self.ledger.charge(Work::Commands, commands as u64, world.charges.command);
+        self.ledger.charge(Work::CommandBytes, bytes as u64, world.charges.command_byte);
+        self.ledger.charge(Work::HashedBytes, DIGEST_BYTES * bundles.len() as u64, world.charges.hash_byte);
         let mut executed = std::mem::take(&mut self.executed);
         self.parts.executor.execute(block.height, bundles, &mut executed);
         world.oracle.results(me, executed.iter().map(|reply| reply.results.body().len() as u64).sum());
@@ -500,7 +519,7 @@ impl<P: Protocol> Node<P> {
     pub fn crash(&mut self, returns: Option<Leaves>) {
         (self.alive, self.returns) = (false, returns);
         self.peers.clear();
-        (self.requests, self.door) = (Turns::default(), Door::new(self.parts.machines));
+        (self.requests, self.door) = (Turns::default(), Door::new(self.parts.origins.len()));
         self.local.clear();
         self.gate.clear();
     }

@@ -2,6 +2,7 @@
 //! charged by size.
 
 use super::{Begun, Destination, Node, Surroundings};
+use crate::ledger::Work;
 use crate::parcel::Parcel;
 use quorate_consensus::seam::text;
 use quorate_consensus::{Envelope, Input, Protocol, To};
@@ -52,7 +53,7 @@ impl<P: Protocol> Node<P> {
         if let Some(one) = answered {
             world.oracle.answers(me, one, self.now, u64::from(parcel.bytes), sign);
         }
-        self.spent += world.charges.send;
+        self.ledger.charge(Work::Sent, 1, world.charges.send);
         self.departs(destination, parcel, copies as u64, world);
         self.passes();
     }
@@ -65,7 +66,7 @@ impl<P: Protocol> Node<P> {
         world: &mut Surroundings<'_, P::Message>,
     ) {
         let bytes = u64::from(parcel.bytes) * copies;
-        self.spent += bytes * world.charges.send_byte;
+        self.ledger.charge(Work::WireBytes, bytes, world.charges.send_byte);
         self.bytes_sent += bytes;
         self.messages_sent += copies;
         match to {
@@ -83,7 +84,7 @@ impl<P: Protocol> Node<P> {
         let vote = message.vote_to_sign().expect("a message that is to be signed has a vote in it");
         assert_eq!(vote.voter, self.parts.me, "a replica signs for itself");
         self.parts.device.sign(vote, &self.parts.cluster);
-        self.spent += world.charges.sign;
+        self.ledger.charge(Work::Signatures, 1, world.charges.sign);
         world.oracle.signs(self.parts.me, &vote.subject, &vote.attachment);
     }
 }

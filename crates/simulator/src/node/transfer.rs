@@ -2,6 +2,7 @@
 
 use super::{Begun, Leaves, Node, Surroundings};
 use crate::chronicle::{Fetched, Holdings};
+use crate::ledger::Work;
 use bytes::Bytes;
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::{Action, Input, Protocol};
@@ -72,7 +73,7 @@ impl<P: Protocol> Node<P> {
         world.oracle.vouches(self.parts.me, height, checkpoint.digest, history);
         let (state, kept) = (checkpoint.digest, checkpoint.kept.is_some());
         if let Some((manifest, state)) = checkpoint.kept {
-            self.spent += state.len() as u64 * world.charges.hash_byte;
+            self.ledger.charge(Work::HashedBytes, state.len() as u64, world.charges.hash_byte);
             self.states.keep(height, manifest, Stored::new(state));
         }
         self.local.push_back(Input::Executed { height, state, kept });
@@ -104,7 +105,7 @@ impl<P: Protocol> Node<P> {
         }
         let (manifest, state) = self.states.received(height);
         self.states.keep_certified(checkpoint.clone(), manifest, Stored::new(state.clone()));
-        self.spent += state.len() as u64 * world.charges.hash_byte;
+        self.ledger.charge(Work::HashedBytes, state.len() as u64, world.charges.hash_byte);
         if let Some(frontier) = self.become_state(&checkpoint, &state, world) {
             self.adopting = Some((checkpoint, frontier));
             world.begun.push(Begun::Keep(height));
@@ -162,7 +163,7 @@ impl<P: Protocol> Node<P> {
             self.states.certified().map(|(checkpoint, kept)| (checkpoint.clone(), kept.state.state.clone()));
         let certified: Vec<(Certificate, Bytes)> = certified.collect();
         let (newest, state) = certified.last()?.clone();
-        self.spent += state.len() as u64 * world.charges.hash_byte;
+        self.ledger.charge(Work::HashedBytes, state.len() as u64, world.charges.hash_byte);
         let frontier = self.become_state(&newest, &state, world)?;
         for (checkpoint, _) in certified {
             self.feed(Input::Kept { checkpoint: Box::new(checkpoint) }, world);

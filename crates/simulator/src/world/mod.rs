@@ -1,8 +1,9 @@
 //! The cluster and its event loop.
 //!
-//! This file has the events and the loop. [`turns`] assigns cores, [`shipping`] delivers parcels, [`trouble`] injects
-//! faults, [`liveness`] heals a core and checks its progress, and [`lasso`] detects livelocks.
+//! This file has the events and the loop. [`turns`] runs actors on [`cores`], [`shipping`] delivers parcels, [`trouble`]
+//! injects faults, [`liveness`] heals a core and checks its progress, and [`lasso`] detects livelocks.
 
+mod cores;
 mod hostility;
 mod lasso;
 mod liveness;
@@ -22,6 +23,7 @@ pub use trouble::{Trouble, trouble};
 use crate::charges::{Charges, Tariffs};
 use crate::chronicle::Chronicle;
 use crate::clients::Clients;
+use crate::ledger::Charged;
 use crate::network::{Links, Segment, Stream};
 use crate::node::{Begun, Destination, Node, Reborn};
 use crate::oracle::Oracle;
@@ -32,6 +34,7 @@ use crate::spec::SimSpec;
 use crate::trace::Trace;
 use crate::transcript::Transcript;
 use bytes::Bytes;
+use cores::Cores;
 use hostility::Attack;
 use liveness::Probe;
 use lives::Lives;
@@ -44,7 +47,6 @@ use quorate_types::{Bundle, ClientId, Digest, Height, ReplicaId, Time};
 use seconds::Seconds;
 use shipping::Pairs;
 use std::time::Duration;
-use turns::Cores;
 
 /// Maximum number of events at one point in time; more indicate an endless loop.
 const MAX_EVENTS_AT_ONCE: u64 = 20_000_000;
@@ -98,6 +100,8 @@ enum Event<M> {
         lives: u32,
     },
     TurnEnd(u16),
+    /// An idle core has woken up for an actor; whether it last ran another one.
+    TurnBegin(u16, bool),
     Alarm(u16),
     /// A device answers a replica, in one life of it.
     Answer(u16, u32, Box<Input<M>>),
@@ -141,6 +145,9 @@ pub struct World<'a, P: Protocol> {
     pub events: u64,
     pub lives_measured: Lives,
     pub seconds: Seconds,
+    charged_before: Option<Charged>,
+    /// What was charged over the measured time, once it is over.
+    pub charged: Option<Charged>,
     goes_on: fn() -> bool,
     /// The load was stopped early.
     pub stopped: bool,
@@ -161,6 +168,7 @@ const EVENTS_BETWEEN_LOOKS: u64 = 1 << 16;
 /// Parts of a world.
 pub struct Parts<'a, P: Protocol> {
     pub spec: &'a SimSpec,
+    pub seed: u64,
     pub nodes: Vec<Node<P>>,
     pub remake: &'a dyn Fn(ReplicaId, u64) -> Reborn<P>,
     pub salts: Random,
@@ -174,7 +182,7 @@ pub struct Parts<'a, P: Protocol> {
 
 impl<'a, P: Protocol> World<'a, P> {
     pub fn new(parts: Parts<'a, P>) -> World<'a, P> {
-        let Parts { spec, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on } = parts;
+        let Parts { spec, seed, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on } = parts;
         let ends = nodes.len() + clients.machines();
         let signatures = spec.costs.signatures_of(spec.scheme).expect("the caller checks the costs of the scheme");
         let mut charges = Charges::new(&spec.costs, &signatures);
@@ -195,15 +203,17 @@ impl<'a, P: Protocol> World<'a, P> {
             oracle,
             trace: Trace::default(),
             tariffs: Tariffs::new(&charges, &spec.costs),
-            charges,
             trouble,
-            cores: Cores::new(spec.cores, ends),
+            cores: Cores::new(spec.cores, ends, &charges, seed),
+            charges,
             transcript: Transcript::new(false),
             recorder: None,
             delivered: 0,
             events: 0,
             lives_measured: Lives::default(),
             seconds: Seconds::default(),
+            charged_before: None,
+            charged: None,
             goes_on,
             stopped: false,
             probe: None,
@@ -325,6 +335,7 @@ impl<'a, P: Protocol> World<'a, P> {
                 self.with_stream(usize::from(from), usize::from(to), lives, Stream::on_timer);
             }
             Event::TurnEnd(actor) => self.on_turn_end(usize::from(actor)),
+            Event::TurnBegin(actor, cold) => self.on_turn_begin(usize::from(actor), cold),
             Event::Alarm(actor) => self.on_alarm(usize::from(actor)),
             Event::Answer(replica, life, input) => self.on_device(replica, life, |node| node.answered(*input)),
             Event::Flushed(replica, life, record) => self.on_device(replica, life, |node| node.flushed(record)),

@@ -1,75 +1,16 @@
-//! Scheduling of turns: each actor on its own core, or all on a few.
+//! Turns of actors on their cores.
 
+use super::cores::Taken;
 use super::{Event, World};
 use crate::clock::NEVER;
 use crate::faults::FULL_SPEED;
+use crate::ledger::{Charged, Ledger};
 use crate::node::{Begun, Destination, Surroundings};
 use crate::parcel::Parcel;
 use quorate_client::load::Stage;
 use quorate_consensus::Protocol;
 use quorate_types::ReplicaId;
-use std::collections::VecDeque;
 use std::time::Duration;
-
-/// Cores, and the actors that have one or wait for one. Actors are the replicas and, after them, the clients'
-/// machines. Each is one thread.
-pub(super) struct Cores {
-    /// Numbers of the cores without an actor.
-    free: Vec<usize>,
-    /// The last actor on each core.
-    last: Vec<Option<usize>>,
-    /// The core of each actor that has one.
-    on: Vec<Option<usize>>,
-    /// Actors that found no work after their last turn, so that their threads sleep.
-    asleep: Vec<bool>,
-    waiting: VecDeque<usize>,
-    is_waiting: Vec<bool>,
-}
-
-impl Cores {
-    /// Returns free cores; 0 means one for each actor.
-    pub fn new(cores: usize, actors: usize) -> Cores {
-        let cores = if cores == 0 { actors } else { cores };
-        Cores {
-            free: (0..cores).collect(),
-            last: vec![None; cores],
-            on: vec![None; actors],
-            asleep: vec![false; actors],
-            waiting: VecDeque::new(),
-            is_waiting: vec![false; actors],
-        }
-    }
-
-    fn wait(&mut self, actor: usize) {
-        if self.on[actor].is_none() && !std::mem::replace(&mut self.is_waiting[actor], true) {
-            self.waiting.push_back(actor);
-        }
-    }
-
-    fn next(&mut self) -> Option<usize> {
-        let next = if self.free.is_empty() { None } else { self.waiting.pop_front() };
-        next.inspect(|next| self.is_waiting[*next] = false)
-    }
-
-    /// Takes a free core for an actor: the one that it had last, or else an unused one. Returns whether the actor slept
-    /// before, and whether the core last ran another one.
-    fn take(&mut self, actor: usize) -> (bool, bool) {
-        let rank = |core: &usize| match self.last[*core] {
-            Some(last) if last == actor => 0,
-            None => 1,
-            Some(_) => 2,
-        };
-        let best = (0..self.free.len()).min_by_key(|at| rank(&self.free[*at])).expect("the caller found a free core");
-        let core = self.free.swap_remove(best);
-        self.on[actor] = Some(core);
-        let cold = self.last[core].replace(actor).is_some_and(|last| last != actor);
-        (std::mem::take(&mut self.asleep[actor]), cold)
-    }
-
-    fn release(&mut self, actor: usize) {
-        self.free.extend(self.on[actor].take());
-    }
-}
 
 impl<P: Protocol> World<'_, P> {
     /// Queues an actor that may have work. It gets a turn after all events of this time, once a core is free.
@@ -77,13 +18,13 @@ impl<P: Protocol> World<'_, P> {
         self.cores.wait(actor);
     }
 
-    /// Assigns free cores to waiting actors, first come, first served.
+    /// Assigns free cores to waiting actors.
     pub(super) fn give_turns(&mut self) {
-        while let Some(actor) = self.cores.next() {
+        while let Some((actor, core)) = self.cores.next(self.now) {
             if self.may_run(actor) && self.has_work(actor) {
-                self.turn(actor);
+                self.turn(actor, core);
             } else {
-                self.cores.asleep[actor] = true;
+                self.cores.sleep(actor);
             }
         }
     }
@@ -100,18 +41,42 @@ impl<P: Protocol> World<'_, P> {
     }
 
     pub(super) fn on_turn_end(&mut self, actor: usize) {
-        self.cores.release(actor);
+        if self.cores.keeps(self.now, actor) && self.may_run(actor) && self.has_work(actor) {
+            return self.run_turn(actor, false, false);
+        }
+        self.cores.release(self.now, actor);
+        if self.cores.have_queues() && !self.has_work(actor) {
+            return self.cores.sleep(actor);
+        }
         self.cores.wait(actor);
     }
 
-    fn turn(&mut self, actor: usize) {
-        let before = self.cores.take(actor);
+    fn turn(&mut self, actor: usize, core: usize) {
+        let Taken { woken, cold, idle } = self.cores.take(self.now, actor, core);
+        let delay = self.cores.idle_delay;
+        if idle && woken && !delay.is_zero() {
+            return self.schedule.push(self.now + delay, Event::TurnBegin(actor as u16, cold));
+        }
+        self.run_turn(actor, woken, cold);
+    }
+
+    /// Begins the turn of an actor that an idle core has woken.
+    pub(super) fn on_turn_begin(&mut self, actor: usize, cold: bool) {
+        if self.may_run(actor) && self.has_work(actor) {
+            return self.run_turn(actor, true, cold);
+        }
+        self.cores.release(self.now, actor);
+        self.cores.sleep(actor);
+    }
+
+    fn run_turn(&mut self, actor: usize, woken: bool, cold: bool) {
         let is_client = actor >= self.replicas();
+        let before = (woken, cold);
         let elapsed = if is_client { self.clients_turn(actor, before) } else { self.replica_turn(actor, before) };
         self.schedule_alarm(actor);
         if elapsed == 0 && !self.has_work(actor) {
-            self.cores.release(actor);
-            self.cores.asleep[actor] = true;
+            self.cores.release(self.now, actor);
+            self.cores.sleep(actor);
         } else {
             self.schedule.push(self.now + Duration::from_nanos(elapsed), Event::TurnEnd(actor as u16));
         }
@@ -137,6 +102,7 @@ impl<P: Protocol> World<'_, P> {
         for (at, origin, bundle) in self.commits.drain(..) {
             self.clients.on_committed(ReplicaId(actor as u16), at, origin, &bundle);
         }
+        let elapsed = self.cores.with_interruptions(self.now, actor, elapsed);
         let (end, life) = (self.now + Duration::from_nanos(elapsed), self.lives[actor]);
         let flushed = end + self.charges.flush * self.nodes[actor].disk as u32 / FULL_SPEED as u32;
         let mut begun = std::mem::take(&mut self.begun);
@@ -177,6 +143,7 @@ impl<P: Protocol> World<'_, P> {
         let (stage, machine) = (self.clients.stage(), me - self.replicas());
         let charges = self.tariffs.of(woken, cold);
         let elapsed = self.clients.turn(machine, self.now, charges, &mut self.oracle, &mut requests);
+        let elapsed = self.cores.with_interruptions(self.now, me, elapsed);
         let end = self.now + Duration::from_nanos(elapsed);
         if self.clients.begins(self.now) {
             self.wake_clients();
@@ -202,13 +169,24 @@ impl<P: Protocol> World<'_, P> {
         if !self.lives_measured.has_begun() {
             let statuses = self.nodes.iter().map(|node| node.alive.then(|| node.status(false))).collect();
             self.seconds.begin(self.now, self.counts());
+            self.charged_before = Some(self.charged());
             return self.lives_measured.begin(statuses);
         }
         self.seconds.end(self.now, self.counts());
+        if let Some(before) = self.charged_before.take() {
+            self.charged = Some(self.charged().since(&before));
+        }
         for (replica, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
             self.lives_measured.end(replica, node.born.as_ref(), || node.status(false));
         }
         self.lives_measured.close();
+    }
+
+    /// Returns everything that was charged so far.
+    fn charged(&self) -> Charged {
+        let mut replicas = Ledger::default();
+        self.nodes.iter().for_each(|node| replicas.add(node.ledger()));
+        Charged { replicas, clients: self.clients.ledger() }
     }
 
     pub(super) fn schedule_alarm(&mut self, actor: usize) {

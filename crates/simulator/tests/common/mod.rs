@@ -6,7 +6,7 @@ use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
 use quorate_consensus::config::ProtocolKind;
-use quorate_crypto::{CertificateCache, SchemeKind};
+use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
 use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec};
 use quorate_transports::Wire;
 use quorate_types::Quorum;
@@ -25,6 +25,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
         scheme: SchemeKind::ED25519,
         signatures: Signatures::Modelled,
         certificate_cache: CertificateCache::On,
+        client_authentication: ClientAuthentication::None,
         application: ApplicationKind::Log,
         reply: ReplyMode::Each,
         wire: Wire::default(),

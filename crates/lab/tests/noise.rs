@@ -1,7 +1,7 @@
 //! Noise from the kernel's counters.
 
 use quorate_experiments::row::{MAX_STEADY_VARIATION_PERCENT, Noise};
-use quorate_runner::noise::{Ticks, noise_of, parse_pressure, variation_percent};
+use quorate_lab::noise::{Ticks, noise_of, parse_pressure, variation_percent};
 use std::time::Duration;
 
 const STAT: &str = "cpu  100 10 50 700 40 5 5 90 60 6\ncpu0 1 1 1 1 1 1 1 1 1 1\nintr 5\n";
