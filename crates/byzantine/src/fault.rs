@@ -122,6 +122,15 @@ pub enum Fault {
         /// Bundles added to each block.
         bundles: u32,
     },
+    /// `withhold-bundles`: if replicas spread bundles, keeps those of its clients to itself and answers them late or
+    /// never. Danezis et al., "Narwhal and Tusk", EuroSys 2022, section 4.1: a client then turns to another replica.
+    WithholdBundles,
+    /// `spread-to-one`, `spread-to-one=R`: if replicas spread bundles, sends those of its clients to one replica only,
+    /// by default to the next one in ring order. If that one leads, its blocks name bundles that all others lack.
+    SpreadToOne {
+        /// The only recipient; `None` means the default.
+        recipient: Option<ReplicaId>,
+    },
     /// `KIND#K`, for a kind that lies: honest until the K-th opportunity to lie, so that replicas which distrust it
     /// after the first lie have trusted it until then.
     Later {
@@ -182,7 +191,7 @@ const DEFAULT_VIEWS_AHEAD: u64 = 1 << 63;
 
 impl Fault {
     /// All faults, with default parameters, taking every opportunity to lie.
-    pub const ALL: [Fault; 26] = [
+    pub const ALL: [Fault; 28] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
         Fault::Fork,
@@ -209,6 +218,8 @@ impl Fault {
         Fault::PassOver,
         Fault::FloodRelays { bundles: 16 },
         Fault::Overfill { bundles: 16 },
+        Fault::WithholdBundles,
+        Fault::SpreadToOne { recipient: None },
     ];
 
     /// Returns the name without a parameter.
@@ -240,13 +251,19 @@ impl Fault {
             Fault::PassOver => "pass-over",
             Fault::FloodRelays { .. } => "flood-relays",
             Fault::Overfill { .. } => "overfill",
+            Fault::WithholdBundles => "withhold-bundles",
+            Fault::SpreadToOne { .. } => "spread-to-one",
             Fault::Later { lie, .. } => lie.fault().name(),
         }
     }
 
     /// Returns why replica `me` of `replicas` cannot have this fault, or `None` if it can.
     pub fn misfit(self, me: ReplicaId, replicas: usize) -> Option<String> {
-        let Fault::Selective { deaf } = self else { return None };
+        let deaf = match self {
+            Fault::Selective { deaf } => deaf,
+            Fault::SpreadToOne { recipient } => recipient.into_iter().collect(),
+            _ => return None,
+        };
         let last = replicas.saturating_sub(1);
         let stranger = deaf.highest().filter(|highest| highest.index() >= replicas);
         let strange = stranger.map(|stranger| format!("names replica {stranger}, but the last one is {last}"));
@@ -269,6 +286,8 @@ impl Fault {
             | Fault::RepeatOffers
             | Fault::Pester { .. }
             | Fault::FloodRelays { .. }
+            | Fault::WithholdBundles
+            | Fault::SpreadToOne { .. }
             | Fault::WithholdAnswers => false,
             Fault::Fork
             | Fault::Equivocate
@@ -303,6 +322,7 @@ impl fmt::Display for Fault {
             Fault::Pester { questions } => write!(f, "{name}={questions}"),
             Fault::FloodRelays { bundles } | Fault::Overfill { bundles } => write!(f, "{name}={bundles}"),
             Fault::Later { chance, .. } => write!(f, "{name}#{chance}"),
+            Fault::SpreadToOne { recipient: Some(one) } => write!(f, "{name}={one}"),
             Fault::Selective { deaf } => {
                 let deaf: Vec<String> = deaf.iter().map(|replica| replica.to_string()).collect();
                 write!(f, "{name}={}", deaf.join("+"))
@@ -351,6 +371,7 @@ impl FromStr for Fault {
             Fault::FloodRelays { .. } => Fault::FloodRelays { bundles: number(0)? as u32 },
             Fault::Overfill { .. } => Fault::Overfill { bundles: number(1)? as u32 },
             Fault::Selective { .. } => Fault::Selective { deaf: replicas(parameter).map_err(bad)? },
+            Fault::SpreadToOne { .. } => Fault::SpreadToOne { recipient: Some(replica(parameter).map_err(bad)?) },
             _ => return Err(bad(format!("`{name}` takes no parameter"))),
         })
     }
@@ -368,11 +389,14 @@ fn later(name: &str, chance: &str) -> Result<Fault, String> {
 }
 
 fn replicas(text: &str) -> Result<Signers, String> {
-    let replica = |part: &str| match part.parse::<u16>() {
-        Ok(replica) if usize::from(replica) < MAX_REPLICAS => Ok(ReplicaId(replica)),
-        _ => Err(format!("`{part}` is not a replica; write replicas as in selective=2+3")),
-    };
     text.split('+').map(replica).collect()
+}
+
+fn replica(text: &str) -> Result<ReplicaId, String> {
+    match text.parse::<u16>() {
+        Ok(replica) if usize::from(replica) < MAX_REPLICAS => Ok(ReplicaId(replica)),
+        _ => Err(format!("`{text}` is not a replica; write replicas as in selective=2+3 or spread-to-one=2")),
+    }
 }
 
 impl Serialize for Fault {

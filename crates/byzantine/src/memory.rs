@@ -43,7 +43,7 @@ impl Memory {
                 message.certificates().into_iter().for_each(|(_, certificate)| self.keep_certificate(certificate));
             }
             Envelope::Blocks(blocks) => blocks.iter().for_each(|block| self.keep_block(block)),
-            Envelope::Bundles(bundles) | Envelope::Relay(bundles) => {
+            Envelope::Bundles(bundles) | Envelope::Relay(bundles) | Envelope::Spread(bundles) => {
                 bundles.iter().for_each(|bundle| self.keep_bundle(bundle))
             }
             _ => {}

@@ -132,6 +132,11 @@ impl<M: Malleable> Wrapper<M> {
                 out.push(instead.map_or(sent.clone(), |message| Sent { message, ..sent }).action());
             }
             Fault::Selective { deaf } => self.select(deaf, sent, out),
+            Fault::WithholdBundles if matches!(sent.message, Envelope::Spread(_) | Envelope::Relay(_)) => {}
+            Fault::SpreadToOne { recipient } if matches!(sent.message, Envelope::Spread(_)) => {
+                let one = recipient.or_else(|| self.context.others().next());
+                out.extend(one.map(|one| Sent { to: To::One(one), ..sent }.action()));
+            }
             Fault::RepeatOffers => self.repeat_offers(sent, out),
             Fault::Pester { questions } => self.pester(questions, sent, out),
             _ => match &sent.message {

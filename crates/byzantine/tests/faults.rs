@@ -22,6 +22,7 @@ fn every_fault_has_a_unique_name_and_is_parsed_back() {
         (Fault::AssembleCertificate { views: 0 }, "assemble-certificate=0"),
         (Fault::FloodRelays { bundles: 0 }, "flood-relays=0"),
         (Fault::Overfill { bundles: 1 }, "overfill=1"),
+        (Fault::SpreadToOne { recipient: Some(ReplicaId(3)) }, "spread-to-one=3"),
         (Fault::Later { lie: Lie::ForgeState, chance: 3 }, "forge-state#3"),
     ] {
         assert_eq!((fault.to_string().as_str(), text.parse()), (text, Ok(fault)));
@@ -40,6 +41,7 @@ fn an_invalid_fault_is_refused_with_a_remedy() {
         ("inflate-view=0", &["from 1"]),
         ("selective=1+x", &["`x` is not a replica", "selective=2+3"]),
         ("selective=256", &["`256` is not a replica"]),
+        ("spread-to-one=1+2", &["`1+2` is not a replica", "spread-to-one=2"]),
         ("silent#2", &["the opportunity at which", "forge-state"]),
         ("fork#0", &["`0` is not a whole number from 1"]),
     ] {
@@ -54,6 +56,9 @@ fn a_fault_that_names_an_unknown_replica_or_its_sender_is_refused() {
     assert_eq!(selective(3).misfit(ReplicaId(0), 4), None);
     assert!(selective(4).misfit(ReplicaId(0), 4).is_some_and(|why| why.contains("replica 4, but the last one is 3")));
     assert!(selective(0).misfit(ReplicaId(0), 4).is_some_and(|why| why.contains("the sender itself")));
+    let to_one = |replica| Fault::SpreadToOne { recipient: Some(ReplicaId(replica)) };
+    assert!(to_one(4).misfit(ReplicaId(0), 4).is_some_and(|why| why.contains("replica 4, but the last one is 3")));
+    assert_eq!(to_one(3).misfit(ReplicaId(0), 4), None);
     for lie in Lie::ALL {
         let later = Fault::Later { lie, chance: 2 };
         assert_eq!((later.to_string().parse(), later.lies()), (Ok(later), lie.fault().lies()));

@@ -135,10 +135,10 @@ impl Client {
         let mut log = ReachLog::default();
         let needed = session.quorum.weak();
         let replicas = session.quorum.replicas();
-        // A bundle for all replicas only needs a quorum now; a bundle for the leader needs the leader.
+        // A bundle for all replicas only needs a quorum now; a bundle for one replica needs that one.
         let at_once = match session.dissemination {
             Dissemination::Client => session.quorum.quorum(),
-            Dissemination::Leader => replicas,
+            Dissemination::Leader | Dissemination::Replicas => replicas,
         };
         let wanted = Wanted { replicas, enough: needed, at_once, including: None };
         let (reach, enough) = await_replicas(&mut *transport, &mut log, wanted, connect_timeout, || true)?;

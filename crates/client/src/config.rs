@@ -50,7 +50,8 @@ pub struct ClientConfig {
     /// The application that the replicas run, by default `kv`.
     #[serde(default)]
     pub application: ApplicationKind,
-    /// How commands reach the leader: `client` (default: the client sends each bundle to all replicas) or `leader`.
+    /// How commands reach the leader: `client` (default: the client sends each bundle to all replicas), `leader`, or
+    /// `replicas` (to one replica, which sends it on). Must match the replicas.
     #[serde(default)]
     pub dissemination: Dissemination,
     /// Which replicas answer: `each` (default), or `none` except an observer, for measurements only. Must match the
@@ -156,8 +157,8 @@ impl ClientConfig {
              # Number of replicas that may lie: a reply counts once one more replica than this gave it.\n\
              # Default: floor((n-1)/3).\nfaults = {faults}\n\
              # The application that the replicas run. Default: kv.\napplication = {}\n\
-             # How commands reach the leader: client (default: the client sends each bundle to all replicas) or\n\
-             # leader.\ndissemination = {}\n\
+             # How commands reach the leader: client (default: the client sends each bundle to all replicas), leader,\n\
+             # or replicas (to one replica, which sends it on). Must match the replicas.\ndissemination = {}\n\
              # Which replicas answer: each (default), or none except replica 0, for measurements only.\nreply = {}\n\
              # Timeout of a bundle's first attempt. The bundle is then sent again, and the timeout doubles.\n\
              # Default: {DEFAULT_RETRY_MS}.\nretry_ms = {}\n\

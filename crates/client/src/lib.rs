@@ -8,6 +8,7 @@ mod client;
 pub mod config;
 mod connect;
 mod heights;
+mod homes;
 pub mod load;
 pub mod quorum_reply;
 pub mod reach;

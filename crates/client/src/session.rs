@@ -1,14 +1,16 @@
 //! Outstanding requests of a client, as a state machine without clock or sockets.
 //!
-//! A bundle goes to all replicas, or to the presumed leader. It is accepted once f+1 replicas gave the same reply,
-//! since one of them is honest; later replies are dropped. A bundle that is not accepted in time is sent again to all
-//! replicas, with a timeout that doubles each time. It stays bit for bit the same, so it is executed at most once.
+//! A bundle goes to all replicas, to the presumed leader, or to one replica that spreads it. It is accepted once f+1
+//! replicas gave the same reply, since one of them is honest; later replies are dropped. A bundle that is not accepted
+//! in time is sent again to all replicas, or first to another one that spreads it, with a timeout that doubles each
+//! time. It stays bit for bit the same, so it is executed at most once.
 //!
 //! A bundle expires at a height ([`Session::expiry`]). A client must not sign a command again before f+1 replicas
 //! reported that the first bundle is void and the command was not executed
 //! ([`Outcome::Expired`](quorate_types::Outcome::Expired)). Otherwise it could be executed twice.
 
 use crate::heights::Heights;
+use crate::homes::Homes;
 use crate::quorum_reply::ReplyQuorum;
 use crate::retry::{Attempt, RetryTimers, Ticket};
 use bytes::Bytes;
@@ -25,16 +27,20 @@ use thiserror::Error;
 /// Default timeout of a bundle's first attempt, in milliseconds.
 pub const DEFAULT_RETRY_MS: u64 = 2_000;
 
+/// Number of times that a bundle times out at one replica before it goes to all, if replicas spread bundles.
+const TIMEOUTS_AT_HOMES: u32 = 1;
+
 /// Settings of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionOptions {
     pub quorum: Quorum,
     pub dissemination: Dissemination,
+    /// With [`Dissemination::Replicas`], the replica to which bundles go as long as it serves them; `None`: to all in
+    /// turn.
+    pub home: Option<ReplicaId>,
     pub reply: ReplyMode,
     /// The replica that acknowledges with [`ReplyMode::None`].
     pub observer: ReplicaId,
-    /// The replica nearest to the client. Bundles do not go to it alone; simulations measure commits there.
-    pub home: ReplicaId,
     /// Timeout of a bundle's first attempt, which doubles with each retry.
     pub retry: Duration,
     /// Maximum number of unanswered bundles.
@@ -47,9 +53,9 @@ impl SessionOptions {
         SessionOptions {
             quorum,
             dissemination: Dissemination::Client,
+            home: None,
             reply: ReplyMode::Each,
             observer: ReplicaId(0),
-            home: ReplicaId(0),
             retry: Duration::from_millis(DEFAULT_RETRY_MS),
             max_outstanding: DEFAULT_MAX_OUTSTANDING,
         }
@@ -139,6 +145,7 @@ pub enum SubmitError {
 pub struct Session<T> {
     options: SessionOptions,
     leader: ReplicaId,
+    homes: Homes,
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
     names: HashMap<Digest, u32, BuildHasherDefault<PrefixHasher>>,
@@ -167,6 +174,8 @@ struct Waiting<T> {
     attempt: Attempt,
     /// The only recipient; `None` if the bundle was sent to all replicas.
     sent_to: Option<ReplicaId>,
+    /// Number of attempts that nobody refused.
+    timeouts: u32,
     /// Replicas that refused the current attempt.
     refused: Signers,
     /// Replicas that refused the bundle permanently.
@@ -184,6 +193,7 @@ impl<T> Session<T> {
         Session {
             options,
             leader: ReplicaId(0),
+            homes: Homes::new(options.home, options.quorum, options.retry),
             slots: Vec::new(),
             free: Vec::new(),
             names: HashMap::default(),
@@ -245,8 +255,12 @@ impl<T> Session<T> {
         }
         let frame = encode_message(&ClientRequest::Submit(bundle.clone()));
         let introduces = bundle.authenticator().is_some() && !std::mem::replace(&mut self.is_introduced, true);
-        let to_leader = self.options.dissemination == Dissemination::Leader && !introduces;
-        let sent_to = to_leader.then_some(self.leader);
+        let sent_to = match self.options.dissemination {
+            _ if introduces => None,
+            Dissemination::Client => None,
+            Dissemination::Leader => Some(self.leader),
+            Dissemination::Replicas => Some(self.homes.choose(now)),
+        };
         let slot = &mut self.slots[at as usize];
         slot.waiting = Some(Waiting {
             frame: frame.clone(),
@@ -254,6 +268,7 @@ impl<T> Session<T> {
             attached,
             attempt: Attempt::FIRST,
             sent_to,
+            timeouts: 0,
             refused: Signers::empty(),
             rejected: Signers::empty(),
         });
@@ -304,6 +319,7 @@ impl<T> Session<T> {
         let (height, results) = slot.replies.add(from, (height, results), self.options.needed())?;
         let waiting = self.take(bundle).expect("a named slot is in use");
         self.counters.accepted += 1;
+        waiting.sent_to.into_iter().for_each(|home| self.homes.on_success(home));
         self.heights.on_proven(height);
         // Height 0 marks a bundle that was not ordered.
         self.is_behind |= height == Height(0) && !results.outcomes().all(|outcome| outcome.is_executed());
@@ -349,6 +365,7 @@ impl<T> Session<T> {
         if self.is_behind {
             self.ask_height(out);
         }
+        self.homes.on_time(now);
         while let Some(ticket) = self.timers.pop_due(now) {
             let slot = &mut self.slots[ticket.slot as usize];
             let Some(waiting) = slot.waiting.as_mut() else { continue };
@@ -356,14 +373,24 @@ impl<T> Session<T> {
                 continue;
             }
             waiting.attempt = ticket.attempt.next();
-            waiting.refused = Signers::empty();
+            let refused = std::mem::take(&mut waiting.refused);
             let sent_to = waiting.sent_to.take();
-            out.push(Outgoing { to: Destination::All, frame: waiting.frame.clone() });
             self.timers.arm(now, Ticket { attempt: waiting.attempt, ..ticket });
             self.counters.retries += 1;
-            if sent_to == Some(self.leader) {
-                self.distrust_leader();
+            match self.options.dissemination {
+                Dissemination::Replicas => {
+                    let was_refused = sent_to.is_some_and(|home| refused.contains(home));
+                    waiting.timeouts += u32::from(!was_refused);
+                    sent_to.filter(|_| !was_refused).into_iter().for_each(|home| self.homes.on_failure(home));
+                    let to_one = waiting.timeouts <= TIMEOUTS_AT_HOMES
+                        && waiting.attempt.retries() < self.options.quorum.replicas() as u32;
+                    waiting.sent_to = sent_to.filter(|_| to_one).map(|home| self.homes.after(home));
+                }
+                _ if sent_to == Some(self.leader) => self.leader = after(self.leader, self.options.quorum),
+                _ => {}
             }
+            let to = waiting.sent_to.map_or(Destination::All, Destination::One);
+            out.push(Outgoing { to, frame: waiting.frame.clone() });
         }
     }
 
@@ -380,13 +407,10 @@ impl<T> Session<T> {
     /// Presumes another leader if the current one is disconnected.
     pub fn on_disconnected(&mut self, replica: ReplicaId) {
         self.is_introduced = false;
+        self.homes.on_failure(replica);
         if replica == self.leader {
-            self.distrust_leader();
+            self.leader = after(self.leader, self.options.quorum);
         }
-    }
-
-    fn distrust_leader(&mut self) {
-        self.leader = ReplicaId((self.leader.0 + 1) % self.options.quorum.replicas() as u16);
     }
 
     /// Stops waiting for a bundle and returns the attached data.
@@ -430,6 +454,10 @@ impl<T> Session<T> {
     pub fn last_refusal(&self) -> Option<(ReplicaId, &str)> {
         self.last_refusal.as_ref().map(|(from, why)| (*from, why.as_str()))
     }
+}
+
+fn after(replica: ReplicaId, quorum: Quorum) -> ReplicaId {
+    ReplicaId((replica.0 + 1) % quorum.replicas() as u16)
 }
 
 /// Hasher that takes the first eight bytes of a digest. Only digests of our own bundles are hashed, so an attacker

@@ -252,6 +252,82 @@ fn the_first_signed_bundle_introduces_the_client_to_all_replicas() {
     assert_eq!(bench.submit(START, &signed(4)), Destination::One(ReplicaId(0)));
 }
 
+fn spreading(home: Option<u16>) -> Bench {
+    let home = home.map(ReplicaId);
+    Bench::new(SessionOptions { dissemination: Dissemination::Replicas, home, ..options(4) })
+}
+
+#[test]
+fn bundles_go_to_all_replicas_in_turn_if_these_spread_them() {
+    let mut bench = spreading(None);
+    let homes: Vec<Destination> = (1..=5).map(|sequence| bench.submit(START, &bundle(sequence, 1))).collect();
+    assert_eq!(homes, [0, 1, 2, 3, 0].map(|home| Destination::One(ReplicaId(home))));
+}
+
+#[test]
+fn a_bundle_that_its_home_does_not_serve_goes_to_the_next_replica_and_then_to_all() {
+    let mut bench = spreading(Some(3));
+    let one = bundle(1, 1);
+    assert_eq!(bench.submit(START, &one), Destination::One(ReplicaId(3)));
+    let again = bench.poll(START + RETRY);
+    assert_eq!(again.iter().map(|sent| sent.to).collect::<Vec<_>>(), [Destination::One(ReplicaId(0))]);
+    let two = bundle(2, 1);
+    assert_eq!(bench.submit(START + RETRY, &two), Destination::One(ReplicaId(0)), "the home is avoided");
+    bench.session.abandon(two.digest());
+    assert_eq!(bench.poll(START + 3 * RETRY)[0].to, Destination::All);
+    let later = START + 10 * RETRY;
+    assert_eq!(bench.submit(later, &bundle(3, 1)), Destination::One(ReplicaId(3)), "the home gets another chance");
+}
+
+#[test]
+fn a_home_that_serves_again_is_forgiven_and_one_that_does_not_is_avoided_for_longer() {
+    let mut bench = spreading(Some(3));
+    let mut sequence = 0;
+    let mut fail = |bench: &mut Bench, now: Time| {
+        sequence += 1;
+        let bundle = bundle(sequence, 1);
+        assert_eq!(bench.submit(now, &bundle), Destination::One(ReplicaId(3)));
+        bench.poll(now + RETRY);
+        bench.session.abandon(bundle.digest());
+        now + RETRY
+    };
+    let failed = fail(&mut bench, START);
+    let again = fail(&mut bench, failed + RETRY);
+    assert_eq!(
+        bench.submit(again + RETRY, &bundle(100, 1)),
+        Destination::One(ReplicaId(0)),
+        "avoided for twice as long"
+    );
+    let served = bundle(101, 1);
+    assert_eq!(bench.submit(again + 2 * RETRY, &served), Destination::One(ReplicaId(3)));
+    (0..2).for_each(|from| drop(bench.reply(from, executed(&served, 1, results(&[Outcome::Executed(b"")])))));
+    let failed = fail(&mut bench, again + 2 * RETRY);
+    assert_eq!(bench.submit(failed + RETRY, &bundle(102, 1)), Destination::One(ReplicaId(3)), "forgiven");
+}
+
+#[test]
+fn a_refused_bundle_goes_from_replica_to_replica_and_not_to_all_at_once() {
+    let mut bench = spreading(None);
+    let one = bundle(1, 1);
+    assert_eq!(bench.submit(START, &one), Destination::One(ReplicaId(0)));
+    let mut now = START;
+    for home in [1, 2, 3] {
+        bench.reply(home - 1, refused(&one));
+        now = bench.session.next_deadline().unwrap();
+        assert_eq!(bench.poll(now)[0].to, Destination::One(ReplicaId(home)));
+    }
+    bench.reply(3, refused(&one));
+    now = bench.session.next_deadline().unwrap().max(now);
+    assert_eq!(bench.poll(now)[0].to, Destination::All);
+}
+
+#[test]
+fn a_disconnected_home_is_avoided() {
+    let mut bench = spreading(Some(1));
+    bench.session.on_disconnected(ReplicaId(1));
+    assert_eq!(bench.submit(START, &bundle(1, 1)), Destination::One(ReplicaId(2)));
+}
+
 #[test]
 fn one_refusal_is_enough_from_the_only_recipient() {
     let mut bench = Bench::new(SessionOptions { dissemination: Dissemination::Leader, ..options(4) });

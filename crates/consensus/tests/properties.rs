@@ -146,6 +146,7 @@ fn envelope() -> BoxedStrategy<Envelope<ChainedMessage>> {
         1 => collection::vec(digest(), 0..9).prop_flat_map(|digests| number().prop_map(move |above| Envelope::FetchBundles { digests: digests.clone(), above: Height(above) })),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Bundles),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Relay),
+        1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Spread),
         1 => digest().prop_map(|bundle| Envelope::Noted { bundle }),
         1 => number().prop_map(|nonce| Envelope::Ask { nonce }),
         1 => (number(), standing()).prop_map(|(nonce, standing)| Envelope::Standing { nonce, standing }),
@@ -209,6 +210,7 @@ fn basic(envelope: Envelope<ChainedMessage>, phase: Option<Certificate>) -> Enve
         (Envelope::FetchBundles { digests, above }, None) => Envelope::FetchBundles { digests, above },
         (Envelope::Bundles(bundles), None) => Envelope::Bundles(bundles),
         (Envelope::Relay(bundles), None) => Envelope::Relay(bundles),
+        (Envelope::Spread(bundles), None) => Envelope::Spread(bundles),
         (Envelope::Noted { bundle }, None) => Envelope::Noted { bundle },
         (Envelope::Ask { nonce }, None) => Envelope::Ask { nonce },
         (Envelope::Standing { nonce, standing }, None) => Envelope::Standing { nonce, standing },
@@ -251,6 +253,7 @@ fn source() -> impl Strategy<Value = Source> {
     prop_oneof![
         Just(Source::Unnamed),
         any::<u16>().prop_map(|peer| Source::Peer(ReplicaId(peer))),
+        any::<u16>().prop_map(|peer| Source::Spreader(ReplicaId(peer))),
         (number(), number()).prop_map(|(crowd, link)| Source::Client { crowd, link }),
     ]
 }
@@ -455,6 +458,7 @@ fn hostile_counts_are_refused_by_name() {
         (4, "wanted bundles", 4096),
         (5, "bundles", 4096),
         (12, "relayed bundles", 256),
+        (14, "spread bundles", 4096),
     ];
     for (kind, what, limit) in limits {
         for count in [limit as u32 + 1, u32::MAX] {
@@ -466,7 +470,7 @@ fn hostile_counts_are_refused_by_name() {
             "more items than the remaining bytes can hold"
         );
     }
-    for kind in [0, 14, 255] {
+    for kind in [0, 15, 255] {
         assert_eq!(refused(kind, 0).what, "envelope");
     }
     for kind in [6, 7] {

@@ -362,6 +362,47 @@ fn a_peers_relays_are_limited_to_a_share() {
     pool.invariants();
 }
 
+/// If replicas spread bundles, a replica refuses its own clients beyond the share that its bundles have at the others.
+#[test]
+fn what_replicas_spread_is_limited_to_equal_shares() {
+    let config = Config { pool_bundles: 80, pool_bytes: 1 << 20, dissemination: Dissemination::Replicas, ..config() };
+    let mut pool = Pool::new(&config, quorum(4), Salt(0));
+    let mut number = 0;
+    let mut room = |pool: &mut Pool, need: Need| {
+        let mut fits = |pool: &mut Pool| {
+            number += 1;
+            pool.offer(bundle(number, 1, 10), need) == Offered::New
+        };
+        (0..40).take_while(|_| fits(pool)).count()
+    };
+    for peer in 1..4 {
+        assert_eq!(room(&mut pool, Need::Spread(ReplicaId(peer))), 20, "a quarter of the pool");
+    }
+    assert_eq!(room(&mut pool, OFFERED), 20, "the replica's own clients");
+    let first = bundle(1, 1, 10).digest();
+    assert_eq!(pool.spreader_of(&first), Some(ReplicaId(1)));
+    pool.on_proposal(&first);
+    pool.on_execution(&first);
+    assert_eq!(pool.spreader_of(&first), None, "an executed bundle leaves the share");
+    assert_eq!(room(&mut pool, Need::Spread(ReplicaId(2))), 0);
+    assert_eq!(room(&mut pool, OFFERED), 0);
+    assert_eq!(room(&mut pool, Need::Spread(ReplicaId(1))), 1);
+    pool.invariants();
+}
+
+/// Each spreader stands for all its clients: those of three replicas get three quarters of the blocks.
+#[test]
+fn spreaders_and_own_clients_have_equal_parts_of_a_block() {
+    let config = Config { dissemination: Dissemination::Replicas, ..config() };
+    let mut pool = Pool::new(&config, quorum(4), Salt(0));
+    let needs = [from(7, 0), Need::Spread(ReplicaId(1)), Need::Spread(ReplicaId(2)), Need::Spread(ReplicaId(3))];
+    for (at, need) in needs.into_iter().enumerate() {
+        (0..100).for_each(|number| _ = pool.offer(bundle(1000 * at as u64 + number, 1, 10), need));
+    }
+    let own = pool.oldest_pending(40).iter().filter(|bundle| pool.crowd_of(&bundle.digest()).is_some()).count();
+    assert_eq!(own, 10);
+}
+
 fn from(crowd: u64, link: u64) -> Need {
     Need::Offered(Source::Client { crowd, link })
 }

@@ -14,6 +14,7 @@ use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{
     Bundle, ClientRequest, Digest, Height, Outcome, ReplicaId, ReplicaReply, Results, Status, encode_message,
 };
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -124,6 +125,32 @@ fn leaders_carry_the_commands_if_configured() {
     orders_commands(ProtocolKind::Jolteon, LeaderKind::RoundRobin, Dissemination::Leader);
     orders_commands(ProtocolKind::ChainedHotStuff, LeaderKind::Fixed, Dissemination::Leader);
     orders_commands(ProtocolKind::BasicHotStuff, LeaderKind::RoundRobin, Dissemination::Leader);
+}
+
+#[test]
+fn replicas_spread_the_commands_if_configured() {
+    orders_commands(ProtocolKind::Jolteon, LeaderKind::RoundRobin, Dissemination::Replicas);
+    orders_commands(ProtocolKind::Pbft, LeaderKind::Fixed, Dissemination::Replicas);
+    let mut template = template();
+    template.consensus.dissemination = Dissemination::Replicas;
+    let cluster = start(&template, 4);
+    let mut client = TestClient::new(&cluster, 7);
+    client.connect(4);
+    // Replicas answer on links that have shown a signed bundle.
+    let introduction = client.bundle(1, b"at all");
+    client.submit(&[introduction], 1, 4);
+    // Only one replica has the client's copy of these, and all execute them.
+    for home in [2, 0, 3, 1] {
+        let bundle = client.bundle(10, b"at one replica");
+        client.send_raw(ReplicaId(home), encode_message(&ClientRequest::Submit(bundle.clone())));
+        let mut answered = BTreeSet::new();
+        client.wait(|replica, reply| {
+            let ReplicaReply::Executed { bundle: executed, .. } = reply else { panic!("{replica} answers {reply:?}") };
+            let is_late = *executed != bundle.digest();
+            (!is_late && answered.insert(replica) && answered.len() == 4).then_some(())
+        });
+    }
+    assert!(agreed(cluster, Vec::new()) > Height(0));
 }
 
 #[test]

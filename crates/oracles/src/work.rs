@@ -2,10 +2,11 @@
 //!
 //! Replicas answer questions of their peers, and questions are small. So the bytes sent to one peer in answers, and the
 //! signatures made for them, are checked against leaky buckets: a peer that asks for more should have to wait. Blocks
-//! are checked against the limits of a block, and bundles that wait because of one peer's relay against its share of
-//! the pool.
+//! are checked against the limits of a block, and bundles that wait because of one peer's relay against its
+//! share of the pool.
 
 use quorate_consensus::Config;
+use quorate_consensus::config::Dissemination;
 use quorate_consensus::seam::Envelope;
 use quorate_consensus::seam::Message;
 use quorate_consensus::seam::Purpose;
@@ -21,7 +22,7 @@ pub const MAX_ANSWER_SIGNATURES_PER_SECOND: u64 = 4096;
 /// their lists.
 pub const MAX_BLOCK_RESULT_BYTES: u64 = 80 << 20;
 
-/// The relays of all peers together may take 1/N of a pool.
+/// The relays of all peers together may take 1/N of a pool; where replicas spread bundles, all of it.
 const RELAYS_PART: usize = 2;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -87,7 +88,8 @@ pub struct Work {
 
 impl Work {
     pub fn new(replicas: usize, config: &Config) -> Work {
-        let parts = RELAYS_PART * replicas;
+        let part = if config.dissemination == Dissemination::Replicas { 1 } else { RELAYS_PART };
+        let parts = part * replicas;
         let (bundles, bytes) = (config.pool_bundles.div_ceil(parts), config.pool_bytes / parts);
         Work {
             replicas,

@@ -11,6 +11,8 @@ choice!(
     Client = "client",
     /// Clients send every bundle to the leader, and proposals carry the commands.
     Leader = "leader",
+    /// Clients send every bundle to one replica, which sends it on to the others, and proposals carry digests.
+    Replicas = "replicas",
 );
 
 choice!(

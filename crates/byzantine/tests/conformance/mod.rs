@@ -5,10 +5,11 @@ mod voted_out;
 mod world;
 
 use quorate_byzantine::Fault;
+use quorate_client::session::DEFAULT_RETRY_MS;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_simulator::{SimReport, run};
 use std::time::Duration;
-use world::{LEADER, OTHER, commands, nearer, seeds, spec, two_of_seven};
+use world::{LEADER, OTHER, commands, nearer, seeds, spec, spreading, two_of_seven};
 
 macro_rules! for_every_protocol {
     ($($name:ident: $kind:ident,)+) => {
@@ -45,6 +46,26 @@ fn two_faulty_replicas_of_seven_violate_nothing() {
             let evidence: Vec<&String> = honest.flat_map(|status| &status.evidence).collect();
             let about_them = |line: &&String| ["replica 0 ", "replica 1 "].iter().any(|them| line.starts_with(them));
             assert!(evidence.iter().all(about_them), "{case}: {evidence:?}");
+        }
+    }
+}
+
+/// A faulty replica can delay the bundles of its own clients by their retry timeout, but not those of others.
+#[test]
+fn every_fault_of_a_replica_that_spreads_bundles_is_tolerated() {
+    for (at, fault) in Fault::ALL.into_iter().enumerate() {
+        let protocol = ProtocolKind::ALL[at % ProtocolKind::ALL.len()];
+        let leader = protocol.leaders()[at % protocol.leaders().len()];
+        for faulty in [LEADER, OTHER] {
+            let mut spec = spreading(spec(protocol, leader, faulty, fault));
+            spec.load.duration = 3 * RETRY;
+            let report = run(&spec, 1, &commands);
+            let case = format!("{fault} of replica {faulty} under {protocol} with {leader} leaders");
+            assert_eq!(report.violation, None, "{case}: {}", report.transcript.join("\n"));
+            if fault == Fault::WithholdBundles || promise(protocol, leader, fault).is_ok() {
+                let load = report.load.as_ref().expect("the run was completed");
+                assert!(load.completed > 0 && load.longest_gap < RETRY + PATIENCE, "{case}: a gap of {:?}", load.longest_gap);
+            }
         }
     }
 }
@@ -116,6 +137,9 @@ fn needs_trouble(fault: &Fault) -> bool {
 /// with a margin.
 const PATIENCE: Duration = Duration::from_millis(20 * world::VIEW_TIMEOUT_MS);
 
+/// Time after which a client turns to another replica.
+const RETRY: Duration = Duration::from_millis(DEFAULT_RETRY_MS);
+
 /// Returns why progress is not guaranteed, if it is not.
 fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(), &'static str> {
     let three_chain = protocol.chain_length() == 3;
@@ -127,6 +151,7 @@ fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(
         true => {
             Err("three certified views in a row take four live leaders in a row, and one of the four fails its views")
         }
+        false if fault == Fault::WithholdBundles => Err("clients of the faulty replica wait for their retry timeout"),
         false => Ok(()),
     }
 }

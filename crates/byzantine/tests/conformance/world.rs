@@ -6,7 +6,7 @@ use quorate_client::ReplyMode;
 use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
-use quorate_consensus::config::{LeaderKind, ProtocolKind};
+use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
 use quorate_crypto::SchemeKind;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::network::{Delay, End, LinkSpec};
@@ -41,10 +41,16 @@ pub fn seeds() -> std::ops::Range<u64> {
 pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Fault) -> SimSpec {
     let mut network = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
     network.faults.push(FaultSpec::misbehave(0.0, faulty, fault));
+    // Faults in spreading bundles only exist where replicas do so.
+    let dissemination = match fault {
+        Fault::WithholdBundles | Fault::SpreadToOne { .. } => Dissemination::Replicas,
+        _ => Dissemination::Client,
+    };
     SimSpec {
         consensus: Config {
             protocol,
             leader,
+            dissemination,
             view_timeout_ms: VIEW_TIMEOUT_MS,
             checkpoint_interval: 20,
             window: 80,
@@ -71,6 +77,12 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
         clients_at: ClientsAt::Network,
         chaos: None,
     }
+}
+
+/// Returns a cluster whose replicas spread bundles.
+pub fn spreading(mut spec: SimSpec) -> SimSpec {
+    spec.consensus.dissemination = Dissemination::Replicas;
+    spec
 }
 
 /// Returns a cluster of seven replicas with two faulty ones, for half a second.

@@ -6,7 +6,7 @@ use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_consensus::{Action, Envelope, To};
-use quorate_types::{Attachment, Bundle, Digest, Domain, Height, Subject, View};
+use quorate_types::{Attachment, Bundle, Digest, Domain, Height, ReplicaId, Subject, View};
 
 /// Returns the bundles that the others are relayed when the replica sends a message.
 fn relayed(mouth: &mut Mouth<ViewMessage>) -> Vec<Vec<Digest>> {
@@ -40,6 +40,27 @@ fn a_relay_is_no_larger_than_an_honest_one() {
     let commands: Vec<[u8; 2]> = (0..300u16).map(u16::to_be_bytes).collect();
     mouth.submit(&commands.iter().map(|command| &command[..]).collect::<Vec<_>>());
     assert_eq!(relayed(&mut mouth).iter().map(Vec::len).collect::<Vec<_>>(), [256, 44]);
+}
+
+/// Returns the recipients of bundles that the replica spreads.
+fn spread(fault: Fault) -> Vec<To> {
+    let mut mouth = Mouth::<ViewMessage>::new(fault);
+    let message = Envelope::Spread(Vec::new());
+    let sent = mouth.rewrite(0, vec![Action::Send { to: To::Others, message, after: None, sign: false }]);
+    let recipient = |action: &Action<ViewMessage>| match action {
+        Action::Send { to, message: Envelope::Spread(_), .. } => *to,
+        other => panic!("{other:?}"),
+    };
+    sent.iter().map(recipient).collect()
+}
+
+#[test]
+fn bundles_are_spread_to_one_replica_or_none() {
+    assert_eq!(spread(Fault::Replay), [To::Others]);
+    assert_eq!(spread(Fault::WithholdBundles), []);
+    let next = ReplicaId((ME.0 + 1) % 4);
+    assert_eq!(spread(Fault::SpreadToOne { recipient: None }), [To::One(next)]);
+    assert_eq!(spread(Fault::SpreadToOne { recipient: Some(ReplicaId(3)) }), [To::One(ReplicaId(3))]);
 }
 
 fn overfills<M: Sample>() {

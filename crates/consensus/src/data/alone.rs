@@ -1,4 +1,4 @@
-//! Bundles that clients send to the leader alone.
+//! Bundles that clients, or replicas that spread them, send to the leader alone.
 //!
 //! A block that names such a bundle waits at every other replica until the bundle is fetched, which takes
 //! `fetch_delay_ms` and a round trip. A client that always does this would delay every block, and with it the commands
@@ -6,8 +6,8 @@
 //! waiting for it. If this happens repeatedly for one owner, the leader sends that owner's bundles along with its
 //! proposals for a while, and for twice as long each time the behavior is found to continue.
 //!
-//! The owner is the address whose links the bundles arrive over, because keys can be made without limit. Where no
-//! address is known, it is the owner of the key.
+//! The owner is the address whose links the bundles arrive over, because keys can be made without limit, or the replica
+//! that spread them. Where neither is known, it is the owner of the key.
 
 use crate::data::pool::Pool;
 use quorate_types::{Bundle, Digest, Quorum, ReplicaId, Signers, Time};
@@ -43,11 +43,16 @@ struct Owner {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Whose {
     Address(u64),
+    Spreader(ReplicaId),
     Key(u128),
 }
 
 fn whose(bundle: &Bundle, pool: &Pool) -> Whose {
-    pool.crowd_of(&bundle.digest()).map_or(Whose::Key(bundle.origin().owner()), Whose::Address)
+    let digest = bundle.digest();
+    let address = pool.crowd_of(&digest).map(Whose::Address);
+    address
+        .or_else(|| pool.spreader_of(&digest).map(Whose::Spreader))
+        .unwrap_or_else(|| Whose::Key(bundle.origin().owner()))
 }
 
 /// Owners whose bundles the other replicas often miss, as seen by the leader.

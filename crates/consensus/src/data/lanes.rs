@@ -32,6 +32,8 @@ pub enum Source {
     Unnamed,
     /// A peer relayed it.
     Peer(ReplicaId),
+    /// A peer spread it for one of its clients.
+    Spreader(ReplicaId),
     Client {
         /// The address or network of the link: a client cannot easily obtain many of them.
         crowd: u64,
@@ -67,9 +69,20 @@ struct Lane {
     bytes: usize,
 }
 
+/// What the sources of a crowd have in common.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+enum CrowdKey {
+    /// They are neither clients nor spreaders.
+    #[default]
+    Rest,
+    Address(u64),
+    /// Each spreader is a crowd of its own: it stands for all its clients.
+    Spreader(ReplicaId),
+}
+
 #[derive(Default)]
 struct Crowd {
-    key: Option<u64>,
+    key: CrowdKey,
     lanes: u32,
     /// Number of lanes in which bundles are pending.
     busy: u64,
@@ -87,7 +100,7 @@ pub(crate) struct Lanes {
     /// Last lane looked up: bundles of one link arrive in a row.
     last: Option<(Source, u32)>,
     crowds: Vec<Crowd>,
-    by_crowd: BTreeMap<Option<u64>, u32>,
+    by_crowd: BTreeMap<CrowdKey, u32>,
     tickets: u64,
     /// Start of the next bundle to propose, at the last lookup.
     clock: u64,
@@ -324,7 +337,7 @@ impl Lanes {
     }
 
     fn open(&mut self, source: Source) -> u32 {
-        let key = source.crowd();
+        let key = source.crowd_key();
         let crowd = self.by_crowd.get(&key).copied().unwrap_or_else(|| {
             let free = self.crowds.iter().position(|crowd| crowd.lanes == 0).unwrap_or(self.crowds.len());
             if free == self.crowds.len() {
@@ -368,7 +381,15 @@ impl Source {
     pub fn crowd(&self) -> Option<u64> {
         match self {
             Source::Client { crowd, .. } => Some(*crowd),
-            Source::Unnamed | Source::Peer(_) => None,
+            Source::Unnamed | Source::Peer(_) | Source::Spreader(_) => None,
+        }
+    }
+
+    fn crowd_key(&self) -> CrowdKey {
+        match self {
+            Source::Client { crowd, .. } => CrowdKey::Address(*crowd),
+            Source::Spreader(peer) => CrowdKey::Spreader(*peer),
+            Source::Unnamed | Source::Peer(_) => CrowdKey::Rest,
         }
     }
 }

@@ -9,5 +9,6 @@ pub mod digest_map;
 pub mod lanes;
 pub mod ledger;
 pub mod pool;
+pub(crate) mod shares;
 pub mod store;
 pub mod wants;

@@ -4,6 +4,8 @@ use crate::config::Config;
 use crate::data::digest_map::{DigestMap, Salt};
 pub use crate::data::lanes::Source;
 use crate::data::lanes::{Lanes, Place};
+pub use crate::data::shares::Need;
+use crate::data::shares::{Share, Shares};
 use quorate_types::{Bundle, Digest, Height, Quorum, ReplicaId};
 use std::collections::hash_map::Entry;
 
@@ -17,8 +19,6 @@ const MAX_RELAYED_BYTES: usize = 8 << 20;
 pub const EXPIRY_MARGIN_BLOCKS: u64 = 4096;
 /// Number of heights between two scans for bundles that are about to expire: well within the margin.
 const EXPIRY_INTERVAL_BLOCKS: u64 = EXPIRY_MARGIN_BLOCKS / 4;
-/// The relays of all peers together may take 1/N of the pool.
-const RELAYS_PART: usize = 2;
 /// Number of void tickets that the queues may hold in excess of the good ones.
 const QUEUE_SLACK: usize = 1024;
 
@@ -29,8 +29,8 @@ struct Held {
     /// Number of those blocks that lie on abandoned branches.
     aside: u32,
     executed: bool,
-    /// The peer whose relay share it counts against, until it is executed.
-    relayer: Option<ReplicaId>,
+    /// The share of the pool that it counts against, until it is executed.
+    share: Option<Share>,
     /// Its place in the lanes while it is pending.
     place: Option<Place>,
     /// Whether it arrived over a client's link.
@@ -75,25 +75,7 @@ pub struct Pool {
     max_bytes: usize,
     /// The committed height.
     height: Height,
-    /// Number and bytes of the unexecuted bundles in each peer's relay share.
-    relayed: Vec<(usize, usize)>,
-}
-
-/// Reason to accept a bundle; it determines how much room the bundle may use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Need {
-    /// A client wants it ordered. It is refused if the pool or the share of its source is full.
-    Offered(Source),
-    /// A peer relays it. Relays may take only a share of the pool, so that no single peer crowds out clients.
-    Relayed(ReplicaId),
-    /// f+1 replicas relayed it as the one that has waited longest at them: it is never refused.
-    Owed,
-    /// A proposal names it. It is refused only if the unexecuted bundles, proposed or not, would exceed twice the
-    /// pool's limit. So a flood of commands cannot keep a proposal from becoming whole, and a flood of proposals cannot
-    /// fill the memory.
-    Proposed,
-    /// It belongs to a certified block or to this replica's own block: it is never refused.
-    Certified,
+    shares: Shares,
 }
 
 impl Pool {
@@ -108,7 +90,7 @@ impl Pool {
             max_bundles: config.pool_bundles,
             max_bytes: config.pool_bytes,
             height: Height(0),
-            relayed: vec![(0, 0); quorum.replicas()],
+            shares: Shares::new(config, quorum),
         }
     }
 
@@ -121,7 +103,7 @@ impl Pool {
             Entry::Occupied(known) => {
                 if let Need::Offered(source) = need {
                     let known = known.into_mut();
-                    release(&mut self.relayed, known);
+                    release(&mut self.shares, known);
                     hasten(&mut self.lanes, known, source);
                     if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
                         self.compact();
@@ -130,30 +112,31 @@ impl Pool {
                 return Offered::Known;
             }
         };
-        if is_late && matches!(need, Need::Offered(_) | Need::Relayed(_) | Need::Owed) {
+        if is_late && matches!(need, Need::Offered(_) | Need::Relayed(_) | Need::Spread(_) | Need::Owed) {
             return Offered::Late;
         }
         let crowded = self.pending_bundles >= self.max_bundles || self.pending_bytes + size > self.max_bytes;
         let full = match need {
             Need::Offered(source) => {
                 crowded
+                    || self.shares.is_used_up(need, size)
                     || source.crowd().is_some() && {
                         let free = (self.max_bundles - self.pending_bundles, self.max_bytes - self.pending_bytes);
                         !self.lanes.have_room(source, size, free)
                     }
             }
-            Need::Relayed(peer) => {
-                let (bundles, bytes) = self.relayed[peer.index()];
-                let parts = RELAYS_PART * self.relayed.len();
-                let used_up = bundles >= self.max_bundles.div_ceil(parts) || bytes + size > self.max_bytes / parts;
-                crowded || (used_up && bundles > 0 && !bug!(RelaysUnbounded))
+            Need::Relayed(_) | Need::Spread(_) => {
+                crowded || self.shares.is_used_up(need, size) && !bug!(RelaysUnbounded)
             }
             Need::Proposed => self.open_bytes + size > self.max_bytes.saturating_mul(2),
             Need::Owed | Need::Certified => false,
         };
         if full {
             return match need {
-                Need::Offered(source) if !crowded && self.make_room(source, size) => self.squeeze_in(bundle, source),
+                // The other replicas keep what was spread, so dropping it would make no room there.
+                Need::Offered(source) if !crowded && !self.shares.spreads && self.make_room(source, size) => {
+                    self.squeeze_in(bundle, source)
+                }
                 _ => Offered::Full,
             };
         }
@@ -161,18 +144,17 @@ impl Pool {
         self.pending_commands += commands;
         self.pending_bytes += size;
         self.open_bytes += size;
-        let (source, relayer) = match need {
-            Need::Offered(source) => (source, None),
-            Need::Relayed(peer) => (Source::Peer(peer), Some(peer)),
-            Need::Owed | Need::Proposed | Need::Certified => (Source::Unnamed, None),
+        let source = match need {
+            Need::Offered(source) => source,
+            Need::Relayed(peer) => Source::Peer(peer),
+            Need::Spread(peer) => Source::Spreader(peer),
+            Need::Owed | Need::Proposed | Need::Certified => Source::Unnamed,
         };
-        if let Some(peer) = relayer {
-            let (bundles, bytes) = &mut self.relayed[peer.index()];
-            (*bundles, *bytes) = (*bundles + 1, *bytes + size);
-        }
+        let share = self.shares.of(need);
+        share.into_iter().for_each(|share| self.shares.add(share, size));
         let waits = Some(self.lanes.push(source, digest, commands, size));
         let (has_crowd, crowd) = (source.crowd().is_some(), source.crowd().unwrap_or_default());
-        place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, relayer, place: waits, has_crowd, crowd });
+        place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, share, place: waits, has_crowd, crowd });
         Offered::New
     }
 
@@ -200,7 +182,7 @@ impl Pool {
     /// Removes a pending bundle that no block refers to.
     fn discard(&mut self, digest: &Digest) {
         let mut entry = self.entries.remove(digest).expect("the caller has found the bundle in the pool");
-        release(&mut self.relayed, &mut entry);
+        release(&mut self.shares, &mut entry);
         let size = entry.bundle.body().len();
         self.lanes.take(entry.place.expect("a pending bundle has a place"), size);
         self.pending_bundles -= 1;
@@ -222,6 +204,12 @@ impl Pool {
     /// Returns the address of the client's link over which a bundle arrived, if any.
     pub fn crowd_of(&self, digest: &Digest) -> Option<u64> {
         self.entries.get(digest).filter(|entry| entry.has_crowd).map(|entry| entry.crowd)
+    }
+
+    /// Returns the peer that spread or relayed a bundle, if replicas spread bundles.
+    pub fn spreader_of(&self, digest: &Digest) -> Option<ReplicaId> {
+        let share = self.entries.get(digest).filter(|_| self.shares.spreads)?.share?;
+        self.shares.peer(share)
     }
 
     /// Returns whether a bundle has expired, or will before it can be ordered.
@@ -428,7 +416,7 @@ impl Pool {
         assert!(entry.proposals > entry.aside, "a committed block refers to the bundle");
         if !std::mem::replace(&mut entry.executed, true) {
             self.open_bytes -= entry.bundle.body().len();
-            release(&mut self.relayed, entry);
+            release(&mut self.shares, entry);
         }
         entry.bundle.clone()
     }
@@ -440,7 +428,7 @@ impl Pool {
         self.entries.clear();
         self.lanes.clear();
         (self.pending_bundles, self.pending_commands, self.pending_bytes, self.open_bytes) = (0, 0, 0, 0);
-        self.relayed.fill((0, 0));
+        self.shares.clear();
         for bundle in kept {
             self.offer(bundle, Need::Certified);
         }
@@ -460,11 +448,10 @@ impl Pool {
     }
 }
 
-/// Removes a bundle from its peer's relay share.
-fn release(relayed: &mut [(usize, usize)], entry: &mut Held) {
-    if let Some(peer) = entry.relayer.take() {
-        let (bundles, bytes) = &mut relayed[peer.index()];
-        (*bundles, *bytes) = (*bundles - 1, *bytes - entry.bundle.body().len());
+/// Removes a bundle from its share.
+fn release(shares: &mut Shares, entry: &mut Held) {
+    if let Some(share) = entry.share.take() {
+        shares.remove(share, entry.bundle.body().len());
     }
 }
 

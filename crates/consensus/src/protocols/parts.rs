@@ -44,7 +44,7 @@ impl Parts {
     pub fn carried_bundles(&self, block: &Block) -> Vec<Bundle> {
         let pool = &self.store.pool;
         match self.config.dissemination {
-            Dissemination::Client => self.alone.carried(&block.payload, pool),
+            Dissemination::Client | Dissemination::Replicas => self.alone.carried(&block.payload, pool),
             Dissemination::Leader => block.payload.iter().filter_map(|bundle| pool.get(bundle).cloned()).collect(),
         }
     }

@@ -11,7 +11,7 @@ mod recovery;
 mod relays;
 mod transfer;
 
-use crate::config::Config;
+use crate::config::{Config, Dissemination};
 use crate::data::alone::Alone;
 use crate::data::answers::Answers;
 use crate::data::digest_map::Salt;
@@ -238,6 +238,7 @@ impl<P: Protocol> Replica<P> {
             }
             Envelope::Bundles(bundles) => self.take_fetched(now, from, bundles),
             Envelope::Relay(bundles) => self.on_relay(now, from, bundles),
+            Envelope::Spread(bundles) => self.on_spread(now, from, bundles),
             Envelope::Noted { bundle } => self.parts.fairness.on_note(now, from, &bundle),
             Envelope::Ask { nonce } => self.answer_how_far(now, from, nonce),
             Envelope::Standing { nonce, standing } => self.check_standing(now, from, nonce, standing),
@@ -267,13 +268,16 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn submit(&mut self, now: Time, from: ReplicaId, bundles: impl Iterator<Item = (Bundle, Need)>) {
-        let mut news = 0;
+        let (mut news, mut to_spread) = (0, Vec::new());
+        let spreads = self.parts.config.dissemination == Dissemination::Replicas;
         for (bundle, need) in bundles {
             let (digest, commands) = (bundle.digest(), bundle.len());
+            let spread = (spreads && matches!(need, Need::Offered(_))).then(|| bundle.clone());
             let (dropped, refused) =
                 match self.parts.store.supply_for(bundle, need, &self.parts.leaders, &mut self.out.whole) {
                     Offered::New => {
                         news += commands;
+                        to_spread.extend(spread);
                         continue;
                     }
                     // A bundle that is already waiting is not refused: its client is answered once it is executed.
@@ -291,6 +295,8 @@ impl<P: Protocol> Replica<P> {
                 self.out.actions.push(Action::Refuse { bundle: digest, why });
             }
         }
+        // Before a proposal can name them: links keep the order.
+        self.spread(to_spread);
         if news > 0 {
             self.tell(now, Event::Work(news));
         }

@@ -1,17 +1,18 @@
-//! Bundles that peers relay because they have waited long.
+//! Bundles that peers relay because they have waited long, and those that they spread for their clients.
 
 use super::{Event, Protocol, Replica};
+use crate::config::Dissemination;
 use crate::data::pool::{Need, Offered};
-use crate::seam::{Action, Envelope, To};
+use crate::seam::{Action, Drop, Envelope, MAX_SPREAD_BUNDLES, MAX_SPREAD_BYTES, To};
 use quorate_types::{Bundle, Digest, ReplicaId, Time};
 
 impl<P: Protocol> Replica<P> {
-    /// Removes bundles from a peer's relay that were executed before. Only the host remembers all executed bundles,
-    /// here as for those from clients. Anyone can replay a bundle; it must not be ordered again.
+    /// Removes bundles that were executed before from what a peer relays or spreads. Only the host remembers all
+    /// executed bundles, here as for those from clients. Anyone can replay a bundle; it must not be ordered again.
     pub fn screen(&self, message: &mut Envelope<P::Message>, mut is_executed: impl FnMut(&Bundle) -> bool) {
         #[cfg(feature = "mutants")]
         let _having = crate::mutants::having(self.bug);
-        if let Envelope::Relay(bundles) = message
+        if let Envelope::Relay(bundles) | Envelope::Spread(bundles) = message
             && !bug!(RelaysUnscreened)
         {
             bundles.retain(|bundle| !is_executed(bundle));
@@ -34,6 +35,35 @@ impl<P: Protocol> Replica<P> {
         }
         self.submit(now, from, bundles.into_iter().map(|bundle| (bundle, Need::Relayed(from))));
         self.note(from, digest);
+    }
+
+    /// Sends new bundles of this replica's clients to the others, in as few messages as possible.
+    pub(super) fn spread(&mut self, bundles: Vec<Bundle>) {
+        let (mut message, mut bytes) = (Vec::new(), 0);
+        for bundle in bundles {
+            let size = bundle.body().len();
+            if message.len() == MAX_SPREAD_BUNDLES || !message.is_empty() && bytes + size > MAX_SPREAD_BYTES {
+                self.send_spread(std::mem::take(&mut message));
+                bytes = 0;
+            }
+            bytes += size;
+            message.push(bundle);
+        }
+        if !message.is_empty() {
+            self.send_spread(message);
+        }
+    }
+
+    fn send_spread(&mut self, bundles: Vec<Bundle>) {
+        let message = Envelope::Spread(bundles);
+        self.out.actions.push(Action::Send { to: To::Others, message, after: None, sign: false });
+    }
+
+    pub(super) fn on_spread(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>) {
+        if self.parts.config.dissemination != Dissemination::Replicas {
+            return self.drop_message(from, Drop::Unasked);
+        }
+        self.submit(now, from, bundles.into_iter().map(|bundle| (bundle, Need::Spread(from))));
     }
 
     /// Queues a bundle relayed by f+1 replicas ahead of all others; there is always room for it.

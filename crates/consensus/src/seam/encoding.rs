@@ -39,6 +39,10 @@ impl Wire for Source {
                 out.put_u64(*crowd);
                 out.put_u64(*link);
             }
+            Source::Spreader(peer) => {
+                out.put_u8(3);
+                peer.encode(out);
+            }
         }
     }
 
@@ -47,6 +51,7 @@ impl Wire for Source {
             0 => Ok(Source::Unnamed),
             1 => Ok(Source::Peer(Wire::decode(input)?)),
             2 => Ok(Source::Client { crowd: input.get_u64("crowd")?, link: input.get_u64("link")? }),
+            3 => Ok(Source::Spreader(Wire::decode(input)?)),
             _ => Err(input.invalid("source of a bundle", "no such kind")),
         }
     }

@@ -53,7 +53,7 @@ impl Timer {
 /// [`Input::Submit`] and in [`Input::Receive`] ([`Envelope::bundles`]). A bundle's digest covers its authenticator: a
 /// bundle that one honest replica accepts, all accept, and a block that names a forged bundle never becomes complete
 /// anywhere. The host must also reject bundles that were executed before, as far as it remembers, in [`Input::Submit`]
-/// and in relays ([`Replica::screen`](crate::Replica::screen)).
+/// and in what peers relay or spread ([`Replica::screen`](crate::Replica::screen)).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input<M> {
     /// One record of the journal, in the order of ids and before [`Input::Start`]. Committed blocks must be executed
@@ -298,6 +298,9 @@ pub enum Envelope<M> {
     Bundles(Vec<Bundle>),
     /// Bundles that wait at a backup, for the leader to propose; the first one has waited longest.
     Relay(Vec<Bundle>),
+    /// Bundles that the sender's clients have just sent to it alone
+    /// ([`Dissemination::Replicas`](crate::config::Dissemination::Replicas)).
+    Spread(Vec<Bundle>),
     /// Answer to [`Envelope::Relay`]: the first of the bundles is pending here too.
     Noted {
         bundle: Digest,
@@ -340,7 +343,7 @@ impl<M: Message> Envelope<M> {
     pub fn bundles(&self) -> &[Bundle] {
         match self {
             Envelope::Protocol(message) => message.bundles(),
-            Envelope::Bundles(bundles) | Envelope::Relay(bundles) => bundles,
+            Envelope::Bundles(bundles) | Envelope::Relay(bundles) | Envelope::Spread(bundles) => bundles,
             _ => &[],
         }
     }
@@ -359,6 +362,10 @@ impl<M: Message> Envelope<M> {
 pub const MAX_FETCHED_BLOCKS: usize = 64;
 /// Maximum number of bundles in one request or answer.
 pub const MAX_FETCHED_BUNDLES: usize = 4096;
+/// Maximum number of bundles in one message that spreads them.
+pub const MAX_SPREAD_BUNDLES: usize = 4096;
+/// Maximum bytes of such a message, if it has more than one bundle. Messages of votes wait behind it on the same link.
+pub const MAX_SPREAD_BYTES: usize = 1 << 20;
 /// Maximum size of a part of a state.
 pub const MAX_PART_BYTES: usize = 1 << 20;
 
@@ -424,6 +431,10 @@ impl<M: Wire> Wire for Envelope<M> {
                 out.put_u8(13);
                 bundle.encode(out);
             }
+            Envelope::Spread(bundles) => {
+                out.put_u8(14);
+                encode_list(bundles, out);
+            }
         }
     }
 
@@ -453,6 +464,7 @@ impl<M: Wire> Wire for Envelope<M> {
             }),
             12 => Ok(Envelope::Relay(decode_list(input, "relayed bundles", MAX_RELAYED_BUNDLES, 4)?)),
             13 => Ok(Envelope::Noted { bundle: Digest::decode(input)? }),
+            14 => Ok(Envelope::Spread(decode_list(input, "spread bundles", MAX_SPREAD_BUNDLES, 4)?)),
             _ => Err(input.invalid("envelope", "no such kind")),
         }
     }

@@ -147,6 +147,7 @@ pub fn envelope<M: Message>(envelope: &Envelope<M>) -> String {
         Envelope::FetchBundles { digests, .. } => format!("asks for {} bundles", digests.len()),
         Envelope::Bundles(bundles) => bundle_list(bundles),
         Envelope::Relay(bundles) => format!("relays {}", bundle_list(bundles)),
+        Envelope::Spread(bundles) => format!("spreads {}", bundle_list(bundles)),
         Envelope::Noted { bundle } => format!("has noted {bundle:?}"),
         Envelope::Ask { .. } => "asks how far it is".into(),
         Envelope::Standing { standing, .. } => stands_on(standing),

@@ -125,6 +125,10 @@ impl Story {
                 let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
                 format!("relays {} to {names}", self.payload(&digests))
             }
+            Envelope::Spread(bundles) => {
+                let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
+                format!("spreads {} to {names}", self.payload(&digests))
+            }
             Envelope::Noted { bundle } => format!("tells {names} that {} waits", self.payload(&[*bundle])),
             Envelope::Ask { .. } => format!("asks {names} how far they are"),
             Envelope::Standing { .. } => format!("tells {names} how far it is"),

@@ -6,4 +6,5 @@ mod fair;
 mod gaps;
 mod light_load;
 mod poison;
+mod spreading;
 mod stalls;

@@ -97,13 +97,15 @@ impl Clients {
         let parts = options.split(&counts);
         let is_alone = parts.len() == 1;
         let (dissemination, reply) = (spec.consensus.dissemination, spec.reply);
-        let session = |home| SessionOptions { dissemination, reply, home, ..SessionOptions::new(spec.quorum) };
+        // A machine that serves clients everywhere has no replica of its own.
+        let home = |at: usize| (!is_alone || places[at].home.is_some()).then_some(homes[at]);
+        let session = |at| SessionOptions { dissemination, reply, home: home(at), ..SessionOptions::new(spec.quorum) };
         let shared = Shared(Arc::new(Mutex::new(workload)));
         let origins = identities.iter().map(ClientIdentity::origin).collect();
-        let machine = |((part, identity), home): ((LoadOptions, ClientIdentity), &ReplicaId)| {
-            Machine::new(part, session(*home), Box::new(shared.clone()), identity, is_alone)
+        let machine = |(at, (part, identity)): (usize, (LoadOptions, ClientIdentity))| {
+            Machine::new(part, session(at), Box::new(shared.clone()), identity, is_alone)
         };
-        let machines: Vec<Machine> = parts.into_iter().zip(identities).zip(&homes).map(machine).collect();
+        let machines: Vec<Machine> = parts.into_iter().zip(identities).enumerate().map(machine).collect();
         let offset = match options.mode {
             LoadMode::Open { rate, .. } => Duration::from_secs_f64(1.0 / rate),
             LoadMode::Closed { .. } => Duration::ZERO,

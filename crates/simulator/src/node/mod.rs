@@ -323,24 +323,29 @@ impl<P: Protocol> Node<P> {
             self.ledger.charge(Work::Received, 1, world.charges.receive);
             self.ledger.charge(Work::WireBytes, u64::from(bytes), world.charges.receive_byte);
             let message = Arc::unwrap_or_clone(message);
-            if let Envelope::Bundles(_) | Envelope::Relay(_) | Envelope::StatePart { .. } = message {
+            if !message.bundles().is_empty() || matches!(message, Envelope::StatePart { .. }) {
                 self.ledger.charge(Work::HashedBytes, u64::from(bytes), world.charges.hash_byte);
             }
             self.verify_clients(message.bundles(), world.charges);
             match message {
-                Envelope::Relay(bundles) => self.hear_relay(ReplicaId(from), bundles, world),
+                Envelope::Relay(_) | Envelope::Spread(_) => self.hear_relay(ReplicaId(from), message, world),
                 message => self.feed(Input::Receive { from: ReplicaId(from), message }, world),
             }
         }
     }
 
-    /// Passes the bundles that a peer relays to the replica, except executed ones. Then tells the oracle which of them
-    /// are in the pool.
-    fn hear_relay(&mut self, from: ReplicaId, bundles: Vec<Bundle>, world: &mut Surroundings<'_, P::Message>) {
+    /// Passes the bundles that a peer relays or spreads to the replica, except executed ones. Then tells the oracle
+    /// which of them are in the pool.
+    fn hear_relay(
+        &mut self,
+        from: ReplicaId,
+        mut message: Envelope<P::Message>,
+        world: &mut Surroundings<'_, P::Message>,
+    ) {
         let me = self.parts.me;
+        let digests = message.bundles().iter().map(Bundle::digest);
         let relayed: Vec<(Digest, bool)> =
-            bundles.iter().map(Bundle::digest).map(|digest| (digest, self.parts.replica.is_known(&digest))).collect();
-        let mut message = Envelope::Relay(bundles);
+            digests.map(|digest| (digest, self.parts.replica.is_known(&digest))).collect();
         self.parts.replica.screen(&mut message, |bundle| self.parts.executor.settled(bundle).is_some());
         self.feed(Input::Receive { from, message }, world);
         let pool = &self.parts.replica.parts().store.pool;

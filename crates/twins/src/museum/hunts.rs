@@ -259,6 +259,8 @@ fn misbehaves<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut 
                 | Fault::PassOver
                 | Fault::FloodRelays { .. }
                 | Fault::Overfill { .. }
+                | Fault::WithholdBundles
+                | Fault::SpreadToOne { .. }
         )
     };
     // Faults that assemble certificates need to receive messages; the ambush hunt covers them.

@@ -1,0 +1,93 @@
+//! Shares of the pool: bounds on what the bundles of one peer, or of this replica's own clients, may take.
+
+use crate::config::{Config, Dissemination};
+use crate::data::lanes::Source;
+use quorate_types::{Quorum, ReplicaId};
+
+/// The relays of all peers together may take 1/N of the pool.
+const RELAYS_PART: usize = 2;
+/// What all replicas spread may take all of it. Each keeps to its share by refusing its clients.
+const SPREADS_PART: usize = 1;
+
+/// Reason to accept a bundle; it determines how much room the bundle may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// A client wants it ordered. It is refused if the pool or the share of its source is full.
+    Offered(Source),
+    /// A peer relays it. Relays may take only a share of the pool, so that no single peer crowds out clients.
+    Relayed(ReplicaId),
+    /// A peer spreads it for its clients. Each spreader has the same share of the pool, and keeps to it by refusing its
+    /// clients.
+    Spread(ReplicaId),
+    /// f+1 replicas relayed it as the one that has waited longest at them: it is never refused.
+    Owed,
+    /// A proposal names it. It is refused only if the unexecuted bundles, proposed or not, would exceed twice the
+    /// pool's limit. So a flood of commands cannot keep a proposal from becoming whole, and a flood of proposals cannot
+    /// fill the memory.
+    Proposed,
+    /// It belongs to a certified block or to this replica's own block: it is never refused.
+    Certified,
+}
+
+/// Number of a share: that of a peer, or the last one for the own clients.
+pub(crate) type Share = u16;
+
+/// Number and bytes of the unexecuted bundles in each share.
+pub(crate) struct Shares {
+    used: Vec<(usize, usize)>,
+    max_bundles: usize,
+    max_bytes: usize,
+    /// Whether replicas spread bundles.
+    pub spreads: bool,
+}
+
+impl Shares {
+    pub fn new(config: &Config, quorum: Quorum) -> Shares {
+        Shares {
+            used: vec![(0, 0); quorum.replicas() + 1],
+            max_bundles: config.pool_bundles,
+            max_bytes: config.pool_bytes,
+            spreads: config.dissemination == Dissemination::Replicas,
+        }
+    }
+
+    fn peers(&self) -> usize {
+        self.used.len() - 1
+    }
+
+    /// Returns the share that a bundle counts against.
+    pub fn of(&self, need: Need) -> Option<Share> {
+        match need {
+            Need::Offered(_) => self.spreads.then_some(self.peers() as Share),
+            Need::Relayed(peer) | Need::Spread(peer) => Some(peer.0),
+            Need::Owed | Need::Proposed | Need::Certified => None,
+        }
+    }
+
+    /// Returns the peer whose share this is.
+    pub fn peer(&self, share: Share) -> Option<ReplicaId> {
+        (usize::from(share) < self.peers()).then_some(ReplicaId(share))
+    }
+
+    /// Returns whether the share for a need has no room for another `size` bytes. It always has room for one bundle.
+    pub fn is_used_up(&self, need: Need, size: usize) -> bool {
+        let Some(share) = self.of(need) else { return false };
+        let part = if matches!(need, Need::Relayed(_)) { RELAYS_PART } else { SPREADS_PART };
+        let ((bundles, bytes), parts) = (self.used[usize::from(share)], part * self.peers());
+        bundles > 0 && (bundles >= self.max_bundles.div_ceil(parts) || bytes + size > self.max_bytes / parts)
+    }
+
+    pub fn add(&mut self, share: Share, size: usize) {
+        let (bundles, bytes) = &mut self.used[usize::from(share)];
+        (*bundles, *bytes) = (*bundles + 1, *bytes + size);
+    }
+
+    pub fn remove(&mut self, share: Share, size: usize) {
+        let (bundles, bytes) = &mut self.used[usize::from(share)];
+        (*bundles, *bytes) = (*bundles - 1, *bytes - size);
+    }
+
+    pub fn clear(&mut self) {
+        self.used.fill((0, 0));
+    }
+}
