@@ -7,7 +7,7 @@ use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::Config;
 use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
-use quorate_crypto::SchemeKind;
+use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::network::{Delay, End, LinkSpec};
 use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures, SimSpec};
@@ -65,6 +65,8 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
         network,
         costs: CostTable::free(),
         crypto_servers: 0,
+        certificate_cache: CertificateCache::On,
+        client_authentication: ClientAuthentication::None,
         cores: 0,
         load: LoadOptions {
             clients: 2,
