@@ -64,7 +64,11 @@ fn every_fault_of_a_replica_that_spreads_bundles_is_tolerated() {
             assert_eq!(report.violation, None, "{case}: {}", report.transcript.join("\n"));
             if fault == Fault::WithholdBundles || promise(protocol, leader, fault).is_ok() {
                 let load = report.load.as_ref().expect("the run was completed");
-                assert!(load.completed > 0 && load.longest_gap < RETRY + PATIENCE, "{case}: a gap of {:?}", load.longest_gap);
+                assert!(
+                    load.completed > 0 && load.longest_gap < RETRY + PATIENCE,
+                    "{case}: a gap of {:?}",
+                    load.longest_gap
+                );
             }
         }
     }
