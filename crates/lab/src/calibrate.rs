@@ -75,7 +75,7 @@ fn time(mut work: impl FnMut()) -> f64 {
 /// How much is run on real replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// About two minutes.
+    /// About a minute on a quiet machine.
     Whole,
     /// Too little for a usable table.
     Sample,
