@@ -471,7 +471,9 @@ fn tables_say_what_was_held_and_how_often_cells_ran() {
 
 #[test]
 fn simulated_cells_carry_the_residual_of_the_nearest_measured_one() {
+    // The first one is an open loop, which says little about a closed one.
     let json = r#"{"cells": [
+        {"spec": {"batch": 100, "rate": 400000, "replicas": 4}, "throughput_ratio": 1, "p50_ratio": 9, "p99_ratio": 9},
         {"spec": {"batch": 400, "replicas": 4}, "throughput_ratio": 1.1, "cpu_ratio": 0.9, "p50_ratio": 1, "p99_ratio": 0.5},
         {"spec": {"batch": 100, "replicas": 4}, "throughput_ratio": 1.7, "cpu_ratio": 0.8, "p50_ratio": null, "p99_ratio": 0.6},
         {"spec": {"batch": 100, "replicas": 64}, "throughput_ratio": 9, "cpu_ratio": 9, "p50_ratio": 9, "p99_ratio": 9}

@@ -8,6 +8,10 @@ const DIFFERENT: f64 = 1.0;
 /// Distance if the protocols differ, which no other difference outweighs easily.
 const OTHER_PROTOCOL: f64 = 8.0;
 const PROTOCOL: &str = "protocol";
+/// Distance of an open loop from a closed one: near saturation, their latencies have little in common.
+const OTHER_LOOP: f64 = 8.0;
+/// Key that only open loops have.
+const RATE: &str = "rate";
 /// Keys that hardly change how far the simulator is off.
 const IGNORED: &[&str] = &["seed", "duration", "warmup", "costs"];
 
@@ -82,7 +86,8 @@ fn distance(spec: &Map<String, Value>, specification: &toml::Table) -> f64 {
             _ => DIFFERENT,
         }
     };
-    spec.iter().map(of_key).sum()
+    let other_loop = spec.contains_key(RATE) != specification.contains_key(RATE);
+    spec.iter().map(of_key).sum::<f64>() + if other_loop { OTHER_LOOP } else { 0.0 }
 }
 
 fn shown(value: &Value) -> String {
