@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A process that takes longer than this has hung; a busy machine is slow.
@@ -275,6 +275,18 @@ fn a_signal_loses_only_the_cell_under_way() {
     assert!(result["partial"].as_str().is_some_and(|partial| partial.contains("SIGINT after 1 of 2 runs")), "{result}");
     assert_eq!(names().len(), 1, "nothing is left of the cell under way: {:?}", names());
     assert_eq!(rows(&json(&["lab", "report", &dir, "--json", "-"])).len(), 1);
+}
+
+#[test]
+fn a_file_does_not_hide_an_experiment_of_the_same_name() {
+    let scratch = Scratch::new("lab-hidden");
+    fs::write(scratch.path("smoke"), "no experiment").expect("the directory is ours");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+    command
+        .args(["lab", "run", "smoke", "--instrument", "simulated", "--dir", "results"])
+        .current_dir(scratch.path(""));
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -62,16 +62,11 @@ pub fn catalogue() -> Result<Vec<(Source, Experiment)>, Fault> {
     Ok(experiments)
 }
 
-/// Returns the experiments that `name` stands for: a file, `PAPER/ID`, a paper, or [`ALL`].
+/// Returns the experiments that `name` stands for: [`ALL`], a paper or `PAPER/ID`, or else a file.
 ///
 /// # Errors
 /// If a file is not sound, or there is no experiment of this name.
 pub fn find(name: &str) -> Result<Vec<(Source, Experiment)>, RunnerError> {
-    if name.ends_with(EXTENSION) || Path::new(name).is_file() {
-        let source = Source::open(Path::new(name))?;
-        let experiment = source.experiment()?;
-        return Ok(vec![(source, experiment)]);
-    }
     let all = catalogue()?;
     let mut names: Vec<String> = all.iter().flat_map(|(_, own)| [own.name(), own.paper.clone()]).collect();
     let found: Vec<_> = all
@@ -80,6 +75,11 @@ pub fn find(name: &str) -> Result<Vec<(Source, Experiment)>, RunnerError> {
         .collect();
     if !found.is_empty() {
         return Ok(found);
+    }
+    if name.ends_with(EXTENSION) || Path::new(name).is_file() {
+        let source = Source::open(Path::new(name))?;
+        let experiment = source.experiment()?;
+        return Ok(vec![(source, experiment)]);
     }
     names.sort();
     names.dedup();
