@@ -6,7 +6,7 @@ use std::time::Duration;
 /// A replica is passed over for at most this many times the first retry timeout.
 const MAX_AVOIDED_TIMEOUTS: u32 = 64;
 
-/// A replica that let a bundle time out is passed over until then, and twice as long the next time.
+/// How long a replica is passed over because it let a bundle time out; twice as long the next time.
 #[derive(Clone, Copy, Default)]
 struct Avoided {
     until: Time,
@@ -42,7 +42,7 @@ impl Homes {
         self.first_from(start)
     }
 
-    /// Returns another replica than one that did not serve a bundle.
+    /// Returns the replica to try after one that did not serve a bundle.
     pub fn after(&self, failed: ReplicaId) -> ReplicaId {
         self.first_from(failed.index() + 1)
     }
@@ -54,12 +54,11 @@ impl Homes {
         ReplicaId((start..start + n).map(|at| at % n).find(serves).unwrap_or(start % n) as u16)
     }
 
-    /// Updates the time.
     pub fn on_time(&mut self, now: Time) {
         self.now = now;
     }
 
-    /// Records that a bundle timed out that was sent to this replica alone, or that the replica is disconnected.
+    /// Records that a bundle sent to this replica alone timed out, or that the replica is disconnected.
     pub fn on_failure(&mut self, replica: ReplicaId) {
         let avoided = &mut self.avoided[replica.index()];
         if avoided.until <= self.now {
@@ -68,7 +67,7 @@ impl Homes {
         }
     }
 
-    /// Records that a bundle was executed that was sent to this replica alone.
+    /// Records that a bundle sent to this replica alone was executed.
     pub fn on_success(&mut self, replica: ReplicaId) {
         self.avoided[replica.index()] = Avoided::default();
     }

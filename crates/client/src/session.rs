@@ -2,8 +2,8 @@
 //!
 //! A bundle goes to all replicas, to the presumed leader, or to one replica that spreads it. It is accepted once f+1
 //! replicas gave the same reply, since one of them is honest; later replies are dropped. A bundle that is not accepted
-//! in time is sent again to all replicas, or first to another one that spreads it, with a timeout that doubles each
-//! time. It stays bit for bit the same, so it is executed at most once.
+//! in time is sent again to all replicas, after another try with one if replicas spread bundles; its timeout doubles
+//! each time. It stays bit for bit the same, so it is executed at most once.
 //!
 //! A bundle expires at a height ([`Session::expiry`]). A client must not sign a command again before f+1 replicas
 //! reported that the first bundle is void and the command was not executed
@@ -35,8 +35,8 @@ const TIMEOUTS_AT_HOMES: u32 = 1;
 pub struct SessionOptions {
     pub quorum: Quorum,
     pub dissemination: Dissemination,
-    /// With [`Dissemination::Replicas`], the replica to which bundles go as long as it serves them; `None`: to all in
-    /// turn.
+    /// With [`Dissemination::Replicas`], the replica to which bundles go as long as it serves them. With `None`, each
+    /// goes to the next replica in turn.
     pub home: Option<ReplicaId>,
     pub reply: ReplyMode,
     /// The replica that acknowledges with [`ReplyMode::None`].
@@ -174,7 +174,7 @@ struct Waiting<T> {
     attempt: Attempt,
     /// The only recipient; `None` if the bundle was sent to all replicas.
     sent_to: Option<ReplicaId>,
-    /// Number of attempts that nobody refused.
+    /// Number of attempts that ended with neither an answer nor a refusal.
     timeouts: u32,
     /// Replicas that refused the current attempt.
     refused: Signers,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// Intended send times of the commands in bundles that are not committed, and the latencies of the others.
 pub struct Commits {
-    /// Times with the number of commands due then. Commands from outside the window are left out.
+    /// Times with the number of commands due then, only those in the measured window.
     waiting: HashMap<Digest, Vec<(Time, u64)>>,
     pub latency_us: Histogram<u64>,
 }
@@ -38,14 +38,14 @@ impl Commits {
         self.record(at, &runs);
     }
 
-    /// Counts commands that are not committed with their age.
+    /// Records the age of commands that are not committed.
     pub fn close(&mut self, now: Time) {
         let waiting = std::mem::take(&mut self.waiting);
         // The order of iteration has no effect on a histogram.
         waiting.into_values().for_each(|runs| self.record(now, &runs));
     }
 
-    /// Records numbers of commands with their intended times.
+    /// Records commands, given as intended times with the number of commands due then.
     pub fn record(&mut self, now: Time, runs: &[(Time, u64)]) {
         for (intended, count) in runs {
             self.latency_us.saturating_record_n(now.since(*intended).as_micros() as u64, *count);

@@ -42,7 +42,7 @@ struct Issued {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Start {
     AtOnce,
-    /// After [`LoadCore::begin`].
+    /// Until [`LoadCore::begin`] gives the time.
     Held,
     At(Time),
 }

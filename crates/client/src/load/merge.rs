@@ -10,12 +10,9 @@ use hdrhistogram::Histogram;
 use std::time::Duration;
 
 impl LoadOptions {
-    /// Splits the load over machines with these numbers of clients, which add up to all. In an open loop, each machine
-    /// has an equal part of the rate and of the limit of unanswered commands; the first ones have one unanswered command
-    /// more if there is a remainder.
-    ///
-    /// # Panics
-    /// If the numbers do not add up.
+    /// Splits the load over machines with these numbers of clients, which must add up to all. In an open loop, each
+    /// machine has an equal part of the rate and of the limit of unanswered commands. A remainder of the limit goes to
+    /// the first machines, one command each.
     pub fn split(&self, clients: &[usize]) -> Vec<LoadOptions> {
         assert_eq!(clients.iter().sum::<usize>(), self.clients, "each client has a machine");
         let machines = clients.len();
@@ -40,12 +37,12 @@ impl LoadOptions {
 }
 
 impl LoadReport {
-    /// Combines the reports of loads that began together ([`LoadCore::join_others`](crate::load::LoadCore::join_others))
-    /// and ran for the same time; that of a single load is returned as it is. `whole` is the load that was split. The
-    /// longest time without an answer from any of them cannot be derived from theirs, so the caller measures it.
+    /// Combines the reports of loads that [began together](crate::load::LoadCore::join_others) and ran for the same
+    /// time; a single report is returned as it is. `whole` is the load that was split. The longest time without an
+    /// answer to any machine does not follow from the reports, so the caller measures it.
     ///
-    /// Processor times are sums, except that the busy time is that of the busiest machine, which is the first to become
-    /// a bottleneck.
+    /// Processor times are added up. The busy time is that of the busiest machine, because that one is the first to
+    /// become a bottleneck.
     pub fn merged(reports: &[LoadReport], whole: &LoadOptions, longest_gap: Duration) -> LoadReport {
         let (first, others) = reports.split_first().expect("a load has a machine");
         let mut all = first.clone();

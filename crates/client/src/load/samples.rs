@@ -10,7 +10,6 @@ pub const MAX_SAMPLES: usize = 100_000;
 /// Seed of the choice. It is no part of the load, so that sampling does not change what is sent.
 const SEED: u64 = 0x5a4d_504c;
 
-/// A single request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
     /// Intended sending, from the start of the measured window.
@@ -84,8 +83,8 @@ impl Reservoir {
     }
 }
 
-/// Draws at most `limit` requests from the samples of several loads, each given with the number of its requests, so that
-/// every request of all loads is equally likely to be drawn. Returns them in the order of their intended times.
+/// Draws at most `limit` requests from the samples of several loads. Each load is given with its number of requests, so
+/// that all requests of all loads are equally likely to be drawn. Returns them in the order of their intended times.
 pub fn merge(parts: Vec<(Vec<Sample>, u64)>, limit: usize) -> Vec<Sample> {
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let mut parts: Vec<(Vec<Sample>, u64)> = parts;

@@ -29,7 +29,7 @@ pub enum Need {
     Certified,
 }
 
-/// Number of a share: that of a peer, or the last one for the own clients.
+/// Index of a share: the number of a peer, or n for this replica's own clients.
 pub(crate) type Share = u16;
 
 /// Number and bytes of the unexecuted bundles in each share.

@@ -364,7 +364,7 @@ pub const MAX_FETCHED_BLOCKS: usize = 64;
 pub const MAX_FETCHED_BUNDLES: usize = 4096;
 /// Maximum number of bundles in one message that spreads them.
 pub const MAX_SPREAD_BUNDLES: usize = 4096;
-/// Maximum bytes of such a message, if it has more than one bundle. Messages of votes wait behind it on the same link.
+/// Maximum bytes of such a message, if it has more than one bundle. Votes on the same link wait behind it.
 pub const MAX_SPREAD_BYTES: usize = 1 << 20;
 /// Maximum size of a part of a state.
 pub const MAX_PART_BYTES: usize = 1 << 20;

@@ -119,8 +119,8 @@ fn spreads_nothing<P: Play>() {
     assert_eq!(world.view_timeouts(), 0);
 }
 
-/// Returns the number of blocks that R0 commits in a while. R3 gets a command each tick, and spreads it to all or to the
-/// leader alone.
+/// Returns the number of blocks that R0 commits in a while. R3 gets a command each tick, which it spreads to all or to
+/// the leader alone.
 fn blocks<P: Play>(to_all: bool) -> usize {
     let mut world = spreading_with::<P>(10 * VIEW_TIMEOUT);
     let spread = |letter: &Letter<P::Message>| matches!(letter, Envelope::Spread(_));
