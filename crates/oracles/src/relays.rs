@@ -12,8 +12,16 @@ pub struct Relays {
     replicas: usize,
     /// By replica and bundle, the peer that relayed it; `None` if there is another source.
     sources: Vec<DigestMap<Option<ReplicaId>>>,
-    /// By replica and peer, the bundles that entered the pool as relays and still wait.
-    waiting: Vec<Vec<(Digest, Weight)>>,
+    /// By replica and peer, the bundles that entered the pool as relays.
+    entered: Vec<Entered>,
+}
+
+/// Bundles of one peer. Those that no longer wait are removed only when `weight` seems too much, because looking for
+/// them takes time in proportion to their number.
+#[derive(Clone, Default)]
+struct Entered {
+    bundles: Vec<(Digest, Weight)>,
+    weight: Weight,
 }
 
 impl Relays {
@@ -21,7 +29,7 @@ impl Relays {
         Relays {
             replicas,
             sources: (0..replicas).map(|_| DigestMap::with_hasher(Salt(0))).collect(),
-            waiting: vec![Vec::new(); replicas * replicas],
+            entered: vec![Entered::default(); replicas * replicas],
         }
     }
 
@@ -38,8 +46,9 @@ impl Relays {
         }
     }
 
-    /// Notes that a peer relayed bundles to a replica, and which of them `entered` its pool. Returns the bundles that
-    /// wait there only because this peer relayed them; `waits` returns whether a bundle waits and is not proposed.
+    /// Notes that a peer relayed bundles to a replica, and which of them `entered` its pool. `waits` returns whether a
+    /// bundle waits and is not proposed. Returns the bundles that wait there only because this peer relayed them,
+    /// possibly with some that no longer do if together they are `few` enough.
     pub fn relays(
         &mut self,
         to: ReplicaId,
@@ -47,15 +56,22 @@ impl Relays {
         bundles: impl Iterator<Item = Digest>,
         entered: impl Iterator<Item = (Digest, Weight)>,
         waits: impl Fn(&Digest) -> bool,
+        few: impl Fn(&Weight) -> bool,
     ) -> Weight {
         let sources = &mut self.sources[to.index()];
         for bundle in bundles {
             let source = sources.entry(bundle).or_insert(Some(from));
             *source = source.filter(|source| *source == from);
         }
-        let waiting = &mut self.waiting[to.index() * self.replicas + from.index()];
-        waiting.extend(entered);
-        waiting.retain(|(bundle, _)| waits(bundle) && sources.get(bundle) == Some(&Some(from)));
-        waiting.iter().map(|(_, weight)| *weight).sum()
+        let share = &mut self.entered[to.index() * self.replicas + from.index()];
+        for (bundle, weight) in entered {
+            share.bundles.push((bundle, weight));
+            share.weight = [share.weight, weight].into_iter().sum();
+        }
+        if !few(&share.weight) {
+            share.bundles.retain(|(bundle, _)| waits(bundle) && sources.get(bundle) == Some(&Some(from)));
+            share.weight = share.bundles.iter().map(|(_, weight)| *weight).sum();
+        }
+        share.weight
     }
 }

@@ -108,10 +108,15 @@ impl Work {
         })
     }
 
+    /// Returns whether bundles fit into the share of a peer's relays in a pool.
+    pub fn fits_share(&self, waits: &Weight) -> bool {
+        waits.bundles <= 1 || waits.is_within(&self.share)
+    }
+
     /// Checks the bundles that wait in a replica's pool only because one peer relayed them against the peer's share.
     /// Returns the violation. A single bundle may be larger.
     pub fn relays(&self, who: ReplicaId, peer: ReplicaId, waits: Weight) -> Option<String> {
-        (waits.bundles > 1 && !waits.is_within(&self.share)).then(|| {
+        (!self.fits_share(&waits)).then(|| {
             let Weight { bundles, bytes, .. } = self.share;
             let share = format!("whose share is {bundles} bundles and {bytes} bytes");
             format!("replica {who} keeps {waits} that only replica {peer} relays, {share}")

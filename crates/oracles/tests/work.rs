@@ -73,7 +73,7 @@ fn a_bundle_with_another_source_counts_in_no_share() {
     let one = Weight { bundles: 1, commands: 5, bytes: 100 };
     let hear = |relays: &mut Relays, from, bundles: &[Digest], waits: &[Digest]| {
         let entered = bundles.iter().map(|bundle| (*bundle, one));
-        relays.relays(ME, from, bundles.iter().copied(), entered, |bundle| waits.contains(bundle)).bundles
+        relays.relays(ME, from, bundles.iter().copied(), entered, |bundle| waits.contains(bundle), |_| false).bundles
     };
     let all = [first, second, third];
     assert_eq!(hear(&mut relays, PEER, &all, &all), 3);
@@ -84,4 +84,18 @@ fn a_bundle_with_another_source_counts_in_no_share() {
     assert_eq!(hear(&mut relays, PEER, &[], &all), 1, "a client sent it too");
     assert_eq!(hear(&mut relays, ReplicaId(3), &[second], &all), 0, "two peers relay it");
     assert_eq!(hear(&mut relays, PEER, &[], &all), 0);
+}
+
+#[test]
+fn bundles_that_no_longer_wait_are_removed_before_they_seem_too_many() {
+    let mut relays = Relays::new(4);
+    let one = Weight { bundles: 1, commands: 5, bytes: 100 };
+    let hear = |relays: &mut Relays, number| {
+        let bundle = Digest([number; 32]);
+        let few = |weight: &Weight| weight.bundles <= 10;
+        relays.relays(ME, PEER, [bundle].into_iter(), [(bundle, one)].into_iter(), |it| *it == bundle, few).bundles
+    };
+    let counts: Vec<usize> = (0..25).map(|number| hear(&mut relays, number)).collect();
+    assert_eq!(counts.iter().max(), Some(&10), "only the last one waits: {counts:?}");
+    assert_eq!(counts[10], 1, "an exact count when eleven seem to wait");
 }

@@ -244,7 +244,8 @@ impl Oracle {
         let weigh = |digest: Digest| Some((digest, self.bundles.get(&digest)?.weight));
         let waits = |digest: &Digest| is_pending(digest) && self.bundles.get(digest).is_some_and(|it| !it.proposed);
         let all = relayed.iter().map(|(digest, _)| *digest);
-        let share = self.relays.relays(replica, from, all, entered.filter_map(weigh), waits);
+        let few = |weight: &Weight| self.work.fits_share(weight);
+        let share = self.relays.relays(replica, from, all, entered.filter_map(weigh), waits, few);
         let excess = self.work.relays(replica, from, share);
         self.report_excess(excess);
     }
