@@ -160,6 +160,21 @@ fn a_search_in_the_simulator_finds_the_saturation_and_repeats_itself() {
 }
 
 #[test]
+fn commands_that_wait_for_others_share_messages_and_the_wait_counts() {
+    let run = |wait_ms: u64| {
+        let load = "rate = 2000\nclients = 1\nwarmup = \"200ms\"\nduration = \"1s\"";
+        simulate(&spec(&format!("{load}\nbundle_wait_ms = {wait_ms}"))).bench
+    };
+    let (at_once, together) = (run(0), run(10));
+    let messages = |it: &BenchResult| it.messages_per_block.expect("counted") * it.committed_blocks as f64;
+    let (few, many) = (messages(&together), messages(&at_once));
+    assert!(few < many / 5.0, "{few} of {many} messages");
+    let mean = |it: &BenchResult| it.latency_ms.mean.expect("measured");
+    let later = mean(&together) - mean(&at_once);
+    assert!((4.0..6.0).contains(&later), "commands due evenly within 10 ms wait 5 ms on average, not {later}");
+}
+
+#[test]
 fn samples_are_requests_of_the_measured_time() {
     let text = "outstanding = 50\nwarmup = \"100ms\"\nduration = \"300ms\"\nclients = 2\n";
     let (without, with) = (simulate(&spec(text)), simulate(&spec(&format!("{text}samples = 400\n"))));

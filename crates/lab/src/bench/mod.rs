@@ -223,6 +223,7 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
         clients: spec.clients as usize,
         mode,
         bundle: spec.bundle_commands(),
+        bundle_wait: Duration::from_millis(spec.bundle_wait_ms),
         warmup: spec.warmup.into(),
         duration: spec.duration.into(),
         steps: spec.load_profile.as_ref().map(LoadProfile::steps).unwrap_or_default(),

@@ -29,6 +29,8 @@ const MAX_SEED: u64 = i64::MAX as u64;
 const MAX_SEARCH_P99_MS: u64 = 60 * 60 * 1000;
 /// Maximum number of simulated cores; a real machine has what it has.
 const MAX_CORES: u64 = 1024;
+/// Maximum time that a client's command waits for others: a minute.
+const MAX_BUNDLE_WAIT_MS: u64 = 60_000;
 /// Maximum view timeout: one hour.
 const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
 
@@ -46,6 +48,7 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("records", 1, MAX_RECORDS),
     ("clients", 1, MAX_CLIENTS),
     ("bundle", 1, MAX_BUNDLE_COMMANDS as u64),
+    ("bundle_wait_ms", 0, MAX_BUNDLE_WAIT_MS),
     ("rate", 1, MAX_RATE),
     ("search_p99_ms", 1, MAX_SEARCH_P99_MS),
     ("cores", 0, MAX_CORES),
@@ -159,6 +162,7 @@ impl BenchSpec {
             ("records", self.records),
             ("clients", self.clients.into()),
             ("bundle", self.bundle.into()),
+            ("bundle_wait_ms", self.bundle_wait_ms),
             ("rate", rate),
             ("search_p99_ms", self.search_p99_ms),
             ("cores", self.cores.into()),
@@ -335,6 +339,11 @@ impl BenchSpec {
                 "batch_wait_ms",
                 self.batch_wait_ms != default.batch_wait_ms && self.batch_policy != BatchPolicy::Timed,
                 format!("--batch-policy is {}, not timed", self.batch_policy),
+            ),
+            (
+                "bundle_wait_ms",
+                self.bundle_wait_ms != 0 && matches!(self.pacing(), Pacing::Closed { .. }),
+                "the load is a closed loop".to_owned(),
             ),
             (
                 "records",

@@ -164,6 +164,10 @@ pub struct BenchSpec {
     /// Maximum number of commands in one message of a client.
     #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100, value_parser = check::number::<u32>("bundle"))]
     pub bundle: u32,
+    /// Open loop: how long a command that is due waits for others to fill its message, in milliseconds. The wait counts
+    /// in its latency.
+    #[arg(long, help_heading = LOAD, value_name = "MS", default_value_t = 0, value_parser = check::number::<u64>("bundle_wait_ms"))]
+    pub bundle_wait_ms: u64,
     /// Whether replicas answer each command, or only order it.
     #[arg(long, help_heading = LOAD, default_value = "each", value_parser = choice::<ReplyMode>())]
     pub reply: ReplyMode,
