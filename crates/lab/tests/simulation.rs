@@ -79,6 +79,20 @@ fn seeds_differ_and_each_can_be_reproduced() {
 }
 
 #[test]
+fn slower_cards_override_those_of_the_network() {
+    let spec = BenchSpec { payload: 4096, ..spec() };
+    let run = |card_mbit_per_s| {
+        let options = SimOptions { network: "wan4".into(), card_mbit_per_s, ..SimOptions::default() };
+        let result = sim::run(&spec, &options, &|_| {}).expect("a sound spec");
+        (result.bench.committed_commands, result.seeds[0].replay.clone())
+    };
+    let ((network, _), (same, _), (slow, replay)) = (run(None), run(Some(1000)), run(Some(10)));
+    assert_eq!(network, same, "wan4 has cards of 1000 Mbit/s");
+    assert!(slow < network / 2, "{slow} of {network}");
+    assert!(replay.contains("--card-mbit-per-s 10 "), "{replay}");
+}
+
+#[test]
 fn an_unreadable_file_is_named() {
     let run = |options: &SimOptions| sim::run(&spec(), options, &|_| {}).expect_err("an invalid file").to_string();
     let missing = run(&SimOptions { network: "no-such-file".into(), ..SimOptions::default() });

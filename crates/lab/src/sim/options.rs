@@ -6,7 +6,7 @@ use crate::spec::{BenchArgs, SpecError, choice};
 use clap::Args;
 use quorate_client::workload::WorkloadError;
 use quorate_recording::RecordingError;
-use quorate_simulator::network::Loss;
+use quorate_simulator::network::{Bandwidth, Loss};
 use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures};
 use quorate_types::{Fault, ReplicaId};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ const SIMULATION: &str = "Simulation";
 pub const NETWORK: &str = "network";
 /// Maximum number of seeds in one run.
 const MAX_SEEDS: u64 = 1 << 32;
+/// Maximum megabits per second of a simulated network card.
+const MAX_CARD_MBIT_PER_S: u32 = 1_000_000;
 /// Maximum number of threads for signatures.
 const MAX_THREADS: usize = 1024;
 
@@ -51,6 +53,10 @@ pub struct SimOptions {
     /// Fraction of packets to drop, from 0 to 1; overrides the network's loss.
     #[arg(long, help_heading = SIMULATION, value_name = "FRACTION", value_parser = parse_loss)]
     pub loss: Option<f64>,
+    /// Megabits per second of each network card, in either direction; 0: no limit; overrides the network's bandwidth.
+    #[arg(long, help_heading = SIMULATION, value_name = "MBIT_PER_S", value_parser = parse_card)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card_mbit_per_s: Option<u32>,
     /// Inject random faults for the duration, then heal n-f replicas and check that they make progress.
     #[arg(long, help_heading = SIMULATION)]
     pub chaos: bool,
@@ -72,6 +78,7 @@ impl Default for SimOptions {
             network: "lan".into(),
             clients_at: None,
             loss: None,
+            card_mbit_per_s: None,
             chaos: false,
             costs: None,
             crypto_servers: 0,
@@ -130,7 +137,7 @@ impl SimError {
 }
 
 impl SimOptions {
-    /// Returns the network, with the loss of the flag if given.
+    /// Returns the network, with the loss and the bandwidth of the flags if given.
     ///
     /// # Errors
     /// If the file cannot be read or does not describe a network.
@@ -141,6 +148,9 @@ impl SimOptions {
         };
         if let Some(probability) = self.loss {
             network.loss = Loss::Independent { probability };
+        }
+        if let Some(mbit_per_s) = self.card_mbit_per_s.map(f64::from) {
+            network.bandwidth = Bandwidth { egress_mbit_per_s: mbit_per_s, ingress_mbit_per_s: mbit_per_s };
         }
         Ok(network)
     }
@@ -178,6 +188,7 @@ impl SimOptions {
         flag("--network", (self.network != default.network).then(|| self.network.clone()));
         flag("--clients-at", self.clients_at.as_ref().map(ToString::to_string));
         flag("--loss", self.loss.map(|loss| loss.to_string()));
+        flag("--card-mbit-per-s", self.card_mbit_per_s.map(|rate| rate.to_string()));
         flag("--costs", self.costs.clone());
         flag("--crypto-servers", (self.crypto_servers > 0).then(|| self.crypto_servers.to_string()));
         flag("--signatures", (self.signatures != default.signatures).then(|| self.signatures.to_string()));
@@ -206,6 +217,11 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
 fn parse_loss(text: &str) -> Result<f64, String> {
     let loss = text.parse::<f64>().ok().filter(|loss| (0.0..=1.0).contains(loss));
     loss.ok_or_else(|| "write a fraction from 0 to 1; one percent is 0.01".into())
+}
+
+fn parse_card(text: &str) -> Result<u32, String> {
+    let rate = text.parse::<u32>().ok().filter(|rate| *rate <= MAX_CARD_MBIT_PER_S);
+    rate.ok_or_else(|| format!("write a whole number from 0 to {MAX_CARD_MBIT_PER_S}"))
 }
 
 fn parse_threads(text: &str) -> Result<usize, String> {
