@@ -18,8 +18,8 @@ choice!(
 );
 
 impl Instrument {
-    /// Returns whether one run is exact, so that a claim needs no interval: formulas, and counts of a sample of
-    /// scenarios, of which one violation refutes a claim of none.
+    /// Returns whether one run is exact, so that a claim needs no interval: formulas, and counts over scenarios, since a
+    /// single violation refutes a claim that there is none.
     pub fn is_exact(self) -> bool {
         matches!(self, Instrument::Analytical | Instrument::Scenarios)
     }

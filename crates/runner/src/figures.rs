@@ -107,7 +107,7 @@ fn fill_scenarios(row: &mut Row, result: &Value) {
     row.set("false_alarms", result["unsound"].as_f64());
     let hunts = exhibits.iter().flat_map(|exhibit| exhibit["found_by"].as_array().into_iter().flatten());
     let twins = hunts.filter(|hunt| hunt["hunt"] == "twins");
-    // One that found nothing has no number, and then there is none for all.
+    // A hunt that found nothing has no number, so the row has none either.
     let counts: Option<Vec<f64>> = twins.map(|hunt| hunt["found"]["scenarios"].as_f64()).collect();
     row.set("scenarios_until_found", counts.and_then(|counts| counts.into_iter().reduce(f64::max)));
 }

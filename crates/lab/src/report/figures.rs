@@ -50,7 +50,7 @@ fn spans(result: &BenchResult) -> Vec<Span> {
 fn moments(result: &BenchResult, end_s: f64) -> Vec<Event> {
     let mut moments: Vec<(f64, &str, usize)> = Vec::new();
     for event in &result.events {
-        // `max` also makes 0 of what is not a number.
+        // `max` also turns NaN into 0.
         let at = event.time_s.max(0.0).min(end_s);
         match moments.last_mut().filter(|(first, ..)| (at - *first).abs() <= MOMENT_S) {
             Some((.., others)) => *others += 1,
@@ -70,7 +70,7 @@ fn line(name: &str, points: Vec<Point>) -> Series {
     Series { name: name.to_owned(), points, ..Series::default() }
 }
 
-/// Returns a figure as a part of the page, or why there is none.
+/// Returns a figure as a block of the page, or a paragraph that says why it cannot be drawn.
 fn block(figure: Figure) -> Block {
     match check_figure(&figure) {
         Ok(()) => Block::Figure(Box::new(figure)),
