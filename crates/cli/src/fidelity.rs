@@ -49,7 +49,7 @@ pub fn run(arguments: &FidelityArgs) -> Outcome {
         Some(_) => SimOptions { costs: arguments.costs.clone(), ..SimOptions::default() }.cost_table()?,
         None => {
             output::report("calibrating");
-            calibrate::measure(Extent::Whole)?
+            calibrate::measure(Extent::Whole, None)?
         }
     };
     let result = fidelity::run(&entries, &costs, &mut Told);

@@ -115,6 +115,10 @@ struct CalibrateArgs {
     /// The file to write; - is standard output.
     #[arg(long, value_name = "FILE", default_value = "costs.toml")]
     out: PathBuf,
+    /// Time writes of a journal in this directory, which must exist; a file system may need very different times
+    /// [default: journals are in memory, and `flush_us` is 0].
+    #[arg(long, value_name = "DIR")]
+    journal_dir: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -160,7 +164,7 @@ fn run(command: Command) -> Outcome {
         Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
         Command::Lab(command) => lab::run(&command),
         Command::Replay(arguments) => replay::run(&arguments),
-        Command::Calibrate(CalibrateArgs { out }) => calibrate(&out),
+        Command::Calibrate(CalibrateArgs { out, journal_dir }) => calibrate(&out, journal_dir.as_deref()),
         Command::Torture(arguments) => torture::run(&arguments),
         Command::Twins(command) => twins::run(&command),
         Command::Museum(arguments) => museum::run(&arguments),
@@ -216,10 +220,10 @@ fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-fn calibrate(path: &Path) -> Outcome {
+fn calibrate(path: &Path, journal: Option<&Path>) -> Outcome {
     let shown = path.display().to_string();
     let outputs = Outputs::open(&[("--out", Some(&shown))], &[])?;
-    let table = quorate_lab::calibrate::measure(quorate_lab::calibrate::Extent::Whole)?;
+    let table = quorate_lab::calibrate::measure(quorate_lab::calibrate::Extent::Whole, journal)?;
     let told = format!("{}\nuse the table with\n  quorate sim --costs {}", table.source, quote(&shown));
     outputs.deliver(&told, &[("--out", &|| table.to_toml())])
 }

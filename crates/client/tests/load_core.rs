@@ -1,7 +1,8 @@
 //! The load generator in virtual time: outstanding commands, latencies, stalled replicas.
 
 use quorate_client::load::{
-    LoadCore, LoadMode, LoadOptions, LoadOptionsError, LoadReport, LoadStep, MAX_SAMPLES, Pace, Reservoir, Stage, Usage,
+    LoadCore, LoadMode, LoadOptions, LoadOptionsError, LoadReport, LoadStep, MAX_SAMPLES, Pace, Pause, Reservoir,
+    Stage, Usage,
 };
 use quorate_client::workload::{FixedWorkload, KeyValueEncoder, Workload, YcsbWorkload};
 use quorate_client::{Destination, Outgoing, SessionCounters, SessionOptions};
@@ -185,6 +186,27 @@ fn due_commands_wait_for_others_up_to_the_bundle_wait() {
         assert!(cluster.bundles.iter().all(|commands| *commands == expected), "{:?}", cluster.bundles);
         assert!(report.schedule_lag_us.unwrap().max() <= 2_001);
     }
+}
+
+#[test]
+fn a_load_sleeps_until_a_command_is_due_and_polls_when_none_is_soon() {
+    let start = Time::from_millis(1);
+    let pause = |rate: f64| {
+        let mut core = core(options(LoadMode::Open { rate, max_outstanding: 1000 }, 100));
+        core.step(start, &mut Vec::new());
+        core.pause(start)
+    };
+    // A poll's timeout is in whole milliseconds, and no sleep is longer than 100 microseconds.
+    assert_eq!(pause(100.0), Pause::Poll(MILLISECOND * 10));
+    assert_eq!(pause(400.0), Pause::Poll(MILLISECOND * 2));
+    assert_eq!(pause(5_000.0), Pause::Sleep(Duration::from_micros(100)));
+    assert_eq!(pause(400_000.0), Pause::Sleep(Duration::from_nanos(2_500)));
+    let mut closed = core(options(LoadMode::Closed { outstanding: 10 }, 10));
+    closed.step(start, &mut Vec::new());
+    assert!(
+        matches!(closed.pause(start), Pause::Poll(timeout) if timeout >= MILLISECOND * 10),
+        "only replies bring work"
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Measures the costs on this machine that the simulator charges, by running the code that causes them.
 
 mod clients;
+mod devices;
 pub mod fit;
 mod running;
 mod steps;
@@ -16,6 +17,7 @@ use quorate_crypto::statements::Statements;
 use quorate_crypto::{Claim, CryptoError, KeyPair, Keyring, ReplicaKeys, SEED_BYTES, SchemeKind};
 use quorate_simulator::CostTable;
 use quorate_simulator::costs::{SignatureCosts, Steps};
+use quorate_storage::JournalError;
 use quorate_types::{
     Address, Attachment, Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Committee, Digest, Domain, Hasher,
     Height, ReplicaId, Signers, Subject, View, decode_message, encode_message,
@@ -23,6 +25,7 @@ use quorate_types::{
 use std::hint::black_box;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -52,6 +55,8 @@ pub enum CalibrateError {
     Crypto(#[from] CryptoError),
     #[error("cannot measure system calls over loopback: {0}")]
     Loopback(#[from] io::Error),
+    #[error("cannot measure the journal: {0}")]
+    Journal(#[from] JournalError),
     /// A specification that calibrates running replicas failed.
     #[error("cannot calibrate running replicas: {0}")]
     Running(String),
@@ -75,7 +80,7 @@ fn time(mut work: impl FnMut()) -> f64 {
 /// How much is run on real replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// About a minute on a quiet machine.
+    /// About two minutes on a quiet machine.
     Whole,
     /// Too little for a usable table.
     Sample,
@@ -86,18 +91,22 @@ pub fn specifications() -> Vec<BenchSpec> {
     running::specs()
 }
 
-/// Measures this machine. Flushes and statuses keep the values of the shipped table.
+/// Measures this machine. `journal` is the directory for which writes of a journal are timed; without it, journals are
+/// in memory and `flush_us` is 0, as in runs of `quorate bench`.
 ///
 /// # Errors
-/// If loopback does not work, keys cannot be created, or replicas cannot be run.
-pub fn measure(extent: Extent) -> Result<CostTable, CalibrateError> {
+/// If loopback does not work, the directory cannot be written, keys cannot be created, or replicas cannot be run.
+pub fn measure(extent: Extent, journal: Option<&Path>) -> Result<CostTable, CalibrateError> {
     let mut table = CostTable::shipped();
     let machine = crate::result::Machine::here();
     let source = format!("calibrated: {}, {} cores, {}", machine.cpu, machine.cores, machine.kernel);
     let running = move |table: &mut CostTable| running::running(table, extent);
-    let stages: [(&str, &Stage); 10] = [
+    let flushes = move |table: &mut CostTable| devices::flushes(table, journal);
+    let stages: [(&str, &Stage<'_>); 12] = [
         ("signatures", &signatures),
         ("hashing", &hashing),
+        ("the journal", &flushes),
+        ("statuses", &devices::statuses),
         ("encoding", &codec),
         ("execution", &execution),
         ("system calls", &threads::system_calls),
@@ -122,16 +131,19 @@ pub fn measure(extent: Extent) -> Result<CostTable, CalibrateError> {
 }
 
 /// Measures some of the costs and writes them to the table.
-type Stage = dyn Fn(&mut CostTable) -> Result<(), CalibrateError>;
+type Stage<'a> = dyn Fn(&mut CostTable) -> Result<(), CalibrateError> + 'a;
 
 fn hashing(table: &mut CostTable) -> Result<(), CalibrateError> {
-    let data = vec![7; HASHED_BYTES];
-    let hash = time(|| {
-        let mut hasher = Hasher::new(*b"qC01");
-        hasher.update(black_box(&data));
-        black_box(hasher.finish());
+    let [small, large] = [SMALL_BYTES, HASHED_BYTES].map(|bytes| {
+        let data = vec![7; bytes];
+        time(|| {
+            let mut hasher = Hasher::new(*b"qC01");
+            hasher.update(black_box(&data));
+            black_box(hasher.finish());
+        })
     });
-    table.hash.byte_ns = hash / HASHED_BYTES as f64;
+    table.hash.byte_ns = (large - small).max(0.0) / (HASHED_BYTES - SMALL_BYTES) as f64;
+    table.hash.each_us = US_PER_NS * (small - SMALL_BYTES as f64 * table.hash.byte_ns).max(0.0);
     Ok(())
 }
 

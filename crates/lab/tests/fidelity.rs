@@ -145,7 +145,17 @@ fn factors_are_found_from_sums() {
 /// machine.
 #[test]
 fn a_calibration_measures_every_cost() {
-    let (measured, shipped) = (calibrate::measure(Extent::Sample).expect("loopback works"), CostTable::shipped());
+    let directory = std::env::temp_dir().join(format!("quorate-calibration-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("the test may create it");
+    let measured = calibrate::measure(Extent::Sample, Some(&directory)).expect("loopback works");
+    assert!(measured.journal.flush_us > 0.0, "a group takes time until it is durable");
+    let left = std::fs::read_dir(&directory).expect("the directory is still there").count();
+    std::fs::remove_dir_all(&directory).expect("the test may remove it");
+    assert_eq!(left, 0, "the journal that was measured is removed");
+    let shipped = CostTable::shipped();
+    assert!(measured.hash.each_us > 0.0 && measured.hash.byte_ns > 0.0);
+    assert!(measured.gateway.status_us > 0.0 && measured.gateway != shipped.gateway);
+    assert!((10_000..1_000_000).contains(&measured.gateway.status_bytes), "{}", measured.gateway.status_bytes);
     assert_ne!(measured.core.step_us, shipped.core.step_us);
     assert_ne!(measured.core.bundle_us, shipped.core.bundle_us);
     assert_ne!(measured.client.command_us, shipped.client.command_us);

@@ -29,6 +29,7 @@ pub struct Charges {
     pub receive_byte: u64,
     pub send_byte: u64,
     pub hash_byte: u64,
+    hash_each: u64,
     pub sign: u64,
     /// Verifying several signatures at once.
     pub verify: Ladder,
@@ -46,9 +47,10 @@ pub struct Charges {
     /// One write to each replica after the first in a turn.
     pub client_further_write: u64,
     pub client_send_byte: u64,
-    pub client_late: Duration,
     /// Time for which a thread with work keeps its core although others wait.
     pub slice: Duration,
+    /// Whether a thread that wakes up may take the core of one that has had more time.
+    pub preempts: bool,
     pub idle_delay: Duration,
     pub balance: Duration,
     /// Work of others on each core: mean times between two of a class, and their lengths.
@@ -80,6 +82,7 @@ impl Charges {
             receive_byte: per_byte(table.wire.receive_byte_ns),
             send_byte: per_byte(table.wire.send_byte_ns),
             hash_byte: per_byte(table.hash.byte_ns),
+            hash_each: us(table.hash.each_us),
             sign: us(signatures.sign_us),
             verify: ladder(&signatures.verify_us),
             verify_proof: ladder(&signatures.verify_proof_us),
@@ -92,14 +95,19 @@ impl Charges {
             client_bundle: us(table.client.bundle_us),
             client_further_write: us(table.client.further_write_us),
             client_send_byte: per_byte(table.client.send_byte_ns),
-            client_late: Duration::from_nanos(us(table.client.late_us) / PS_PER_NS),
             slice: Duration::from_nanos(us(table.scheduler.slice_us) / PS_PER_NS),
+            preempts: table.scheduler.preempts,
             idle_delay: Duration::from_nanos(us(table.scheduler.idle_delay_us) / PS_PER_NS),
             balance: Duration::from_nanos(us(table.scheduler.balance_us) / PS_PER_NS),
             interruptions: interruptions(&table.scheduler.interruptions),
             status: us(table.gateway.status_us),
             status_bytes: u64::from(table.gateway.status_bytes),
         }
+    }
+
+    /// Charges for hashes of this many bytes in all.
+    pub fn hash(&self, ledger: &mut Ledger, hashes: usize, bytes: u64) {
+        ledger.charge_sum(Work::HashedBytes, bytes, bytes * self.hash_byte + hashes as u64 * self.hash_each);
     }
 
     /// Charges what each turn costs.

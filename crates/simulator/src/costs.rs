@@ -92,6 +92,9 @@ pub struct WireCosts {
 #[serde(deny_unknown_fields)]
 pub struct HashCosts {
     pub byte_ns: f64,
+    /// Each hash, whatever its size. 0 in older files.
+    #[serde(default)]
+    pub each_us: f64,
 }
 
 /// Costs of a signature scheme.
@@ -169,6 +172,8 @@ impl Default for MemoryCosts {
 pub struct SchedulerCosts {
     /// Time for which a thread with work keeps its core although others wait. 0: one turn.
     pub slice_us: f64,
+    /// Whether a thread that wakes up takes the core of a thread that has had more than its share of it. Needs a slice.
+    pub preempts: bool,
     /// Time from waking a thread until an idle core runs it.
     pub idle_delay_us: f64,
     /// Minimum time between two threads that idle cores take from others. 0: none is ever taken.

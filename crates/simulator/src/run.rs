@@ -273,7 +273,8 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let links = Links::between(&spec.network, &endpoints, seed);
     let nearest = |(at, place): (usize, &Place)| place.home.unwrap_or_else(|| links.nearest(replicas + at, replicas));
     let homes = places.iter().enumerate().map(nearest).collect();
-    let clients = Clients::new(spec, &places, homes, workload(), identities);
+    let late = Duration::from_nanos((spec.costs.client.late_us * 1e3) as u64);
+    let clients = Clients::new(spec, &places, homes, workload(), identities, late);
     let connections = world::Connections::new(spec, replicas, seed);
     let mut oracle = Oracle::new(spec.quorum, cluster.genesis(), &spec.consensus);
     if let Some(within) = served_within(&spec.network.faults).filter(|_| chaos.is_none()) {

@@ -35,6 +35,27 @@ fn every_protocol_survives_chaos() {
     }
 }
 
+/// A crash or a pause may come while another thread has the core of a replica, or between two of its writes.
+#[test]
+fn threads_that_take_cores_from_each_other_survive_chaos() {
+    for (protocol, seed) in
+        [ProtocolKind::Jolteon, ProtocolKind::Pbft].into_iter().flat_map(|kind| [(kind, 1), (kind, 4)])
+    {
+        let mut spec = spec(protocol);
+        spec.consensus.view_timeout_ms = 100;
+        spec.chaos = Some(Duration::from_secs(1));
+        spec.load.duration = Duration::from_secs(3600);
+        spec.load.drain = Duration::ZERO;
+        spec.load.mode = LoadMode::Open { rate: 2000.0, max_outstanding: 100_000 };
+        spec.cores = 2;
+        (spec.costs.scheduler.slice_us, spec.costs.scheduler.preempts) = (4_000.0, true);
+        (spec.costs.core.wake_us, spec.costs.client.late_us) = (10.0, 50.0);
+        let report = run(&spec, seed, &commands);
+        assert_eq!(report.violation, None, "{protocol} seed {seed}\n{}", report.transcript.join("\n"));
+        assert_eq!(report.trace_hash, run(&spec, seed, &commands).trace_hash, "the seed decides everything");
+    }
+}
+
 /// A third of the seeds have links of unequal delay, in a wide range; the others have none.
 #[test]
 fn a_third_of_the_seeds_have_unequal_links() {

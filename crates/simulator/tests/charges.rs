@@ -112,6 +112,36 @@ fn a_sleeping_client_sends_more_commands_at_once() {
     assert!(late > at_once * 1.5, "{late} commands in a bundle, {at_once} without delay");
 }
 
+#[test]
+fn a_client_that_sleeps_sends_all_that_has_become_due_also_at_a_rate_without_pauses() {
+    let commands_in_a_bundle = |rate: f64| {
+        let mut spec = spec(ProtocolKind::Jolteon);
+        spec.load.mode = LoadMode::Open { rate, max_outstanding: 100_000 };
+        spec.load.bundle = 1_000;
+        spec.costs.client.late_us = 50.0;
+        let load = run(&spec, 1, &commands).load.expect("the load is over");
+        load.completed as f64 / load.bundles.submitted as f64
+    };
+    // 2.5 microseconds from one command to the next are less than a turn, but the thread sleeps after each turn that
+    // found no replies: 20 commands become due meanwhile.
+    let bundle = commands_in_a_bundle(400_000.0);
+    assert!((15.0..100.0).contains(&bundle), "{bundle} commands in a bundle");
+}
+
+#[test]
+fn a_reply_does_not_end_a_sleep() {
+    let p50_ms = |late_us: f64| {
+        let mut spec = spec(ProtocolKind::Jolteon);
+        // A command every 150 microseconds: the client sleeps at most 100 at once, and a reply waits for the end.
+        spec.load.mode = LoadMode::Open { rate: 6_600.0, max_outstanding: 10_000 };
+        spec.costs.client.late_us = late_us;
+        let report = run(&spec, 1, &commands);
+        report.load.as_ref().and_then(|load| load.latency_ms(0.5)).expect("answers")
+    };
+    let (precise, late) = (p50_ms(0.0), p50_ms(400.0));
+    assert!(late > precise + 0.2, "{late} ms, {precise} ms with precise sleeps");
+}
+
 /// Returns a spec on two cores, without the time that messages are on the way.
 fn on_two_cores() -> SimSpec {
     let network = NetworkSpec::preset("loopback").expect("a preset");
@@ -170,6 +200,47 @@ fn interruptions_take_time_but_no_processor_time() {
     assert_ne!(interrupted.0, hash);
     assert!(interrupted.1 > p99 + 3.0, "{} ms, {p99} ms undisturbed", interrupted.1);
     assert!((0.8..1.2).contains(&(interrupted.2 / cpu)), "{} ns, {cpu} ns undisturbed", interrupted.2);
+}
+
+#[test]
+fn a_thread_that_wakes_up_takes_the_core_from_one_that_has_had_more() {
+    let at = |preempts: bool| {
+        let mut spec = with_queues();
+        spec.consensus.protocol = ProtocolKind::Jolteon;
+        spec.load.mode = LoadMode::Closed { outstanding: 1000 };
+        spec.load.bundle = 100;
+        spec.costs.scheduler.preempts = preempts;
+        // A turn that writes is longer than one that reads, so that others wake up in between.
+        (spec.costs.wire.write_call_us, spec.costs.core.wake_us) = (20.0, 0.0);
+        charged(&spec).0
+    };
+    let (without, with) = (at(false), at(true));
+    assert_eq!(with.trace_hash, at(true).trace_hash, "the seed decides when");
+    // The first message of a turn is acted on before the last one is written, so turns have less to do, and there are
+    // more of them.
+    let turns = |report: &SimReport| {
+        let charged = report.charged.as_ref().expect("the measured time is over");
+        charged.replicas.count(Work::Turns) as f64 / charged.replicas.count(Work::Commands) as f64
+    };
+    let (before, after) = (turns(&without), turns(&with));
+    assert!(after > before * 1.05, "{after} turns per command, {before} without preemption");
+}
+
+#[test]
+fn each_hash_has_a_cost_of_its_own() {
+    let us = |each_us: f64, bundle: usize| {
+        let mut spec = spec(ProtocolKind::Jolteon);
+        spec.load.bundle = bundle;
+        spec.costs.hash.each_us = each_us;
+        let charged = charged(&spec).0.charged.expect("the measured time is over");
+        // Four replicas execute each command.
+        4.0 * charged.replicas.us(Work::HashedBytes) / charged.replicas.count(Work::Commands) as f64
+    };
+    let added = |bundle: usize| us(1.0, bundle) - us(0.0, bundle);
+    let (single, ten) = (added(1), added(10));
+    // Four replicas hash each bundle.
+    assert!((4.0..6.0).contains(&single), "{single} us for a bundle of one command");
+    assert!(ten < single / 4.0, "{ten} us in bundles of ten, {single} alone");
 }
 
 #[test]

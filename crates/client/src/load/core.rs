@@ -2,6 +2,7 @@
 
 use crate::load::options::{LoadMode, LoadOptions, LoadOptionsError};
 use crate::load::pace::Pace;
+use crate::load::pause::Pause;
 use crate::load::recorder::{LoadReport, Recorder, Tally};
 use crate::load::usage::Usage;
 use crate::session::{Accepted, Outgoing, Session, SessionCounters, SessionOptions};
@@ -372,6 +373,11 @@ impl LoadCore {
             _ => None,
         };
         [retry, stage, command].into_iter().flatten().min()
+    }
+
+    /// Returns how to wait after a step at `now`.
+    pub fn pause(&mut self, now: Time) -> Pause {
+        Pause::until(self.next_wake().map(|at| at.since(now)))
     }
 
     fn preload(&mut self, now: Time, out: &mut Vec<Outgoing>) {

@@ -1,6 +1,7 @@
 //! Runs a load with a clock and a transport, and measures the cost of its thread.
 
 use crate::load::core::{LoadCore, Stage};
+use crate::load::pause::{POLL_RESOLUTION, Pause};
 use crate::load::recorder::LoadReport;
 use crate::load::usage::Usage;
 use crate::load::{LoadOptions, LoadOptionsError};
@@ -19,15 +20,8 @@ use thiserror::Error;
 
 /// Minimum time between two updates of the progress.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
-/// Maximum time to wait in one poll, after which the load checks for a stop and updates its progress.
-const MAX_WAIT: Duration = Duration::from_millis(100);
-/// Resolution of a poll's timeout, which rounds up. The load sleeps instead for shorter waits.
-const POLL_RESOLUTION: Duration = Duration::from_millis(1);
 /// The load asks replicas for their heights again after this long.
 const HEIGHT_RETRY: Duration = Duration::from_millis(500);
-/// Maximum time to sleep at once, so that a reply does not wait for long.
-const SLEEP_SLICE: Duration = Duration::from_micros(100);
-
 /// Reason why a load has no report.
 #[derive(Debug, Error)]
 pub enum LoadError {
@@ -263,16 +257,16 @@ impl LoadGenerator {
 
     /// Flushes the connections, and waits for replies until the next step is due.
     fn wait(&mut self, now: Time) -> io::Result<()> {
-        let due = self.core.next_wake().map_or(MAX_WAIT, |at| at.since(now)).min(MAX_WAIT);
-        if due >= POLL_RESOLUTION {
-            let whole = Duration::from_millis(due.as_millis() as u64);
-            return self.transport.poll(Some(whole), &mut self.events);
+        match self.core.pause(now) {
+            Pause::Poll(timeout) => self.transport.poll(Some(timeout), &mut self.events),
+            Pause::Sleep(time) => {
+                self.transport.poll(Some(Duration::ZERO), &mut self.events)?;
+                if self.events.is_empty() {
+                    std::thread::sleep(time);
+                }
+                Ok(())
+            }
         }
-        self.transport.poll(Some(Duration::ZERO), &mut self.events)?;
-        if self.events.is_empty() && !due.is_zero() {
-            std::thread::sleep(due.min(SLEEP_SLICE));
-        }
-        Ok(())
     }
 
     fn update_progress(&mut self, now: Time) {

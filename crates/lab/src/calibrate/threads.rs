@@ -7,7 +7,7 @@ use quorate_simulator::CostTable;
 use std::hint::black_box;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,9 +23,15 @@ const SLEEPS: usize = 200;
 const SPINNING: Duration = Duration::from_secs(1);
 /// Least lengths of the classes of interruptions, in microseconds. Shorter ones are part of every measured cost.
 const GAP_CLASSES_US: [u64; 4] = [20, 100, 1_000, 10_000];
-/// Time after which a thread that never sleeps leaves its core to others: the slice of Linux 6.18 for two cores, 2.8 ms,
-/// noticed at the next tick of 250 per second.
-const SLICE_US: f64 = 4_000.0;
+/// Where Linux says after how long a thread that never sleeps leaves its core to others, if the file system is mounted.
+const SLICE_NS_FILE: &str = "/sys/kernel/debug/sched/base_slice_ns";
+/// The same in Linux 6.18 on one core; each doubling of the cores, up to 8, adds as much.
+const BASE_SLICE_US: f64 = 700.0;
+const MAX_SLICE_CORES: usize = 8;
+/// Time between two ticks of a kernel with 250 per second. The end of a slice is noticed at the next one.
+const TICK_US: f64 = 4_000.0;
+/// Links of a replica among four: its peers and one machine of clients.
+const LINKS: usize = 4;
 /// Time between two threads that idle cores take from others. Estimated: traces of the scheduler show none to twelve a
 /// second.
 const BALANCE_US: f64 = 100_000.0;
@@ -70,10 +76,7 @@ pub(super) fn system_calls(table: &mut CostTable) -> Result<(), CalibrateError> 
     table.wire.write_call_us = write * US_PER_NS;
     table.wire.read_call_us = read * US_PER_NS;
     table.client.further_write_us = write * US_PER_NS;
-    let waiting = time(|| {
-        black_box(is_readable(&receiver));
-    });
-    table.core.turn_us = waiting * US_PER_NS;
+    table.core.turn_us = waiting()? * US_PER_NS;
     let mut failed = None;
     let part = LARGE_BYTES / 4;
     let both = time(|| {
@@ -90,11 +93,30 @@ pub(super) fn system_calls(table: &mut CostTable) -> Result<(), CalibrateError> 
     Ok(())
 }
 
-/// Returns whether a stream has bytes to read, without waiting.
-fn is_readable(stream: &TcpStream) -> bool {
-    let mut wait = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: `wait` is one valid entry, and its descriptor is open.
-    unsafe { libc::poll(&raw mut wait, 1, 0) > 0 }
+/// Measures a wait that does not block, as a replica's turn begins with: `epoll` over as many links as it has, one of
+/// them ready. Returns nanoseconds.
+fn waiting() -> io::Result<f64> {
+    let links = (0..LINKS).map(|_| connection()).collect::<io::Result<Vec<_>>>()?;
+    // SAFETY: no arguments are pointers.
+    let poll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if poll < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nothing else closes it.
+    let poll = unsafe { OwnedFd::from_raw_fd(poll) };
+    for (at, (own, _)) in links.iter().enumerate() {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: at as u64 };
+        // SAFETY: both descriptors are open, and `event` is valid.
+        if unsafe { libc::epoll_ctl(poll.as_raw_fd(), libc::EPOLL_CTL_ADD, own.as_raw_fd(), &raw mut event) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    (&links[0].1).write_all(&[1; SMALL_BYTES])?;
+    let mut ready = [libc::epoll_event { events: 0, u64: 0 }; LINKS];
+    Ok(time(|| {
+        // SAFETY: `ready` has as many entries as are said to be in it.
+        black_box(unsafe { libc::epoll_wait(poll.as_raw_fd(), ready.as_mut_ptr(), LINKS as i32, 0) });
+    }))
 }
 
 /// Measures a wake-up by two threads that wait for each other's messages: the processor time of a message, less a
@@ -116,7 +138,8 @@ pub(super) fn wake_ups(table: &mut CostTable) -> Result<(), CalibrateError> {
     let (cpu, wall) = pinned_ping_pong()?;
     let delay = wall.saturating_sub(cpu).as_nanos() as f64;
     table.scheduler.idle_delay_us = delay.min(MAX_WAKE_NS) * US_PER_NS;
-    table.client.late_us = (median(&mut late) * US_PER_NS - table.core.wake_us).max(0.0);
+    let on_time = table.core.wake_us + table.scheduler.idle_delay_us;
+    table.client.late_us = (median(&mut late) * US_PER_NS - on_time).max(0.0);
     Ok(())
 }
 
@@ -136,8 +159,8 @@ fn pinned_ping_pong() -> io::Result<(Duration, Duration)> {
     Ok(((sent + answered) / (2 * PINGS), wall / (2 * PINGS)))
 }
 
-/// Measures the work of others on each core: times in which a thread that never waits does not run. The kernel's
-/// scheduler has no interface to its own figures; they are [`SLICE_US`] and [`BALANCE_US`].
+/// Measures the work of others on each core: times in which a thread that never waits does not run. The slice is the
+/// kernel's; the time between two balancings is not known to it, and is [`BALANCE_US`].
 pub(super) fn scheduler(table: &mut CostTable) -> Result<(), CalibrateError> {
     let cores = affinity::available().max(1);
     let spinning: Vec<_> = (0..cores).map(|core| thread::spawn(move || gaps(core))).collect();
@@ -154,8 +177,16 @@ pub(super) fn scheduler(table: &mut CostTable) -> Result<(), CalibrateError> {
         (*count as f64 / seconds, total.as_nanos() as f64 * US_PER_NS / *count as f64)
     };
     table.scheduler.interruptions = classes.iter().filter(|(count, _)| *count > 0).map(class).collect();
-    (table.scheduler.slice_us, table.scheduler.balance_us) = (SLICE_US, BALANCE_US);
+    let said = std::fs::read_to_string(SLICE_NS_FILE).ok().and_then(|text| text.trim().parse::<f64>().ok());
+    let base_us = said.map_or_else(|| base_slice_us(cores), |ns| ns * US_PER_NS);
+    table.scheduler.slice_us = (base_us / TICK_US).ceil().max(1.0) * TICK_US;
+    (table.scheduler.balance_us, table.scheduler.preempts) = (BALANCE_US, true);
     Ok(())
+}
+
+/// Returns the slice of a kernel that does not say its own.
+fn base_slice_us(cores: usize) -> f64 {
+    BASE_SLICE_US * (1 + cores.clamp(1, MAX_SLICE_CORES).ilog2()) as f64
 }
 
 /// Returns the times for which a thread on this core did not run although it never waited.

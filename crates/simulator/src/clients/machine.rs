@@ -4,7 +4,7 @@ use crate::charges::{Charges, nanos};
 use crate::clock::NEVER;
 use crate::ledger::{Ledger, Work};
 use crate::oracle::Oracle;
-use quorate_client::load::{LoadCore, LoadOptions, LoadReport, Stage, Usage};
+use quorate_client::load::{LoadCore, LoadOptions, LoadReport, Pause, Stage, Usage};
 use quorate_client::workload::Workload;
 use quorate_client::{Destination, Outgoing, SessionCounters, SessionOptions};
 use quorate_crypto::ClientIdentity;
@@ -12,6 +12,17 @@ use quorate_types::{Bundle, ClientRequest, ReplicaId, ReplicaReply, Time, decode
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// What a machine does between two turns, if the table of costs has how late a sleeping thread runs again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rest {
+    /// It has not waited since its last turn, which was at this time.
+    None(Time),
+    /// It polls its links until then, or until a reply arrives.
+    Polls(Time),
+    /// It sleeps until then. It sees replies only in the poll after the next step.
+    Sleeps(Time),
+}
 
 /// Machine that runs some of the clients, or all of them.
 pub struct Machine {
@@ -23,6 +34,10 @@ pub struct Machine {
     is_called: bool,
     /// The earliest scheduled wake-up.
     pub wake_known: Time,
+    /// How late it runs again after a wait; then it waits as the load generator's thread does, in polls and short sleeps.
+    /// 0: its wake-ups are precise.
+    late: Duration,
+    rest: Rest,
     busy_ns: u64,
     /// Everything charged so far.
     ledger: Ledger,
@@ -38,6 +53,7 @@ impl Machine {
         workload: Box<dyn Workload>,
         identity: ClientIdentity,
         is_alone: bool,
+        late: Duration,
     ) -> Machine {
         let core = LoadCore::new(options, session, workload, identity);
         let mut core = core.expect("the laboratory validates a load before it is simulated");
@@ -52,6 +68,8 @@ impl Machine {
             out: Vec::new(),
             is_called: true,
             wake_known: NEVER,
+            late,
+            rest: Rest::None(Time(0)),
             busy_ns: 0,
             ledger: Ledger::default(),
             measured: [None, None],
@@ -64,12 +82,31 @@ impl Machine {
 
     /// Returns when to take a turn even without a reply.
     pub fn next_wake(&mut self) -> Time {
-        self.core.next_wake().unwrap_or(NEVER)
+        match self.rest {
+            Rest::Polls(until) | Rest::Sleeps(until) => until,
+            Rest::None(_) if self.late.is_zero() => self.core.next_wake().unwrap_or(NEVER),
+            Rest::None(_) => NEVER,
+        }
     }
 
     /// Returns whether a turn would have work.
     pub fn has_work(&mut self, now: Time) -> bool {
-        self.is_called || !self.replies.is_empty() || self.next_wake() <= now
+        let hears = !matches!(self.rest, Rest::Sleeps(_)) && !self.replies.is_empty();
+        self.is_called || hears || self.next_wake() <= now
+    }
+
+    /// Begins to wait at the end of a turn, unless replies have arrived. Returns whether it does.
+    pub fn rest(&mut self, now: Time) -> bool {
+        let Rest::None(turn) = self.rest else { return false };
+        if self.late.is_zero() || !self.replies.is_empty() {
+            return false;
+        }
+        self.rest = match self.core.pause(turn) {
+            Pause::Poll(Duration::ZERO) => Rest::Polls(now),
+            Pause::Poll(timeout) => Rest::Polls(now + timeout + self.late),
+            Pause::Sleep(time) => Rest::Sleeps(now + time + self.late),
+        };
+        true
     }
 
     /// Handles all replies and appends the bundles to send. Returns the nanoseconds that the turn takes.
@@ -81,10 +118,11 @@ impl Machine {
         sends: &mut Vec<(Option<ReplicaId>, Bundle, usize)>,
     ) -> u64 {
         self.is_called = false;
+        let slept = matches!(std::mem::replace(&mut self.rest, Rest::None(now)), Rest::Sleeps(_));
         let before = self.ledger.total();
         charges.begin_turn(&mut self.ledger);
         let mut read = 0;
-        while let Some((from, bytes, reply)) = self.replies.pop_front() {
+        while let Some((from, bytes, reply)) = if slept { None } else { self.replies.pop_front() } {
             self.ledger.charge(Work::Replies, 1, charges.client_reply);
             self.ledger.charge(Work::WireBytes, u64::from(bytes), charges.receive_byte);
             read |= 1u128 << (from % 128);
@@ -103,7 +141,7 @@ impl Machine {
             oracle.submitted(&bundle);
             oracle.awaits(now, &bundle);
             self.ledger.charge(Work::Commands, bundle.len() as u64, charges.client_command);
-            self.ledger.charge(Work::HashedBytes, bytes as u64, charges.hash_byte);
+            charges.hash(&mut self.ledger, 1, bytes as u64);
             let one = match to {
                 Destination::All => None,
                 Destination::One(one) => Some(one),

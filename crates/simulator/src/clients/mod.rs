@@ -84,13 +84,14 @@ impl Workload for Shared {
 }
 
 impl Clients {
-    /// Splits a load over the machines at `places`, whose nearest replicas are `homes`.
+    /// Splits a load over the machines at `places`, whose nearest replicas are `homes`. A thread that waits runs `late`.
     pub fn new(
         spec: &SimSpec,
         places: &[Place],
         homes: Vec<ReplicaId>,
         workload: Box<dyn Workload>,
         identities: Vec<ClientIdentity>,
+        late: Duration,
     ) -> Clients {
         let options = &spec.load;
         let counts: Vec<usize> = places.iter().map(|place| place.clients).collect();
@@ -103,7 +104,7 @@ impl Clients {
         let shared = Shared(Arc::new(Mutex::new(workload)));
         let origins = identities.iter().map(ClientIdentity::origin).collect();
         let machine = |(at, (part, identity)): (usize, (LoadOptions, ClientIdentity))| {
-            Machine::new(part, session(at), Box::new(shared.clone()), identity, is_alone)
+            Machine::new(part, session(at), Box::new(shared.clone()), identity, is_alone, late)
         };
         let machines: Vec<Machine> = parts.into_iter().zip(identities).enumerate().map(machine).collect();
         let offset = match options.mode {

@@ -165,7 +165,7 @@ impl<P: Protocol> Node<P> {
             let before = self.ledger.total();
             self.ledger.charge(Work::Received, 1, world.charges.receive);
             self.ledger.charge(Work::WireBytes, u64::from(size), world.charges.receive_byte);
-            self.ledger.charge(Work::HashedBytes, u64::from(size), world.charges.hash_byte);
+            world.charges.hash(&mut self.ledger, 1, u64::from(size));
             match request {
                 Request::Bundle(bundle) => {
                     if let Some(bundle) = self.accept(bundle, world) {

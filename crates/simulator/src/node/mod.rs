@@ -324,7 +324,7 @@ impl<P: Protocol> Node<P> {
             self.ledger.charge(Work::WireBytes, u64::from(bytes), world.charges.receive_byte);
             let message = Arc::unwrap_or_clone(message);
             if !message.bundles().is_empty() || matches!(message, Envelope::StatePart { .. }) {
-                self.ledger.charge(Work::HashedBytes, u64::from(bytes), world.charges.hash_byte);
+                world.charges.hash(&mut self.ledger, message.bundles().len().max(1), u64::from(bytes));
             }
             self.verify_clients(message.bundles(), world.charges);
             match message {
@@ -509,7 +509,7 @@ impl<P: Protocol> Node<P> {
         let bytes: usize = bundles.iter().map(|bundle| bundle.body().len()).sum();
         self.ledger.charge(Work::Commands, commands as u64, world.charges.command);
         self.ledger.charge(Work::CommandBytes, bytes as u64, world.charges.command_byte);
-        self.ledger.charge(Work::HashedBytes, DIGEST_BYTES * bundles.len() as u64, world.charges.hash_byte);
+        world.charges.hash(&mut self.ledger, 1, DIGEST_BYTES * bundles.len() as u64);
         let mut executed = std::mem::take(&mut self.executed);
         self.parts.executor.execute(block.height, bundles, &mut executed);
         world.oracle.results(me, executed.iter().map(|reply| reply.results.body().len() as u64).sum());

@@ -2,7 +2,6 @@
 
 use super::{Begun, Leaves, Node, Surroundings};
 use crate::chronicle::{Fetched, Holdings};
-use crate::ledger::Work;
 use bytes::Bytes;
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::{Action, Input, Protocol};
@@ -73,7 +72,7 @@ impl<P: Protocol> Node<P> {
         world.oracle.vouches(self.parts.me, height, checkpoint.digest, history);
         let (state, kept) = (checkpoint.digest, checkpoint.kept.is_some());
         if let Some((manifest, state)) = checkpoint.kept {
-            self.ledger.charge(Work::HashedBytes, state.len() as u64, world.charges.hash_byte);
+            world.charges.hash(&mut self.ledger, 1, state.len() as u64);
             self.states.keep(height, manifest, Stored::new(state));
         }
         self.local.push_back(Input::Executed { height, state, kept });
@@ -105,7 +104,7 @@ impl<P: Protocol> Node<P> {
         }
         let (manifest, state) = self.states.received(height);
         self.states.keep_certified(checkpoint.clone(), manifest, Stored::new(state.clone()));
-        self.ledger.charge(Work::HashedBytes, state.len() as u64, world.charges.hash_byte);
+        world.charges.hash(&mut self.ledger, 1, state.len() as u64);
         if let Some(frontier) = self.become_state(&checkpoint, &state, world) {
             self.adopting = Some((checkpoint, frontier));
             world.begun.push(Begun::Keep(height));
@@ -163,7 +162,7 @@ impl<P: Protocol> Node<P> {
             self.states.certified().map(|(checkpoint, kept)| (checkpoint.clone(), kept.state.state.clone()));
         let certified: Vec<(Certificate, Bytes)> = certified.collect();
         let (newest, state) = certified.last()?.clone();
-        self.ledger.charge(Work::HashedBytes, state.len() as u64, world.charges.hash_byte);
+        world.charges.hash(&mut self.ledger, 1, state.len() as u64);
         let frontier = self.become_state(&newest, &state, world)?;
         for (checkpoint, _) in certified {
             self.feed(Input::Kept { checkpoint: Box::new(checkpoint) }, world);

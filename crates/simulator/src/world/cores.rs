@@ -3,7 +3,8 @@
 //! A table of costs without `[scheduler]` has one queue for all cores, and a thread leaves its core after each turn.
 //! With it, the cores have queues of their own, as in Linux: a thread waits for the core that it had last, even if
 //! another one is idle, and keeps it as long as it has work, up to a time slice. An idle core takes a waiting thread of
-//! another one only now and then.
+//! another one only now and then. With `preempts`, a thread that wakes up takes the core from one that has had more than
+//! its share, by the rules of the kernel's EEVDF: all threads weigh the same, and the one that has had least runs next.
 
 use crate::charges::Charges;
 use crate::random::{Purpose, Random};
@@ -31,6 +32,8 @@ struct Core {
     left: Option<Time>,
     /// Threads that wait for this core.
     queue: VecDeque<usize>,
+    /// Virtual time when it last had threads: the mean of theirs.
+    virtual_ns: i64,
     interruptions: Option<Interruptions>,
 }
 
@@ -52,6 +55,11 @@ struct Thread {
     is_asleep: bool,
     /// When it got its core.
     since: Time,
+    /// Time for which it has run on its core, beside what it gained or lost by sleeping and moving; without the time
+    /// since `since`.
+    virtual_ns: i64,
+    /// While it sleeps: the time by which it had run less than the mean of its core's threads.
+    lag_ns: i64,
 }
 
 /// Cores, and the threads that have one or wait for one. Threads are the replicas and, after them, the clients.
@@ -62,6 +70,8 @@ pub(super) struct Cores {
     queue: VecDeque<usize>,
     /// Time for which a thread with work keeps its core although others wait; 0: one turn, and one queue.
     slice: Duration,
+    /// Whether a thread that wakes up may take a core.
+    preempts: bool,
     /// Time that an idle core needs to begin with a thread.
     pub idle_delay: Duration,
     /// Minimum time between two threads that idle cores take from others.
@@ -75,8 +85,15 @@ impl Cores {
     /// Returns free cores; 0 means one for each thread.
     pub fn new(cores: usize, threads: usize, charges: &Charges, seed: u64) -> Cores {
         let cores = if cores == 0 { threads } else { cores };
-        let thread =
-            |at: usize| Thread { on: None, home: at % cores, is_waiting: false, is_asleep: false, since: Time(0) };
+        let thread = |at: usize| Thread {
+            on: None,
+            home: at % cores,
+            is_waiting: false,
+            is_asleep: false,
+            since: Time(0),
+            virtual_ns: 0,
+            lag_ns: 0,
+        };
         let core = |at: usize| {
             let due = vec![Time(0); charges.interruptions.len()];
             let random = Random::new(seed, Purpose::Interruptions, at as u64);
@@ -87,6 +104,7 @@ impl Cores {
             threads: (0..threads).map(thread).collect(),
             queue: VecDeque::new(),
             slice: charges.slice,
+            preempts: charges.preempts && !charges.slice.is_zero(),
             idle_delay: charges.idle_delay,
             balance: charges.balance,
             balanced: Time(0),
@@ -98,20 +116,28 @@ impl Cores {
         !self.slice.is_zero()
     }
 
-    /// Queues a thread, unless it has a core or waits for one.
-    pub fn wait(&mut self, thread: usize) {
+    /// Queues a thread, unless it has a core or waits for one. Returns whether it does.
+    pub fn wait(&mut self, now: Time, thread: usize) -> bool {
         let Thread { on, is_waiting, .. } = self.threads[thread];
         if on.is_some() || is_waiting {
-            return;
+            return false;
         }
         self.threads[thread].is_waiting = true;
         match self.have_queues() {
             true => {
                 let home = self.threads[thread].home;
+                if self.preempts && self.threads[thread].is_asleep {
+                    self.place(now, thread);
+                }
                 self.cores[home].queue.push_back(thread);
             }
             false => self.queue.push_back(thread),
         }
+        true
+    }
+
+    pub fn preempts(&self) -> bool {
+        self.preempts
     }
 
     /// Returns the next waiting thread and a free core for it.
@@ -127,7 +153,37 @@ impl Cores {
     fn next_of_queues(&mut self) -> Option<(usize, usize)> {
         let is_ready = |core: &Core| core.running.is_none() && !core.queue.is_empty();
         let core = self.cores.iter().position(is_ready)?;
-        Some((self.cores[core].queue.pop_front()?, core))
+        let queue = &self.cores[core].queue;
+        let least = (0..queue.len()).min_by_key(|at| self.threads[queue[*at]].virtual_ns);
+        let first = if self.preempts { least? } else { 0 };
+        Some((self.cores[core].queue.remove(first)?, core))
+    }
+
+    /// Returns the virtual time of a core: the mean of its threads'. A thread that has had less may run.
+    fn virtual_ns(&self, now: Time, core: usize) -> (i64, i64) {
+        let Core { running, queue, virtual_ns, .. } = &self.cores[core];
+        let of = |thread: &usize| {
+            let Thread { on, since, virtual_ns, .. } = self.threads[*thread];
+            virtual_ns + if on.is_some() { now.since(since).as_nanos() as i64 } else { 0 }
+        };
+        let (mut sum, mut count) = (0, 0);
+        for thread in running.iter().chain(queue) {
+            (sum, count) = (sum + of(thread), count + 1);
+        }
+        if count == 0 { (*virtual_ns, 0) } else { (sum / count, count) }
+    }
+
+    /// Gives a thread that wakes up its virtual time. Time that it had less than the others stays its claim; time that
+    /// it had more is forgotten once the others have had as much.
+    fn place(&mut self, now: Time, thread: usize) {
+        let (mean, others) = self.virtual_ns(now, self.threads[thread].home);
+        let Thread { virtual_ns, lag_ns, .. } = &mut self.threads[thread];
+        *virtual_ns = match others {
+            0 => mean,
+            _ if *lag_ns < 0 => mean.max(*virtual_ns),
+            // Its own claim moves the mean.
+            _ => mean - *lag_ns * (others + 1) / others,
+        };
     }
 
     /// Returns a thread that an idle core takes from the longest queue.
@@ -139,6 +195,7 @@ impl Cores {
         let longest = self.cores.iter_mut().max_by_key(|core| core.queue.len())?;
         let thread = longest.queue.pop_back()?;
         self.balanced = now;
+        self.threads[thread].virtual_ns = self.cores[idle].virtual_ns;
         Some((thread, idle))
     }
 
@@ -190,11 +247,28 @@ impl Cores {
         self.have_queues() && (self.cores[core].queue.is_empty() || now.since(since) < self.slice)
     }
 
+    /// Returns the thread that a waiting thread, which has just woken up, takes the core from.
+    pub fn preempted_by(&self, now: Time, thread: usize) -> Option<usize> {
+        let core = self.threads[thread].home;
+        let running = self.cores[core].running.filter(|_| self.preempts)?;
+        let Thread { since, virtual_ns, .. } = self.threads[running];
+        let own = virtual_ns + now.since(since).as_nanos() as i64;
+        (own > self.virtual_ns(now, core).0).then_some(running)
+    }
+
     /// Takes the core from a thread that has one.
     pub fn release(&mut self, now: Time, thread: usize) {
-        if let Some(core) = self.threads[thread].on.take() {
-            (self.cores[core].running, self.cores[core].left) = (None, Some(now));
+        let Some(core) = self.threads[thread].on else { return };
+        if self.preempts {
+            let (mean, _) = self.virtual_ns(now, core);
+            let most = self.slice.as_nanos() as i64;
+            let Thread { since, virtual_ns, lag_ns, .. } = &mut self.threads[thread];
+            *virtual_ns += now.since(*since).as_nanos() as i64;
+            *lag_ns = (mean - *virtual_ns).clamp(-most, most);
+            self.cores[core].virtual_ns = mean;
         }
+        self.threads[thread].on = None;
+        (self.cores[core].running, self.cores[core].left) = (None, Some(now));
     }
 
     /// Notes that a thread found no work.

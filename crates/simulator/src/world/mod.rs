@@ -9,6 +9,7 @@ mod lasso;
 mod liveness;
 mod lives;
 mod packets;
+mod parts;
 mod seconds;
 mod shipping;
 mod trouble;
@@ -99,7 +100,8 @@ enum Event<M> {
         to: u16,
         lives: u32,
     },
-    TurnEnd(u16),
+    /// The end of a turn, or of a part of one, with the number of the part.
+    TurnEnd(u16, u32),
     /// An idle core has woken up for an actor; whether it last ran another one.
     TurnBegin(u16, bool),
     Alarm(u16),
@@ -139,6 +141,8 @@ pub struct World<'a, P: Protocol> {
     tariffs: Tariffs,
     trouble: Trouble,
     cores: Cores,
+    /// Turns under way, by actor.
+    parts: Vec<parts::UnderWay<P::Message>>,
     pub transcript: Transcript,
     pub recorder: Option<Recorder>,
     pub delivered: u64,
@@ -206,6 +210,7 @@ impl<'a, P: Protocol> World<'a, P> {
             trouble,
             cores: Cores::new(spec.cores, ends, &charges, seed),
             charges,
+            parts: (0..ends).map(|_| parts::UnderWay::default()).collect(),
             transcript: Transcript::new(false),
             recorder: None,
             delivered: 0,
@@ -334,7 +339,7 @@ impl<'a, P: Protocol> World<'a, P> {
             Event::Retransmit { from, to, lives } => {
                 self.with_stream(usize::from(from), usize::from(to), lives, Stream::on_timer);
             }
-            Event::TurnEnd(actor) => self.on_turn_end(usize::from(actor)),
+            Event::TurnEnd(actor, number) => self.on_part_end(usize::from(actor), number),
             Event::TurnBegin(actor, cold) => self.on_turn_begin(usize::from(actor), cold),
             Event::Alarm(actor) => self.on_alarm(usize::from(actor)),
             Event::Answer(replica, life, input) => self.on_device(replica, life, |node| node.answered(*input)),

@@ -115,6 +115,7 @@ impl<P: Protocol> World<'_, P> {
             self.lives_measured.end(replica, node.born.as_ref(), || node.status(false));
         }
         self.nodes[replica].crash(leaves);
+        self.parts[replica].forget();
     }
 
     /// Restarts a replica, unless it crashed for good.

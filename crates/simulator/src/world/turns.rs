@@ -2,6 +2,7 @@
 
 use super::cores::Taken;
 use super::{Event, World};
+use crate::charges::nanos;
 use crate::clock::NEVER;
 use crate::faults::FULL_SPEED;
 use crate::ledger::{Charged, Ledger};
@@ -15,13 +16,21 @@ use std::time::Duration;
 impl<P: Protocol> World<'_, P> {
     /// Queues an actor that may have work. It gets a turn after all events of this time, once a core is free.
     pub(super) fn wake(&mut self, actor: usize) {
-        self.cores.wait(actor);
+        // A sleeping machine of clients does not notice replies.
+        if actor >= self.replicas() && !self.has_work(actor) {
+            return;
+        }
+        if self.cores.wait(self.now, actor)
+            && let Some(running) = self.cores.preempted_by(self.now, actor)
+        {
+            self.suspend(running);
+        }
     }
 
     /// Assigns free cores to waiting actors.
     pub(super) fn give_turns(&mut self) {
         while let Some((actor, core)) = self.cores.next(self.now) {
-            if self.may_run(actor) && self.has_work(actor) {
+            if self.may_run(actor) && (self.parts[actor].is_suspended() || self.has_work(actor)) {
                 self.turn(actor, core);
             } else {
                 self.cores.sleep(actor);
@@ -41,6 +50,7 @@ impl<P: Protocol> World<'_, P> {
     }
 
     pub(super) fn on_turn_end(&mut self, actor: usize) {
+        self.rest(actor);
         if self.cores.keeps(self.now, actor) && self.may_run(actor) && self.has_work(actor) {
             return self.run_turn(actor, false, false);
         }
@@ -48,11 +58,21 @@ impl<P: Protocol> World<'_, P> {
         if self.cores.have_queues() && !self.has_work(actor) {
             return self.cores.sleep(actor);
         }
-        self.cores.wait(actor);
+        self.cores.wait(self.now, actor);
+    }
+
+    /// Lets a machine of clients begin to wait after its turn.
+    fn rest(&mut self, actor: usize) {
+        if actor >= self.replicas() && self.clients.machine(actor - self.replicas()).rest(self.now) {
+            self.schedule_alarm(actor);
+        }
     }
 
     fn turn(&mut self, actor: usize, core: usize) {
         let Taken { woken, cold, idle } = self.cores.take(self.now, actor, core);
+        if self.resume(actor) {
+            return;
+        }
         let delay = self.cores.idle_delay;
         if idle && woken && !delay.is_zero() {
             return self.schedule.push(self.now + delay, Event::TurnBegin(actor as u16, cold));
@@ -73,12 +93,15 @@ impl<P: Protocol> World<'_, P> {
         let is_client = actor >= self.replicas();
         let before = (woken, cold);
         let elapsed = if is_client { self.clients_turn(actor, before) } else { self.replica_turn(actor, before) };
+        if elapsed == 0 {
+            self.rest(actor);
+        }
         self.schedule_alarm(actor);
-        if elapsed == 0 && !self.has_work(actor) {
+        if elapsed == 0 && !self.parts[actor].has_writes() && !self.has_work(actor) {
             self.cores.release(self.now, actor);
             self.cores.sleep(actor);
         } else {
-            self.schedule.push(self.now + Duration::from_nanos(elapsed), Event::TurnEnd(actor as u16));
+            self.begin_part(actor, elapsed);
         }
     }
 
@@ -102,7 +125,7 @@ impl<P: Protocol> World<'_, P> {
         for (at, origin, bundle) in self.commits.drain(..) {
             self.clients.on_committed(ReplicaId(actor as u16), at, origin, &bundle);
         }
-        let elapsed = self.cores.with_interruptions(self.now, actor, elapsed);
+        let mut elapsed = self.cores.with_interruptions(self.now, actor, elapsed);
         let (end, life) = (self.now + Duration::from_nanos(elapsed), self.lives[actor]);
         let flushed = end + self.charges.flush * self.nodes[actor].disk as u32 / FULL_SPEED as u32;
         let mut begun = std::mem::take(&mut self.begun);
@@ -122,6 +145,10 @@ impl<P: Protocol> World<'_, P> {
         }
         self.begun = begun;
         let mut outgoing = std::mem::take(&mut self.outgoing);
+        if self.cores.preempts() && !self.nodes[actor].struck {
+            let each = nanos(self.charges.write_call * self.nodes[actor].speed / FULL_SPEED);
+            elapsed = self.writes_later(actor, elapsed, each, outgoing.drain(..));
+        }
         for (destination, parcel) in outgoing.drain(..) {
             match destination {
                 Destination::One(to) => self.ship(end, actor, to, parcel),
@@ -143,20 +170,28 @@ impl<P: Protocol> World<'_, P> {
         let (stage, machine) = (self.clients.stage(), me - self.replicas());
         let charges = self.tariffs.of(woken, cold);
         let elapsed = self.clients.turn(machine, self.now, charges, &mut self.oracle, &mut requests);
-        let elapsed = self.cores.with_interruptions(self.now, me, elapsed);
+        let mut elapsed = self.cores.with_interruptions(self.now, me, elapsed);
         let end = self.now + Duration::from_nanos(elapsed);
         if self.clients.begins(self.now) {
             self.wake_clients();
         }
+        let mut outgoing = std::mem::take(&mut self.outgoing);
         for (one, bundle, bytes) in requests.drain(..) {
             self.overhear(&bundle);
-            let parcel = Parcel::request(bundle, bytes);
-            match one {
-                Some(to) => self.ship(end, me, to.index(), parcel),
-                None => self.ship_to_replicas(end, me, parcel),
-            }
+            let to = one.map_or(Destination::Others, |one| Destination::One(one.index()));
+            outgoing.push((to, Parcel::request(bundle, bytes)));
         }
         self.requests = requests;
+        if self.cores.preempts() {
+            elapsed = self.writes_later(me, elapsed, nanos(self.charges.client_further_write), outgoing.drain(..));
+        }
+        for (to, parcel) in outgoing.drain(..) {
+            match to {
+                Destination::One(to) => self.ship(end, me, to, parcel),
+                Destination::Others => self.ship_to_replicas(end, me, parcel),
+            }
+        }
+        self.outgoing = outgoing;
         let reached = self.clients.stage();
         if reached != stage && reached >= Stage::Measure {
             self.measure_lives();
@@ -190,16 +225,16 @@ impl<P: Protocol> World<'_, P> {
     }
 
     pub(super) fn schedule_alarm(&mut self, actor: usize) {
-        let (next, late, known) = match self.nodes.get_mut(actor) {
-            Some(node) => (node.next_alarm(), Duration::ZERO, &mut node.alarm_known),
+        let (next, known) = match self.nodes.get_mut(actor) {
+            Some(node) => (node.next_alarm(), &mut node.alarm_known),
             None => {
                 let machine = self.clients.machine(actor - self.nodes.len());
-                (machine.next_wake(), self.charges.client_late, &mut machine.wake_known)
+                (machine.next_wake(), &mut machine.wake_known)
             }
         };
         if next < *known {
             *known = next;
-            self.schedule.push(next.max(self.now) + late, Event::Alarm(actor as u16));
+            self.schedule.push(next.max(self.now), Event::Alarm(actor as u16));
         }
     }
 
