@@ -13,7 +13,8 @@ use std::path::Path;
 /// Flags of `quorate lab fidelity`.
 #[derive(Args)]
 pub struct FidelityArgs {
-    /// How much to run: quick takes 12 specifications and a minute, full nearly 200 and half an hour.
+    /// How much to run: quick takes 12 specifications and four minutes with the calibration, full nearly 200 and half an
+    /// hour.
     #[arg(long, default_value = "quick", value_parser = choice::<Profile>())]
     profile: Profile,
     /// Cost table of the simulator [default: this machine is calibrated first].

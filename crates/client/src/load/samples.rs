@@ -10,6 +10,7 @@ pub const MAX_SAMPLES: usize = 100_000;
 /// Seed of the choice. It is no part of the load, so that sampling does not change what is sent.
 const SEED: u64 = 0x5a4d_504c;
 
+/// One request of the measured window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
     /// Intended sending, from the start of the measured window.
