@@ -131,6 +131,15 @@ pub enum Fault {
         /// The only recipient; `None` means the default.
         recipient: Option<ReplicaId>,
     },
+    /// `withhold-acknowledgements`: if bundles are proposed only when n-f replicas hold them, holds them and never says
+    /// so. Danezis et al., EuroSys 2022, section 3.1: the other n-f suffice.
+    WithholdAcknowledgements,
+    /// `forge-acknowledgements`: there, signs its acknowledgements wrongly, and shows certificates of its batches that
+    /// nobody signed.
+    ForgeAcknowledgements,
+    /// `equivocate-batches`: there, lists its bundles differently for each of the others under one number, so that no
+    /// quorum acknowledges the same list. Danezis et al., EuroSys 2022, section 3.1, equivocating blocks.
+    EquivocateBatches,
     /// `KIND#K`, for a kind that lies: honest until the K-th opportunity to lie, so that replicas which distrust it
     /// after the first lie have trusted it until then.
     Later {
@@ -191,7 +200,7 @@ const DEFAULT_VIEWS_AHEAD: u64 = 1 << 63;
 
 impl Fault {
     /// All faults, with default parameters, taking every opportunity to lie.
-    pub const ALL: [Fault; 28] = [
+    pub const ALL: [Fault; 31] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
         Fault::Fork,
@@ -220,6 +229,9 @@ impl Fault {
         Fault::Overfill { bundles: 16 },
         Fault::WithholdBundles,
         Fault::SpreadToOne { recipient: None },
+        Fault::WithholdAcknowledgements,
+        Fault::ForgeAcknowledgements,
+        Fault::EquivocateBatches,
     ];
 
     /// Returns the name without a parameter.
@@ -252,6 +264,9 @@ impl Fault {
             Fault::FloodRelays { .. } => "flood-relays",
             Fault::Overfill { .. } => "overfill",
             Fault::WithholdBundles => "withhold-bundles",
+            Fault::WithholdAcknowledgements => "withhold-acknowledgements",
+            Fault::ForgeAcknowledgements => "forge-acknowledgements",
+            Fault::EquivocateBatches => "equivocate-batches",
             Fault::SpreadToOne { .. } => "spread-to-one",
             Fault::Later { lie, .. } => lie.fault().name(),
         }
@@ -288,6 +303,9 @@ impl Fault {
             | Fault::FloodRelays { .. }
             | Fault::WithholdBundles
             | Fault::SpreadToOne { .. }
+            | Fault::WithholdAcknowledgements
+            | Fault::ForgeAcknowledgements
+            | Fault::EquivocateBatches
             | Fault::WithholdAnswers => false,
             Fault::Fork
             | Fault::Equivocate

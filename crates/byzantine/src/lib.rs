@@ -8,6 +8,7 @@
 //! answers, [`censor`] omits commands, and [`wrapper`] decides which replica receives which message.
 
 pub mod assembler;
+mod availability;
 pub mod behaviour;
 pub mod censor;
 pub mod collected;

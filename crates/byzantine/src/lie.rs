@@ -202,7 +202,7 @@ pub fn contradict_checkpoint(vote: &Vote) -> Vote {
 }
 
 /// Returns the checkpoint vote with an invalid signature, which the host must not replace by a valid one.
-pub fn corrupt_checkpoint(vote: &Vote, shape: ProofShape) -> Vote {
+pub fn corrupt_vote(vote: &Vote, shape: ProofShape) -> Vote {
     Vote { signature: not_signatures(shape.signature_bytes), ..vote.clone() }
 }
 
@@ -224,7 +224,7 @@ pub fn inflate<M: Malleable>(message: &M, by: u64) -> Option<M> {
 
 /// Returns an invalid signature of this length. If genuine signatures are empty it has one byte: an empty one would be
 /// valid.
-fn not_signatures(length: usize) -> Bytes {
+pub(crate) fn not_signatures(length: usize) -> Bytes {
     vec![NOT_A_SIGNATURE; length.max(1)].into()
 }
 

@@ -4,6 +4,7 @@
 //! replica inside therefore stays honest and consistent, independently of the messages to others. It may hear of blocks
 //! that were invented in its name, and gets them as soon as it requests them.
 
+use crate::availability;
 use crate::assembler::Assembler;
 use crate::behaviour::{Behaviour, Context};
 use crate::censor::Censor;
@@ -137,6 +138,15 @@ impl<M: Malleable> Wrapper<M> {
                 let one = recipient.or_else(|| self.context.others().next());
                 out.extend(one.map(|one| Sent { to: To::One(one), ..sent }.action()));
             }
+            Fault::WithholdAcknowledgements if matches!(sent.message, Envelope::Stored(_)) => {}
+            Fault::ForgeAcknowledgements | Fault::EquivocateBatches => {
+                match availability::instead(&self.context, fault, sent.to, &sent.message) {
+                    Some(lies) => out.extend(lies.into_iter().map(|(to, message)| {
+                        Action::Send { to, message, after: sent.after, sign: false }
+                    })),
+                    None => out.push(sent.action()),
+                }
+            }
             Fault::RepeatOffers => self.repeat_offers(sent, out),
             Fault::Pester { questions } => self.pester(questions, sent, out),
             _ => match &sent.message {
@@ -171,7 +181,7 @@ impl<M: Malleable> Wrapper<M> {
                 out.extend([vote.clone(), lie::contradict_checkpoint(vote)].map(|vote| saying(vote, true)))
             }
             Fault::CorruptShare if self.seizes() => {
-                out.push(saying(lie::corrupt_checkpoint(vote, self.context.shape), false))
+                out.push(saying(lie::corrupt_vote(vote, self.context.shape), false))
             }
             _ => out.push(sent.action()),
         }

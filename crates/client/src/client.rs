@@ -138,7 +138,7 @@ impl Client {
         // A bundle for all replicas only needs a quorum now; a bundle for one replica needs that one.
         let at_once = match session.dissemination {
             Dissemination::Client => session.quorum.quorum(),
-            Dissemination::Leader | Dissemination::Replicas => replicas,
+            Dissemination::Leader | Dissemination::Replicas | Dissemination::ReplicasCertified => replicas,
         };
         let wanted = Wanted { replicas, enough: needed, at_once, including: None };
         let (reach, enough) = await_replicas(&mut *transport, &mut log, wanted, connect_timeout, || true)?;

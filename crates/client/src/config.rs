@@ -51,7 +51,7 @@ pub struct ClientConfig {
     #[serde(default)]
     pub application: ApplicationKind,
     /// How commands reach the leader: `client` (default: the client sends each bundle to all replicas), `leader`, or
-    /// `replicas` (to one replica, which sends it on). Must match the replicas.
+    /// `replicas` or `replicas-certified` (to one replica, which sends it on). Must match the replicas.
     #[serde(default)]
     pub dissemination: Dissemination,
     /// Which replicas answer: `each` (default), or `none` except an observer, for measurements only. Must match the

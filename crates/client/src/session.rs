@@ -35,7 +35,7 @@ const TIMEOUTS_AT_HOMES: u32 = 1;
 pub struct SessionOptions {
     pub quorum: Quorum,
     pub dissemination: Dissemination,
-    /// With [`Dissemination::Replicas`], the replica to which bundles go as long as it serves them. With `None`, each
+    /// With [`Dissemination::Replicas`] or [`Dissemination::ReplicasCertified`], the replica to which bundles go as long as it serves them. With `None`, each
     /// goes to the next replica in turn.
     pub home: Option<ReplicaId>,
     pub reply: ReplyMode,
@@ -259,7 +259,7 @@ impl<T> Session<T> {
             _ if introduces => None,
             Dissemination::Client => None,
             Dissemination::Leader => Some(self.leader),
-            Dissemination::Replicas => Some(self.homes.choose(now)),
+            Dissemination::Replicas | Dissemination::ReplicasCertified => Some(self.homes.choose(now)),
         };
         let slot = &mut self.slots[at as usize];
         slot.waiting = Some(Waiting {
@@ -378,7 +378,7 @@ impl<T> Session<T> {
             self.timers.arm(now, Ticket { attempt: waiting.attempt, ..ticket });
             self.counters.retries += 1;
             match self.options.dissemination {
-                Dissemination::Replicas => {
+                Dissemination::Replicas | Dissemination::ReplicasCertified => {
                     let was_refused = sent_to.is_some_and(|home| refused.contains(home));
                     waiting.timeouts += u32::from(!was_refused);
                     sent_to.filter(|_| !was_refused).into_iter().for_each(|home| self.homes.on_failure(home));

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::{array, collection, option};
 use quorate_consensus::config::{Dissemination, LeaderKind};
+use quorate_consensus::data::batches::{Batch, Cover, Entry};
 use quorate_consensus::data::lanes::Source;
 use quorate_consensus::protocols::basic::BasicHotStuff;
 use quorate_consensus::protocols::basic::message::BasicMessage;
@@ -99,6 +100,22 @@ fn bundle() -> BoxedStrategy<Bundle> {
         .boxed()
 }
 
+fn batch() -> impl Strategy<Value = Arc<Batch>> {
+    let entry =
+        (digest(), any::<u32>(), any::<u32>()).prop_map(|(bundle, commands, bytes)| Entry { bundle, commands, bytes });
+    (0..5u16, number(), collection::vec(entry, 0..4))
+        .prop_map(|(spreader, number, entries)| Arc::new(Batch::new(ReplicaId(spreader), number, entries)))
+}
+
+fn cover() -> impl Strategy<Value = Cover> {
+    (batch(), certificate(), any::<bool>()).prop_map(|(batch, mut certificate, fitting)| {
+        if fitting {
+            certificate.subject = batch.subject();
+        }
+        Cover { batch, certificate }
+    })
+}
+
 fn proposal() -> BoxedStrategy<Proposal> {
     let parts = (block(), option::of(certificate()), vote(), collection::vec(bundle(), 0..3), any::<bool>());
     parts
@@ -147,6 +164,10 @@ fn envelope() -> BoxedStrategy<Envelope<ChainedMessage>> {
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Bundles),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Relay),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Spread),
+        1 => batch().prop_map(Envelope::Batch),
+        1 => vote().prop_map(Envelope::Stored),
+        1 => certificate().prop_map(|certificate| Envelope::Certified(Box::new(certificate))),
+        1 => collection::vec(cover(), 0..3).prop_map(Envelope::Covers),
         1 => digest().prop_map(|bundle| Envelope::Noted { bundle }),
         1 => number().prop_map(|nonce| Envelope::Ask { nonce }),
         1 => (number(), standing()).prop_map(|(nonce, standing)| Envelope::Standing { nonce, standing }),
@@ -211,6 +232,10 @@ fn basic(envelope: Envelope<ChainedMessage>, phase: Option<Certificate>) -> Enve
         (Envelope::Bundles(bundles), None) => Envelope::Bundles(bundles),
         (Envelope::Relay(bundles), None) => Envelope::Relay(bundles),
         (Envelope::Spread(bundles), None) => Envelope::Spread(bundles),
+        (Envelope::Batch(batch), None) => Envelope::Batch(batch),
+        (Envelope::Stored(vote), None) => Envelope::Stored(vote),
+        (Envelope::Certified(certificate), None) => Envelope::Certified(certificate),
+        (Envelope::Covers(covers), None) => Envelope::Covers(covers),
         (Envelope::Noted { bundle }, None) => Envelope::Noted { bundle },
         (Envelope::Ask { nonce }, None) => Envelope::Ask { nonce },
         (Envelope::Standing { nonce, standing }, None) => Envelope::Standing { nonce, standing },
@@ -459,6 +484,7 @@ fn hostile_counts_are_refused_by_name() {
         (5, "bundles", 4096),
         (12, "relayed bundles", 256),
         (14, "spread bundles", 4096),
+        (18, "covers", 1024),
     ];
     for (kind, what, limit) in limits {
         for count in [limit as u32 + 1, u32::MAX] {
@@ -470,7 +496,13 @@ fn hostile_counts_are_refused_by_name() {
             "more items than the remaining bytes can hold"
         );
     }
-    for kind in [0, 15, 255] {
+    for count in [4097, u32::MAX] {
+        let batch = [&[WIRE_VERSION, 15][..], &[0; 2 + 8], &count.to_le_bytes()].concat();
+        let error = decode_message::<Envelope<ChainedMessage>>(batch.into()).expect_err("the count exceeds the limit");
+        let over = DecodeReason::OverLimit { value: count as usize, limit: 4096 };
+        assert_eq!((error.what, error.why), ("bundles of a batch", over));
+    }
+    for kind in [0, 19, 255] {
         assert_eq!(refused(kind, 0).what, "envelope");
     }
     for kind in [6, 7] {

@@ -284,6 +284,9 @@ impl<'a> Audit<'a> {
         if self.broken {
             return;
         }
+        let late = std::mem::take(&mut self.bundles);
+        let outcome = self.chain.add_late(late);
+        self.demand(id, outcome);
         let Self { chain, states, writer, .. } = self;
         let committed = chain.path_to(height, &digest).and_then(|path| {
             path.into_iter().try_for_each(|block| {

@@ -38,7 +38,11 @@ pub(super) struct Chain {
     pub tree: BlockTree,
     leaders: LeaderElection,
     verifier: BundleVerifier,
+    /// Whether a block may be journaled before all its bundles.
+    certifies: bool,
     bundles: BTreeMap<Digest, Vec<Bundle>>,
+    /// Bundles that were journaled after their blocks.
+    late: BTreeMap<Digest, Bundle>,
     /// The last committed blocks, oldest first.
     latest: VecDeque<Arc<Block>>,
     /// Whether the next blocks may precede the start of the chain.
@@ -62,7 +66,9 @@ impl Chain {
             genesis,
             leaders: leaders.with_duties(for_protocol(protocol, DutiesOf)),
             verifier: BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES),
+            certifies: config.consensus.dissemination.is_certified(),
             bundles: BTreeMap::new(),
+            late: BTreeMap::new(),
             latest: VecDeque::new(),
             awaits_ancestors: false,
             early: BTreeMap::new(),
@@ -129,15 +135,14 @@ impl Chain {
         let here: BTreeMap<Digest, Bundle> = bundles.into_iter().map(|bundle| (bundle.digest(), bundle)).collect();
         let mut in_order = Vec::with_capacity(block.payload.len());
         for wanted in &block.payload {
-            let bundle = here.get(wanted).ok_or_else(|| format!("{} lacks its bundle {wanted}", name_of(&block)))?;
-            in_order.push(bundle.clone());
+            match here.get(wanted) {
+                Some(bundle) => in_order.push(bundle.clone()),
+                None if self.certifies => {}
+                None => return Err(format!("{} lacks its bundle {wanted}", name_of(&block))),
+            }
         }
-        let forged: BTreeSet<Digest> = self.verifier.forged(&in_order);
-        if let Some(forged) = forged.first() {
-            return Err(format!("bundle {forged} of {} is not signed by the client it names", name_of(&block)));
-        }
+        self.check_bundles(&in_order).map_err(|why| format!("{}: {why}", name_of(&block)))?;
         self.blocks += 1;
-        self.bundles_checked += in_order.len() as u64;
         self.bundles.insert(digest, in_order);
         let candidates = self.leaders.candidates(&block, &self.tree);
         self.tree.insert(block, candidates);
@@ -145,6 +150,35 @@ impl Chain {
             Some(certificate) => self.learn(&certificate),
             None => Ok(()),
         }
+    }
+
+    /// Adds bundles that were journaled after their blocks, just before these are committed.
+    pub fn add_late(&mut self, bundles: Vec<Bundle>) -> Result<(), String> {
+        self.check_bundles(&bundles)?;
+        self.late.extend(bundles.into_iter().map(|bundle| (bundle.digest(), bundle)));
+        Ok(())
+    }
+
+    fn check_bundles(&mut self, bundles: &[Bundle]) -> Result<(), String> {
+        let forged: BTreeSet<Digest> = self.verifier.forged(bundles);
+        if let Some(forged) = forged.first() {
+            return Err(format!("bundle {forged} is not signed by the client it names"));
+        }
+        self.bundles_checked += bundles.len() as u64;
+        Ok(())
+    }
+
+    /// Returns all bundles of a block in order, given those that were journaled before it.
+    fn complete(&mut self, block: &Block, early: Vec<Bundle>) -> Result<Vec<Bundle>, String> {
+        if early.len() == block.payload.len() {
+            return Ok(early);
+        }
+        let mut here: BTreeMap<Digest, Bundle> = early.into_iter().map(|bundle| (bundle.digest(), bundle)).collect();
+        let take = |wanted: &Digest| {
+            let bundle = here.remove(wanted).or_else(|| self.late.remove(wanted));
+            bundle.ok_or_else(|| format!("{} lacks its bundle {wanted}", name_of(block)))
+        };
+        block.payload.iter().map(take).collect()
     }
 
     /// Checks that a block extends one of the chain.
@@ -228,7 +262,8 @@ impl Chain {
         for orphan in self.tree.commit(&block) {
             self.bundles.remove(&orphan.digest());
         }
-        let bundles = self.bundles.remove(&digest).unwrap_or_default();
+        let early = self.bundles.remove(&digest).unwrap_or_default();
+        let bundles = self.complete(&block, early)?;
         self.latest.push_back(block.clone());
         while self.latest.len() > self.leaders.lookback() + MAX_KEPT_BLOCKS {
             let oldest = self.latest.pop_front().expect("it was counted");

@@ -57,6 +57,7 @@ pub(super) fn kind_of(domain: Domain) -> &'static str {
         Domain::PreCommit => "pre-commit",
         Domain::Commit => "commit",
         Domain::Checkpoint => "checkpoint",
+        Domain::Stored => "stored",
         Domain::ViewChange => "view-change",
     }
 }

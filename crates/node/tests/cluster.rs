@@ -131,8 +131,21 @@ fn leaders_carry_the_commands_if_configured() {
 fn replicas_spread_the_commands_if_configured() {
     orders_commands(ProtocolKind::Jolteon, LeaderKind::RoundRobin, Dissemination::Replicas);
     orders_commands(ProtocolKind::Pbft, LeaderKind::Fixed, Dissemination::Replicas);
+    execute_what_one_has(Dissemination::Replicas);
+}
+
+#[test]
+fn replicas_certify_what_they_spread_if_configured() {
+    orders_commands(ProtocolKind::Jolteon, LeaderKind::RoundRobin, Dissemination::ReplicasCertified);
+    orders_commands(ProtocolKind::BasicHotStuff, LeaderKind::RoundRobin, Dissemination::ReplicasCertified);
+    orders_commands(ProtocolKind::Pbft, LeaderKind::Fixed, Dissemination::ReplicasCertified);
+    execute_what_one_has(Dissemination::ReplicasCertified);
+}
+
+/// Sends bundles to one replica only, and waits until all have executed them.
+fn execute_what_one_has(dissemination: Dissemination) {
     let mut template = template();
-    template.consensus.dissemination = Dissemination::Replicas;
+    template.consensus.dissemination = dissemination;
     let cluster = start(&template, 4);
     let mut client = TestClient::new(&cluster, 7);
     client.connect(4);

@@ -90,6 +90,8 @@ impl Statements {
                 if first && trusted { self.voices[who.index()].on_timeout(subject.view, told) } else { None }
             }
             Domain::ViewChange => return self.on_view_change(who, subject, message, trusted),
+            // It binds its sender to nothing.
+            Domain::Stored => None,
             _ if !self.tallies.add_vote(who, &subject) || !trusted => None,
             Domain::Checkpoint => None,
             _ => {

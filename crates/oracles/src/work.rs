@@ -6,7 +6,6 @@
 //! share of the pool.
 
 use quorate_consensus::Config;
-use quorate_consensus::config::Dissemination;
 use quorate_consensus::seam::Envelope;
 use quorate_consensus::seam::Message;
 use quorate_consensus::seam::Purpose;
@@ -88,7 +87,7 @@ pub struct Work {
 
 impl Work {
     pub fn new(replicas: usize, config: &Config) -> Work {
-        let part = if config.dissemination == Dissemination::Replicas { 1 } else { RELAYS_PART };
+        let part = if config.dissemination.is_spread() { 1 } else { RELAYS_PART };
         let parts = part * replicas;
         let (bundles, bytes) = (config.pool_bundles.div_ceil(parts), config.pool_bytes / parts);
         Work {

@@ -172,6 +172,8 @@ impl Oracle {
     /// Observes that a replica signs a statement.
     pub fn signs(&mut self, replica: ReplicaId, subject: &Subject, attachment: &Attachment) {
         let by_slot = match subject.domain {
+            // It binds its signer to nothing.
+            Domain::Stored => return,
             Domain::Checkpoint => true,
             Domain::Prepare | Domain::Commit => self.slotted,
             _ => false,

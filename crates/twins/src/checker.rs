@@ -166,6 +166,8 @@ impl Checker {
         }
         let Subject { domain, view, height, .. } = *subject;
         let by_slot = match domain {
+            // It binds its signer to nothing.
+            Domain::Stored => return,
             Domain::Checkpoint => true,
             Domain::Prepare | Domain::Commit => self.slotted,
             _ => false,

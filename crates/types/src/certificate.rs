@@ -32,11 +32,13 @@ pub enum Domain {
     Checkpoint = 7,
     /// PBFT's VIEW-CHANGE: "I move to this view, with the proofs that have this digest".
     ViewChange = 8,
+    /// "I hold every bundle of this batch": n-f of these prove that the batch can be fetched.
+    Stored = 9,
 }
 
 impl Domain {
     /// All domains, in the order of their numbers.
-    pub const ALL: [Domain; 8] = [
+    pub const ALL: [Domain; 9] = [
         Domain::Proposal,
         Domain::Vote,
         Domain::Timeout,
@@ -45,6 +47,7 @@ impl Domain {
         Domain::Commit,
         Domain::Checkpoint,
         Domain::ViewChange,
+        Domain::Stored,
     ];
 }
 

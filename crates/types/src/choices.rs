@@ -13,7 +13,22 @@ choice!(
     Leader = "leader",
     /// Clients send every bundle to one replica, which sends it on to the others, and proposals carry digests.
     Replicas = "replicas",
+    /// As with `replicas`, but a leader proposes only bundles of which n-f replicas have signed that they hold them. No
+    /// vote waits for a bundle.
+    ReplicasCertified = "replicas-certified",
 );
+
+impl Dissemination {
+    /// Returns whether clients send each bundle to one replica, which sends it on to the others.
+    pub fn is_spread(self) -> bool {
+        matches!(self, Dissemination::Replicas | Dissemination::ReplicasCertified)
+    }
+
+    /// Returns whether leaders propose only bundles whose storage is certified.
+    pub fn is_certified(self) -> bool {
+        self == Dissemination::ReplicasCertified
+    }
+}
 
 choice!(
     /// Which replicas answer clients, and with what. Replicas and clients learn it from their configurations, not from

@@ -38,10 +38,10 @@ fn the_error_for_an_unknown_name_lists_the_known_names_and_the_nearest() {
     let message = |name: &str| name.parse::<Dissemination>().expect_err("no such name").to_string();
     assert_eq!(
         message("leaders"),
-        "unknown dissemination `leaders`: one of client, leader, replicas (did you mean `leader`?)"
+        "unknown dissemination `leaders`: one of client, leader, replicas, replicas-certified (did you mean `leader`?)"
     );
-    assert_eq!(message("zzz"), "unknown dissemination `zzz`: one of client, leader, replicas");
-    assert_eq!(message(""), "unknown dissemination ``: one of client, leader, replicas");
+    assert_eq!(message("zzz"), "unknown dissemination `zzz`: one of client, leader, replicas, replicas-certified");
+    assert_eq!(message(""), "unknown dissemination ``: one of client, leader, replicas, replicas-certified");
     let known = vec!["no-read", "flood"];
     let unknown = UnknownName { what: "kind", given: "No_Reads".into(), known };
     assert_eq!(unknown.to_string(), "unknown kind `No_Reads`: one of no-read, flood (did you mean `no-read`?)");

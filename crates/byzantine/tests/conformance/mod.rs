@@ -6,7 +6,7 @@ mod world;
 
 use quorate_byzantine::Fault;
 use quorate_client::session::DEFAULT_RETRY_MS;
-use quorate_consensus::config::{LeaderKind, ProtocolKind};
+use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
 use quorate_simulator::{SimReport, run};
 use std::time::Duration;
 use world::{LEADER, OTHER, commands, nearer, seeds, spec, spreading, two_of_seven};
@@ -53,16 +53,26 @@ fn two_faulty_replicas_of_seven_violate_nothing() {
 /// A faulty replica can delay the bundles of its own clients by their retry timeout, but not those of others.
 #[test]
 fn every_fault_of_a_replica_that_spreads_bundles_is_tolerated() {
+    every_fault_of_a_spreader(Dissemination::Replicas);
+}
+
+/// The same if bundles are proposed only once a quorum has acknowledged them.
+#[test]
+fn every_fault_of_a_replica_that_certifies_bundles_is_tolerated() {
+    every_fault_of_a_spreader(Dissemination::ReplicasCertified);
+}
+
+fn every_fault_of_a_spreader(dissemination: Dissemination) {
     for (at, fault) in Fault::ALL.into_iter().enumerate() {
         let protocol = ProtocolKind::ALL[at % ProtocolKind::ALL.len()];
         let leader = protocol.leaders()[at % protocol.leaders().len()];
         for faulty in [LEADER, OTHER] {
-            let mut spec = spreading(spec(protocol, leader, faulty, fault));
+            let mut spec = spreading(spec(protocol, leader, faulty, fault), dissemination);
             spec.load.duration = 3 * RETRY;
             let report = run(&spec, 1, &commands);
-            let case = format!("{fault} of replica {faulty} under {protocol} with {leader} leaders");
+            let case = format!("{fault} of replica {faulty} under {protocol} with {leader} leaders, {dissemination}");
             assert_eq!(report.violation, None, "{case}: {}", report.transcript.join("\n"));
-            if fault == Fault::WithholdBundles || promise(protocol, leader, fault).is_ok() {
+            if delays_its_clients(fault) || promise(protocol, leader, fault).is_ok() {
                 let load = report.load.as_ref().expect("the run was completed");
                 assert!(
                     load.completed > 0 && load.longest_gap < RETRY + PATIENCE,
@@ -144,6 +154,11 @@ const PATIENCE: Duration = Duration::from_millis(20 * world::VIEW_TIMEOUT_MS);
 /// Time after which a client turns to another replica.
 const RETRY: Duration = Duration::from_millis(DEFAULT_RETRY_MS);
 
+/// Returns whether the fault keeps the bundles of the faulty replica's clients from being ordered.
+fn delays_its_clients(fault: Fault) -> bool {
+    matches!(fault, Fault::WithholdBundles | Fault::EquivocateBatches)
+}
+
 /// Returns why progress is not guaranteed, if it is not.
 fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(), &'static str> {
     let three_chain = protocol.chain_length() == 3;
@@ -155,7 +170,7 @@ fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(
         true => {
             Err("three certified views in a row take four live leaders in a row, and one of the four fails its views")
         }
-        false if fault == Fault::WithholdBundles => Err("clients of the faulty replica wait for their retry timeout"),
+        false if delays_its_clients(fault) => Err("clients of the faulty replica wait for their retry timeout"),
         false => Ok(()),
     }
 }

@@ -44,6 +44,9 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
     // Faults in spreading bundles only exist where replicas do so.
     let dissemination = match fault {
         Fault::WithholdBundles | Fault::SpreadToOne { .. } => Dissemination::Replicas,
+        Fault::WithholdAcknowledgements | Fault::ForgeAcknowledgements | Fault::EquivocateBatches => {
+            Dissemination::ReplicasCertified
+        }
         _ => Dissemination::Client,
     };
     SimSpec {
@@ -82,8 +85,9 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
 }
 
 /// Returns a cluster whose replicas spread bundles.
-pub fn spreading(mut spec: SimSpec) -> SimSpec {
-    spec.consensus.dissemination = Dissemination::Replicas;
+pub fn spreading(mut spec: SimSpec, dissemination: Dissemination) -> SimSpec {
+    assert!(dissemination.is_spread(), "replicas spread bundles");
+    spec.consensus.dissemination = dissemination;
     spec
 }
 

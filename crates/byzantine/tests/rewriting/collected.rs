@@ -2,11 +2,13 @@
 
 use super::samples::{ME, Mouth, Sample, assert_fits, unsigned};
 use quorate_byzantine::Fault;
+use quorate_consensus::data::batches::{Batch, Entry};
 use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_consensus::{Action, Envelope, To};
 use quorate_types::{Attachment, Bundle, Digest, Domain, Height, ReplicaId, Subject, View};
+use std::sync::Arc;
 
 /// Returns the bundles that the others are relayed when the replica sends a message.
 fn relayed(mouth: &mut Mouth<ViewMessage>) -> Vec<Vec<Digest>> {
@@ -83,4 +85,43 @@ fn an_oversized_block_gets_the_vote_of_its_proposer() {
     overfills::<ViewMessage>();
     overfills::<BasicMessage>();
     overfills::<PbftMessage>();
+}
+
+/// Returns what the replica sends to others instead of these messages.
+fn instead(fault: Fault, messages: Vec<Envelope<ViewMessage>>) -> Vec<(To, Envelope<ViewMessage>)> {
+    let mut mouth = Mouth::<ViewMessage>::new(fault);
+    let send = |message| Action::Send { to: To::Others, message, after: None, sign: true };
+    let sent = mouth.rewrite(0, messages.into_iter().map(send).collect());
+    let content = |action| match action {
+        Action::Send { to, message, .. } => (to, message),
+        other => panic!("{other:?}"),
+    };
+    sent.into_iter().map(content).collect()
+}
+
+#[test]
+fn acknowledgements_are_withheld_or_forged_and_batches_contradict_each_other() {
+    let entry = Entry { bundle: Digest([1; 32]), commands: 1, bytes: 100 };
+    let batch = Arc::new(Batch::new(ME, 7, vec![entry]));
+    let stored = || Envelope::Stored(unsigned(batch.subject(), Attachment::None));
+    assert_eq!(instead(Fault::WithholdAcknowledgements, vec![stored()]), []);
+    let forged = instead(Fault::ForgeAcknowledgements, vec![stored(), Envelope::Batch(batch.clone())]);
+    let [(_, Envelope::Stored(vote)), (_, Envelope::Batch(honest)), (_, Envelope::Certified(alone)), (_, Envelope::Covers(covers))] =
+        &forged[..]
+    else {
+        panic!("{forged:?}")
+    };
+    assert!(!vote.signature.is_empty(), "the host does not sign it");
+    assert_eq!(*honest, batch);
+    assert!(covers[0].is_well_formed() && covers[0].certificate == **alone, "only the signatures are missing");
+    let listed = instead(Fault::EquivocateBatches, vec![Envelope::Batch(batch.clone())]);
+    let mut subjects = Vec::new();
+    for (to, message) in &listed {
+        let (To::One(_), Envelope::Batch(batch)) = (to, message) else { panic!("{listed:?}") };
+        subjects.push(batch.subject());
+    }
+    assert!(subjects.iter().all(|subject| subject.height == Height(7)), "one number");
+    subjects.sort_unstable();
+    subjects.dedup();
+    assert_eq!(subjects.len(), 3, "each of the others gets another list");
 }

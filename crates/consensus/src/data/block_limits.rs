@@ -12,8 +12,13 @@ pub struct Load {
 }
 
 impl Load {
+    /// Returns the load of one bundle.
+    pub fn new(commands: usize, bytes: usize) -> Load {
+        Load { bundles: 1, commands, bytes }
+    }
+
     pub fn of(bundle: &Bundle) -> Load {
-        Load { bundles: 1, commands: bundle.len(), bytes: bundle.body().len() }
+        Load::new(bundle.len(), bundle.body().len())
     }
 
     pub fn add(&mut self, other: Load) {

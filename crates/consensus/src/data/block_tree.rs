@@ -1,5 +1,5 @@
-//! Tree of the whole blocks. The bundles of a whole block are in the pool, and its ancestors are in the tree, back to
-//! the oldest block that is kept.
+//! Tree of the whole blocks. The bundles of a whole block are in the pool, or certified to be elsewhere, and its
+//! ancestors are in the tree, back to the oldest block that is kept.
 
 use crate::data::digest_map::{DigestMap, Salt};
 use quorate_types::{Block, Digest, Height, ReplicaId};
@@ -21,7 +21,10 @@ pub struct BlockTree {
     nodes: DigestMap<Node>,
     heights: BTreeMap<Height, Vec<Digest>>,
     committed: (Height, Digest),
-    /// Number of blocks above the committed one that carry commands.
+    /// Height of the last block that is known to be final, at or above the committed one: blocks in between wait for
+    /// bundles.
+    decided: Height,
+    /// Number of blocks above the committed one that carry commands and are not known to be final.
     open_payloads: usize,
     /// Whether a block was removed or committed since the last [`BlockTree::take_shrunk`].
     shrunk: bool,
@@ -36,6 +39,7 @@ impl BlockTree {
             nodes: DigestMap::with_hasher(salt),
             heights: BTreeMap::new(),
             committed: (Height(0), genesis),
+            decided: Height(0),
             open_payloads: 0,
             shrunk: true,
         }
@@ -64,7 +68,7 @@ impl BlockTree {
             above.filter_map(|digest| nodes.remove(&digest)).map(|node| (node.block, node.journaled)).collect();
         self.nodes.clear();
         self.heights.clear();
-        (self.root, self.committed, self.open_payloads) = (digest, (height, digest), 0);
+        (self.root, self.committed, self.decided, self.open_payloads) = (digest, (height, digest), height, 0);
         self.shrunk = true;
         blocks
     }
@@ -180,12 +184,23 @@ impl BlockTree {
         Some(path)
     }
 
+    /// Notes that the blocks of a path from the committed block are final. They may still wait for bundles.
+    pub fn decide(&mut self, path: &[Arc<Block>]) {
+        for block in path.iter().filter(|block| block.height > self.decided) {
+            self.open_payloads -= usize::from(!block.payload.is_empty());
+        }
+        self.decided = path.last().map_or(self.decided, |last| self.decided.max(last.height));
+    }
+
     /// Commits the next block. Removes and returns the forks that this abandons.
     pub fn commit(&mut self, block: &Block) -> Vec<Arc<Block>> {
         let gap = bug!(CommitsOverMissing);
         let follows = gap || block.is_unlinked() && block.height == self.committed.0.next();
         assert!(follows || block.parent() == self.committed.1, "blocks are committed in the order of the chain");
-        self.open_payloads -= usize::from(!block.payload.is_empty());
+        if block.height > self.decided {
+            self.open_payloads -= usize::from(!block.payload.is_empty());
+            self.decided = block.height;
+        }
         self.committed = (block.height, block.digest());
         self.shrunk = true;
         let here = self.heights.get_mut(&block.height).expect("the height index covers every block in the tree");

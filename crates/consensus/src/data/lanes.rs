@@ -385,6 +385,14 @@ impl Source {
         }
     }
 
+    /// Returns the source of the bundles of a closed link.
+    pub(crate) fn closed(self) -> Source {
+        match self {
+            Source::Client { crowd, .. } => Source::Client { crowd, link: GONE },
+            other => other,
+        }
+    }
+
     fn crowd_key(&self) -> CrowdKey {
         match self {
             Source::Client { crowd, .. } => CrowdKey::Address(*crowd),

@@ -2,6 +2,7 @@
 
 pub mod alone;
 pub mod answers;
+pub mod batches;
 pub mod batching;
 pub mod block_limits;
 pub mod block_tree;
@@ -10,5 +11,6 @@ pub mod lanes;
 pub mod ledger;
 pub mod pool;
 pub(crate) mod shares;
+pub mod spreading;
 pub mod store;
 pub mod wants;

@@ -1,12 +1,16 @@
 //! Pool of bundles: pending, proposed, or executed and kept for replicas that lag behind.
 
+mod certification;
+
 use crate::config::Config;
 use crate::data::digest_map::{DigestMap, Salt};
 pub use crate::data::lanes::Source;
 use crate::data::lanes::{Lanes, Place};
 pub use crate::data::shares::Need;
 use crate::data::shares::{Share, Shares};
+use certification::{Absent, Uncertified};
 use quorate_types::{Bundle, Digest, Height, Quorum, ReplicaId};
+use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 
 /// Maximum number of pending bundles that a backup relays to its leader at a time.
@@ -29,6 +33,10 @@ struct Held {
     /// Number of those blocks that lie on abandoned branches.
     aside: u32,
     executed: bool,
+    /// Whether a leader may propose it: its storage is certified, or need not be.
+    certified: bool,
+    /// Whether a block that names it was here first.
+    came_late: bool,
     /// The share of the pool that it counts against, until it is executed.
     share: Option<Share>,
     /// Its place in the lanes while it is pending.
@@ -41,7 +49,7 @@ struct Held {
 
 impl Held {
     fn is_pending(&self) -> bool {
-        self.proposals == self.aside && !self.executed
+        self.certified && self.proposals == self.aside && !self.executed
     }
 
     fn has_ticket(&self, ticket: u64) -> bool {
@@ -76,6 +84,17 @@ pub struct Pool {
     /// The committed height.
     height: Height,
     shares: Shares,
+    /// Whether leaders propose only bundles whose storage is certified.
+    certifies: bool,
+    /// Bundles that are not executed and need a certificate before they are pending.
+    uncertified: DigestMap<Uncertified>,
+    uncertified_bytes: usize,
+    /// Bytes of the uncertified bundles from each address.
+    uncertified_of: BTreeMap<u64, usize>,
+    /// Number of sweeps so far.
+    sweeps: u64,
+    /// Bundles that blocks in the tree name and that are not here.
+    absent: DigestMap<Absent>,
 }
 
 impl Pool {
@@ -91,6 +110,12 @@ impl Pool {
             max_bytes: config.pool_bytes,
             height: Height(0),
             shares: Shares::new(config, quorum),
+            certifies: config.dissemination.is_certified(),
+            uncertified: DigestMap::with_hasher(salt),
+            uncertified_bytes: 0,
+            uncertified_of: BTreeMap::new(),
+            sweeps: 0,
+            absent: DigestMap::with_hasher(salt),
         }
     }
 
@@ -98,6 +123,10 @@ impl Pool {
     pub fn offer(&mut self, bundle: Bundle, need: Need) -> Offered {
         let is_late = self.is_late(&bundle);
         let (digest, commands, size) = (bundle.digest(), bundle.len(), bundle.body().len());
+        let unplaced = match need {
+            Need::Offered(source) if self.certifies => self.uncertified_of(source),
+            _ => 0,
+        };
         let place = match self.entries.entry(digest) {
             Entry::Vacant(place) => place,
             Entry::Occupied(known) => {
@@ -105,6 +134,7 @@ impl Pool {
                     let known = known.into_mut();
                     release(&mut self.shares, known);
                     hasten(&mut self.lanes, known, source);
+                    self.adopt_source(&digest, source);
                     if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
                         self.compact();
                     }
@@ -115,14 +145,16 @@ impl Pool {
         if is_late && matches!(need, Need::Offered(_) | Need::Relayed(_) | Need::Spread(_) | Need::Owed) {
             return Offered::Late;
         }
-        let crowded = self.pending_bundles >= self.max_bundles || self.pending_bytes + size > self.max_bytes;
+        let (waiting, waiting_bytes) =
+            (self.pending_bundles + self.uncertified.len(), self.pending_bytes + self.uncertified_bytes);
+        let crowded = waiting >= self.max_bundles || waiting_bytes + size > self.max_bytes;
         let full = match need {
             Need::Offered(source) => {
                 crowded
                     || self.shares.is_used_up(need, size)
                     || source.crowd().is_some() && {
-                        let free = (self.max_bundles - self.pending_bundles, self.max_bytes - self.pending_bytes);
-                        !self.lanes.have_room(source, size, free)
+                        let free = (self.max_bundles - waiting, self.max_bytes - waiting_bytes);
+                        !self.lanes.have_room(source, size + unplaced, free)
                     }
             }
             Need::Relayed(_) | Need::Spread(_) => {
@@ -140,9 +172,6 @@ impl Pool {
                 _ => Offered::Full,
             };
         }
-        self.pending_bundles += 1;
-        self.pending_commands += commands;
-        self.pending_bytes += size;
         self.open_bytes += size;
         let source = match need {
             Need::Offered(source) => source,
@@ -152,9 +181,31 @@ impl Pool {
         };
         let share = self.shares.of(need);
         share.into_iter().for_each(|share| self.shares.add(share, size));
-        let waits = Some(self.lanes.push(source, digest, commands, size));
         let (has_crowd, crowd) = (source.crowd().is_some(), source.crowd().unwrap_or_default());
-        place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, share, place: waits, has_crowd, crowd });
+        let named = self.absent.remove(&digest);
+        let Absent { proposals, aside } = named.unwrap_or_default();
+        let (certified, came_late) = (!self.certifies, named.is_some());
+        let executed = false;
+        let waits = certified.then(|| self.lanes.push(source, digest, commands, size));
+        place.insert(Held {
+            bundle,
+            proposals,
+            aside,
+            executed,
+            certified,
+            came_late,
+            share,
+            place: waits,
+            has_crowd,
+            crowd,
+        });
+        if certified {
+            self.pending_bundles += 1;
+            self.pending_commands += commands;
+            self.pending_bytes += size;
+        } else {
+            self.hold_back(digest, source, size);
+        }
         Offered::New
     }
 
@@ -194,6 +245,7 @@ impl Pool {
     /// Handles the loss of a client's link. Its bundles stay pending, in the lane that its address has for closed
     /// links.
     pub fn leave(&mut self, source: Source) {
+        self.leave_uncertified(source);
         let Some((joined, tickets)) = self.lanes.leave(source) else { return };
         for (ticket, digest) in tickets {
             let Some(entry) = self.entries.get_mut(&digest).filter(|entry| entry.has_ticket(ticket)) else { continue };
@@ -233,6 +285,10 @@ impl Pool {
         let late = pending.map(|entry| &entry.bundle).filter(|bundle| self.is_late(bundle));
         for digest in late.map(Bundle::digest).collect::<Vec<_>>() {
             self.discard(&digest);
+        }
+        let late = self.unnamed_uncertified().filter(|bundle| self.is_late(bundle));
+        for digest in late.map(Bundle::digest).collect::<Vec<_>>() {
+            self.discard_uncertified(&digest);
         }
         self.compact();
     }
@@ -336,30 +392,38 @@ impl Pool {
         self.lanes.first()
     }
 
-    /// Records that a block in the tree refers to the bundle, which must be here.
+    /// Records that a block in the tree refers to the bundle, which must be here unless storage is certified.
     pub fn on_proposal(&mut self, digest: &Digest) {
-        self.claim(digest).proposals += 1;
+        match self.claim(digest) {
+            Some(entry) => entry.proposals += 1,
+            None => self.count_absent(digest, |absent| absent.proposals += 1),
+        }
     }
 
     /// Records that a block that refers to the bundle lies on an abandoned branch. The bundle is pending again, ahead
     /// of the rest, unless the current branch refers to it too.
     pub fn set_aside(&mut self, digest: &Digest) {
-        let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
+        let Some(entry) = self.entries.get_mut(digest) else {
+            return self.count_absent(digest, |absent| absent.aside += 1);
+        };
         entry.aside += 1;
         self.wait_again(digest);
     }
 
     /// Records that a block that refers to the bundle and was set aside lies on the current branch again.
     pub fn taken_up(&mut self, digest: &Digest) {
-        self.claim(digest).aside -= 1;
+        match self.claim(digest) {
+            Some(entry) => entry.aside -= 1,
+            None => self.count_absent(digest, |absent| absent.aside -= 1),
+        }
     }
 
-    /// Removes the bundle from the pending ones, if it is pending.
-    fn claim(&mut self, digest: &Digest) -> &mut Held {
+    /// Removes the bundle from the pending ones, if it is pending. `None` if it is not here.
+    fn claim(&mut self, digest: &Digest) -> Option<&mut Held> {
         if self.lanes.queued() > 2 * self.pending_bundles.saturating_sub(1) + QUEUE_SLACK {
             self.compact();
         }
-        let entry = self.entries.get_mut(digest).expect("the bundles of a block in the tree are in the pool");
+        let entry = self.entries.get_mut(digest)?;
         if let Some(place) = entry.place.take() {
             let size = entry.bundle.body().len();
             self.pending_bundles -= 1;
@@ -367,7 +431,7 @@ impl Pool {
             self.pending_bytes -= size;
             self.lanes.take(place, size);
         }
-        entry
+        Some(entry)
     }
 
     /// Puts the bundle at the head of the queue if it is pending again.
@@ -389,7 +453,11 @@ impl Pool {
 
     /// Records that a block that refers to the bundle and was set aside is no longer kept.
     pub fn on_drop(&mut self, digest: &Digest) {
-        let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
+        let Some(entry) = self.entries.get_mut(digest) else {
+            return self.count_absent(digest, |absent| {
+                (absent.aside, absent.proposals) = (absent.aside - 1, absent.proposals - 1);
+            });
+        };
         entry.aside -= 1;
         entry.proposals -= 1;
         if entry.executed && entry.proposals == 0 {
@@ -414,11 +482,16 @@ impl Pool {
     pub fn on_execution(&mut self, digest: &Digest) -> Bundle {
         let entry = self.entries.get_mut(digest).expect("the bundles of a committed block are in the pool");
         assert!(entry.proposals > entry.aside, "a committed block refers to the bundle");
+        let bundle = entry.bundle.clone();
         if !std::mem::replace(&mut entry.executed, true) {
-            self.open_bytes -= entry.bundle.body().len();
+            self.open_bytes -= bundle.body().len();
             release(&mut self.shares, entry);
+            if !entry.certified {
+                entry.certified = true;
+                self.let_go(digest, bundle.body().len());
+            }
         }
-        entry.bundle.clone()
+        bundle
     }
 
     /// Forgets all bundles except `needed`, which are pending afterwards. It is not known which of the others were
@@ -429,6 +502,10 @@ impl Pool {
         self.lanes.clear();
         (self.pending_bundles, self.pending_commands, self.pending_bytes, self.open_bytes) = (0, 0, 0, 0);
         self.shares.clear();
+        self.uncertified.clear();
+        self.absent.clear();
+        self.uncertified_of.clear();
+        self.uncertified_bytes = 0;
         for bundle in kept {
             self.offer(bundle, Need::Certified);
         }
@@ -439,8 +516,12 @@ impl Pool {
         assert!(self.pending_bundles <= self.entries.len(), "a pending bundle is in the pool");
         assert!(self.pending_bundles <= self.pending_commands, "a bundle has at least one command");
         assert!(self.pending_commands <= self.pending_bytes, "a command has at least one byte");
-        assert!(self.pending_bytes <= self.open_bytes, "pending bundles are not executed");
         assert!(self.pending_bundles <= self.lanes.queued(), "a pending bundle is queued");
+        assert!(
+            self.certifies || self.uncertified.is_empty() && self.absent.is_empty(),
+            "bundles need a certificate, or are missing in a block, only if storage is certified"
+        );
+        assert!(self.pending_bytes + self.uncertified_bytes <= self.open_bytes, "waiting bundles are not executed");
         if cfg!(debug_assertions) {
             self.lanes.invariants();
         }

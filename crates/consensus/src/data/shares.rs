@@ -1,6 +1,6 @@
 //! Shares of the pool: bounds on what the bundles of one peer, or of this replica's own clients, may take.
 
-use crate::config::{Config, Dissemination};
+use crate::config::Config;
 use crate::data::lanes::Source;
 use quorate_types::{Quorum, ReplicaId};
 
@@ -47,7 +47,7 @@ impl Shares {
             used: vec![(0, 0); quorum.replicas() + 1],
             max_bundles: config.pool_bundles,
             max_bytes: config.pool_bytes,
-            spreads: config.dissemination == Dissemination::Replicas,
+            spreads: config.dissemination.is_spread(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The blocks and bundles that a replica holds, and the ones it is still missing.
 //!
-//! A block enters the tree only when it is whole: its parent and all its bundles are here. Until then it waits in the
+//! A block enters the tree only when it is whole: its parent and all its bundles are here, or are certified to be
+//! elsewhere if leaders propose certified bundles (see `store/delivery.rs`). Until then it waits in the
 //! store, and the store requests the missing parts. Fetched blocks need no signature, because they are requested by a
 //! digest that a certificate or a child block names.
 //!
@@ -10,8 +11,10 @@
 
 pub(crate) mod answers;
 mod aside;
+pub(crate) mod delivery;
 
 use crate::config::Config;
+use crate::data::batches::Batches;
 use crate::data::block_limits::{BlockLimits, Load};
 use crate::data::block_tree::BlockTree;
 use crate::data::digest_map::{DigestMap, Salt};
@@ -65,6 +68,18 @@ pub struct Store {
     users: DigestMap<Vec<Digest>>,
     wants: Wants,
     checkpoint_interval: u64,
+    /// Whether leaders propose only bundles whose storage is certified. A block may then enter the tree before its
+    /// bundles are here.
+    certifies: bool,
+    batches: Batches,
+    /// Last block that is known to be final, if it is above the committed one.
+    decided: Option<(Height, Digest)>,
+    /// Missing bundle for which the execution of final blocks waits.
+    stuck: Option<Digest>,
+    /// Missing bundles of blocks in the tree that are yet to be requested, with their heights.
+    fresh_absent: Vec<(Digest, Height)>,
+    /// Waiting blocks that turned out to be certified, and need not wait for bundles.
+    released: Vec<Digest>,
 }
 
 /// Outcome of offering a block to the store.
@@ -102,6 +117,12 @@ impl Store {
             users: DigestMap::with_hasher(salt),
             wants: Wants::new(quorum, me, Duration::from_millis(config.fetch_retry_ms)),
             checkpoint_interval: config.checkpoint_interval,
+            certifies: config.dissemination.is_certified(),
+            batches: Batches::new(quorum, me, salt),
+            decided: None,
+            stuck: None,
+            fresh_absent: Vec::new(),
+            released: Vec::new(),
         }
     }
 
@@ -115,6 +136,7 @@ impl Store {
     pub fn begin_on(&mut self, height: Height, digest: Digest) {
         self.begin_above(height, digest);
         self.pool.begin_again([]);
+        self.decide_again(height);
     }
 
     fn begin_above(&mut self, height: Height, digest: Digest) -> Vec<(Arc<Block>, bool)> {
@@ -149,6 +171,7 @@ impl Store {
         for Waiting { block, source, is_proposal, .. } in waiting {
             self.take(now, block, source, is_proposal, leaders, whole);
         }
+        self.decide_again(height);
         self.forget_overtaken();
     }
 
@@ -238,7 +261,7 @@ impl Store {
             return Taken::Waiting;
         }
         let lacks_parent = !block.is_unlinked() && !self.tree.contains(&block.parent());
-        let (lacking, load) = self.look_at_payload(&block);
+        let (lacking, load) = self.look_at_payload(&block, is_proposal);
         if is_proposal && !self.limits.allow(&load) {
             return Taken::TooLarge;
         }
@@ -319,16 +342,16 @@ impl Store {
         }
     }
 
-    fn lacking(&self, block: &Block) -> Vec<Digest> {
-        block.payload.iter().copied().filter(|bundle| !self.pool.contains(bundle)).collect()
+    fn is_lacking(&self, bundle: &Digest, is_proposal: bool) -> bool {
+        !self.pool.contains(bundle) && self.vouch(bundle, is_proposal).is_none()
     }
 
-    /// Returns the bundles of a block that are missing, and the total load of the others.
-    fn look_at_payload(&self, block: &Block) -> (Vec<Digest>, Load) {
+    /// Returns the bundles of a block that are missing and not vouched for, and the total load of the others.
+    fn look_at_payload(&self, block: &Block, is_proposal: bool) -> (Vec<Digest>, Load) {
         let (mut lacking, mut load) = (Vec::new(), Load::default());
         for digest in &block.payload {
-            match self.pool.get(digest) {
-                Some(bundle) => load.add(Load::of(bundle)),
+            match self.pool.get(digest).map(Load::of).or_else(|| self.vouch(digest, is_proposal)) {
+                Some(known) => load.add(known),
                 None => lacking.push(*digest),
             }
         }
@@ -348,6 +371,9 @@ impl Store {
     fn want_block_at(&mut self, due: Time, digest: Digest, height: Height, source: ReplicaId) {
         if let Some(waiting) = self.waiting.get_mut(&digest) {
             waiting.is_proposal = false;
+            if self.certifies {
+                self.released.push(digest);
+            }
             return;
         }
         if height <= self.committed() || self.tree.contains(&digest) {
@@ -375,6 +401,7 @@ impl Store {
         let users = self.users.remove(&digest).unwrap_or_default();
         let is_proposal = |user: &Digest| self.waiting.get(user).is_none_or(|waiting| waiting.is_proposal);
         let need = match users.iter().all(is_proposal) {
+            _ if self.pool.is_absent(&digest) => Need::Certified,
             true if users.is_empty() => need,
             true => Need::Proposed,
             false => Need::Certified,
@@ -384,27 +411,38 @@ impl Store {
             true => self.pool.offer(bundle, need),
             false => Offered::Full,
         };
+        if self.certifies && self.batches.cover_of(&digest).is_some() {
+            self.pool.certify(&digest);
+        }
         for user in users {
-            let Some(waiting) = self.waiting.get_mut(&user) else { continue };
-            waiting.lacks_bundles -= 1;
-            waiting.load.add(load);
-            if offered == Offered::Full || (waiting.is_proposal && !self.limits.allow(&waiting.load)) {
-                self.give_up(&user);
-                continue;
-            }
-            if let Some(block) = self.take_whole(&user) {
-                self.admit(block, leaders, whole);
+            match offered {
+                Offered::Full => self.give_up(&user),
+                _ => self.supply_user(&user, load, leaders, whole),
             }
         }
         offered
+    }
+
+    /// Tells a waiting block that one of its bundles is no longer missing.
+    fn supply_user(&mut self, user: &Digest, load: Load, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
+        let Some(waiting) = self.waiting.get_mut(user) else { return };
+        waiting.lacks_bundles -= 1;
+        waiting.load.add(load);
+        if waiting.is_proposal && !self.limits.allow(&waiting.load) {
+            return self.give_up(user);
+        }
+        if let Some(block) = self.take_whole(user) {
+            self.admit(block, leaders, whole);
+        }
     }
 
     /// Returns a waiting block once nothing is missing, and stops waiting for it. A bundle that was here when the block
     /// arrived may be gone, together with the executed block that retained it; it is then requested.
     fn take_whole(&mut self, digest: &Digest) -> Option<Arc<Block>> {
         let waiting = self.waiting.get(digest).filter(|waiting| !waiting.lacks_parent && waiting.lacks_bundles == 0)?;
-        let (block, source) = (waiting.block.clone(), waiting.source);
-        let gone = self.lacking(&block);
+        let (block, source, is_proposal) = (waiting.block.clone(), waiting.source, waiting.is_proposal);
+        let gone: Vec<Digest> =
+            block.payload.iter().copied().filter(|bundle| self.is_lacking(bundle, is_proposal)).collect();
         if gone.is_empty() {
             self.waiting.remove(digest);
             return Some(block);
@@ -425,6 +463,7 @@ impl Store {
             block.payload.iter().for_each(|bundle| self.pool.on_proposal(bundle));
             let candidates = leaders.candidates(&block, &self.tree);
             let newest = self.tree.get(&self.tip).is_none_or(|tip| block.view > tip.view);
+            self.note_absent(&block);
             let (extends_tip, payload) = (block.parent() == self.tip, block.clone());
             self.tree.insert(block, candidates);
             if extends_tip {
@@ -529,8 +568,8 @@ impl Store {
             children.retain(|child| waiting.contains_key(child));
             !children.is_empty()
         });
-        let users = &self.users;
-        self.wants.retain(|height| height > committed, |bundle| users.contains_key(bundle));
+        let (users, pool) = (&self.users, &self.pool);
+        self.wants.retain(|height| height > committed, |bundle| users.contains_key(bundle) || pool.is_absent(bundle));
     }
 
     /// Appends the requests that are due, each with the peer to send it to.
@@ -560,6 +599,7 @@ impl Store {
         }
         assert_eq!(self.tree.committed().0, self.ledger.height(), "tree and ledger agree on the committed height");
         assert!(self.waiting.len() <= MAX_WAITING_BLOCKS, "waiting blocks are bounded");
+        assert!(self.decided.is_none_or(|(height, _)| height > self.ledger.height()), "what is final waits");
     }
 }
 

@@ -70,21 +70,32 @@ impl<M: Message> Outbox<M> {
 
     /// Journals a block after its bundles.
     pub(crate) fn persist_block(&mut self, pool: &Pool, block: Arc<Block>) {
-        let (mut bundles, mut bytes) = (Vec::with_capacity(block.payload.len()), 0);
-        for digest in &block.payload {
-            let bundle = pool.get(digest).expect("a block's bundles are kept as long as the block");
+        let bundles = block.payload.iter().filter_map(|digest| {
+            let bundle = pool.get(digest).cloned();
+            // Some may be on their way if their storage is certified. They are journaled when they are executed.
+            assert!(bundle.is_some() || pool.is_absent(digest), "a block's bundles are kept as long as the block");
+            bundle
+        });
+        self.persist_bundles(bundles);
+        self.persist(Record::Block(block));
+    }
+
+    /// Journals bundles.
+    pub(crate) fn persist_bundles(&mut self, bundles: impl IntoIterator<Item = Bundle>) {
+        let bundles = bundles.into_iter();
+        let (mut record, mut bytes) = (Vec::with_capacity(bundles.size_hint().1.unwrap_or(0)), 0);
+        for bundle in bundles {
             let size = bundle.body().len();
-            if bytes + size > BUNDLES_RECORD_BYTES && !bundles.is_empty() {
-                self.persist(Record::Bundles(std::mem::take(&mut bundles)));
+            if bytes + size > BUNDLES_RECORD_BYTES && !record.is_empty() {
+                self.persist(Record::Bundles(std::mem::take(&mut record)));
                 bytes = 0;
             }
             bytes += size;
-            bundles.push(bundle.clone());
+            record.push(bundle);
         }
-        if !bundles.is_empty() {
-            self.persist(Record::Bundles(bundles));
+        if !record.is_empty() {
+            self.persist(Record::Bundles(record));
         }
-        self.persist(Record::Block(block));
     }
 
     /// Journals a message that may have to be sent again.

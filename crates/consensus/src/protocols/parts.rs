@@ -3,6 +3,7 @@
 use crate::config::{Config, Dissemination};
 use crate::data::alone::Alone;
 use crate::data::answers::Answers;
+use crate::data::spreading::Spreading;
 use crate::data::store::Store;
 use crate::recovery::checkpoints::Checkpoints;
 use crate::voting::fairness::Fairness;
@@ -35,6 +36,8 @@ pub struct Parts {
     pub tally: Tally,
     /// Votes on checkpoints and the certificates they form.
     pub checkpoints: Checkpoints,
+    /// Bundles that this replica has spread and that are not certified yet.
+    pub spreading: Spreading,
     /// Recent answers to peers, for rate limits.
     pub answers: Answers,
 }
@@ -44,7 +47,9 @@ impl Parts {
     pub fn carried_bundles(&self, block: &Block) -> Vec<Bundle> {
         let pool = &self.store.pool;
         match self.config.dissemination {
-            Dissemination::Client | Dissemination::Replicas => self.alone.carried(&block.payload, pool),
+            Dissemination::Client | Dissemination::Replicas | Dissemination::ReplicasCertified => {
+                self.alone.carried(&block.payload, pool)
+            }
             Dissemination::Leader => block.payload.iter().filter_map(|bundle| pool.get(bundle).cloned()).collect(),
         }
     }

@@ -45,6 +45,8 @@ pub enum Event<M> {
     Work(usize),
     /// A block is complete: its ancestors and bundles are here.
     Whole(Digest),
+    /// A bundle arrived for which the execution of final blocks has waited.
+    Supplied,
     /// A peer answered with a verified standing.
     Shown {
         from: ReplicaId,

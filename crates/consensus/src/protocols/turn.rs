@@ -2,11 +2,12 @@
 
 use crate::data::pool::{MAX_RELAYED_BUNDLES, Need};
 use crate::data::store::Taken;
+use crate::data::store::delivery::in_messages;
 use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
 use crate::recovery::checkpoints::Meaning;
 use crate::recovery::journal::Record;
-use crate::seam::{Action, Envelope, Halt, Mark, Message, RecordId, To};
+use crate::seam::{Action, Envelope, Halt, MAX_COVERS, MAX_SPREAD_BYTES, Mark, Message, RecordId, To};
 use crate::voting::fairness::Finding;
 use crate::voting::safety::Ballot;
 use quorate_types::{Block, Bundle, Certificate, Digest, Height, ReplicaId, Time, View, Vote};
@@ -87,16 +88,18 @@ impl<M: Message> Turn<'_, M> {
     /// Returns whether the leader's proposal at `proposed` passes over a command that it should include. Relays late
     /// commands to the leader, and overdue ones to all.
     pub fn judge_leader(&mut self, proposed: Time, leader: ReplicaId) -> bool {
-        let (fairness, pool) = (&mut self.parts.fairness, &self.parts.store.pool);
-        for bundle in fairness.to_relay(self.now, pool) {
-            self.out.relay(To::One(leader), vec![bundle]);
+        for bundle in self.parts.fairness.to_relay(self.now, &self.parts.store.pool) {
+            self.relay(To::One(leader), vec![bundle]);
         }
-        let finding = fairness.judge(proposed, pool);
+        let finding = self.parts.fairness.judge(proposed, &self.parts.store.pool);
+        let pool = &self.parts.store.pool;
         if let Finding::Late(bundle) | Finding::Overdue(bundle) = finding {
-            self.out.relay(To::One(leader), pool.oldest_pending_after(&bundle, MAX_RELAYED_BUNDLES));
+            let late = pool.oldest_pending_after(&bundle, MAX_RELAYED_BUNDLES);
+            self.relay(To::One(leader), late);
         }
         if let Finding::Overdue(bundle) = finding {
-            self.out.relay(To::Others, pool.get(&bundle).cloned().into_iter().collect());
+            let overdue = self.parts.store.pool.get(&bundle).cloned().into_iter().collect();
+            self.relay(To::Others, overdue);
         }
         finding == Finding::PassedOver
     }
@@ -136,17 +139,56 @@ impl<M: Message> Turn<'_, M> {
         true
     }
 
-    /// Commits every block up to `digest`. Returns false if that contradicts the committed blocks.
+    /// Commits every block up to `digest`, as far as their bundles are here; [`Turn::deliver`] commits the rest. Returns
+    /// false if that contradicts the committed blocks.
     pub fn commit(&mut self, digest: &Digest) -> bool {
-        let height = self.parts.store.tree.get(digest).map(|block| block.height);
-        if let Some(height) = height.filter(|height| *height > self.committed()) {
-            self.keep_block(digest);
-            self.out.persist(Record::Commit { height, digest: *digest });
+        let goes_on = self.parts.store.decide(digest);
+        self.deliver();
+        goes_on
+    }
+
+    /// Commits the final blocks whose bundles are here, in order.
+    pub fn deliver(&mut self) {
+        let path = self.parts.store.deliverable();
+        let Some((height, digest)) = path.last().map(|block| (block.height, block.digest())) else { return };
+        self.keep_block(&digest);
+        if self.parts.config.dissemination.is_certified() {
+            self.out.persist_bundles(self.parts.store.late_bundles(&path));
         }
+        self.out.persist(Record::Commit { height, digest });
         let actions = &mut self.out.actions;
-        self.parts.store.commit(digest, |block, bundles, frontier| {
+        self.parts.store.commit(&digest, |block, bundles, frontier| {
             actions.push(Action::Commit { block, bundles });
             actions.extend(frontier.map(|frontier| Action::DigestState { frontier }));
-        })
+        });
+    }
+
+    /// Relays waiting bundles, preceded by the proof that they may be proposed, if they need one.
+    pub fn relay(&mut self, to: To, bundles: Vec<Bundle>) {
+        if self.parts.config.dissemination.is_certified() {
+            let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
+            for message in in_messages(self.parts.store.batches().covers(&digests), MAX_COVERS, MAX_SPREAD_BYTES) {
+                self.out.actions.push(Action::Send { to, message, after: None, sign: false });
+            }
+        }
+        self.out.relay(to, bundles);
+    }
+
+    /// Shows peers that the bundles of a block, which is proposed to them next, can be fetched. Replicas that signed so
+    /// need no proof.
+    pub fn show_covers(&mut self, to: To, block: &Block) {
+        if !self.parts.config.dissemination.is_certified() {
+            return;
+        }
+        let covers = self.parts.store.batches().covers(&block.payload);
+        let goes_to = |replica: &ReplicaId| *replica != self.parts.me && !matches!(to, To::One(one) if one != *replica);
+        let recipients: Vec<ReplicaId> =
+            (0..self.parts.quorum.replicas() as u16).map(ReplicaId).filter(goes_to).collect();
+        for replica in recipients {
+            let needed = covers.iter().filter(|cover| !cover.certificate.signers.contains(replica)).cloned().collect();
+            for message in in_messages(needed, MAX_COVERS, MAX_SPREAD_BYTES) {
+                self.out.actions.push(Action::Send { to: To::One(replica), message, after: None, sign: false });
+            }
+        }
     }
 }

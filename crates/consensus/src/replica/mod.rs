@@ -6,16 +6,19 @@
 pub mod silence;
 
 mod answers;
+mod certification;
 mod checkpoints;
 mod recovery;
 mod relays;
 mod transfer;
 
-use crate::config::{Config, Dissemination};
+use crate::config::Config;
 use crate::data::alone::Alone;
 use crate::data::answers::Answers;
+use crate::data::batches::{Cover, Entry};
 use crate::data::digest_map::Salt;
 use crate::data::pool::{Need, Offered, Source};
+use crate::data::spreading::Spreading;
 use crate::data::store::Store;
 use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
@@ -66,6 +69,10 @@ enum Pending<M> {
         from: ReplicaId,
         checkpoint: Box<Certificate>,
     },
+    Covers {
+        from: ReplicaId,
+        covers: Vec<Cover>,
+    },
 }
 
 /// Replica of one protocol.
@@ -91,6 +98,8 @@ pub struct Replica<P: Protocol> {
     void_offers: BTreeMap<ReplicaId, u32>,
     /// State transfer in progress.
     transfer: Option<Transfer>,
+    /// Last sweep of uncertified bundles.
+    swept: Time,
     /// Injected bug; `None` in production.
     #[cfg(feature = "mutants")]
     bug: Option<crate::mutants::Bug>,
@@ -113,6 +122,7 @@ impl<P: Protocol> Replica<P> {
             tally: Tally::with(quorum, P::counting),
             checkpoints: Checkpoints::new(&config, quorum, genesis.clone()),
             answers: Answers::new(&config, quorum),
+            spreading: Spreading::new(&config, quorum, me, Salt(salt)),
             config,
             quorum,
             cluster,
@@ -135,6 +145,7 @@ impl<P: Protocol> Replica<P> {
             offers: BTreeMap::new(),
             void_offers: BTreeMap::new(),
             transfer: None,
+            swept: Time(0),
             #[cfg(feature = "mutants")]
             bug: None,
         }
@@ -198,6 +209,7 @@ impl<P: Protocol> Replica<P> {
         // Before the start, the protocol has not reached the end of its journal yet.
         if self.started {
             self.settle(now);
+            self.pace_batches(now);
             self.request_missing(now);
             self.protocol.invariants(&self.parts);
             self.parts.store.invariants();
@@ -205,6 +217,7 @@ impl<P: Protocol> Replica<P> {
             self.parts.tally.invariants();
             self.parts.checkpoints.invariants();
             self.parts.answers.invariants();
+            self.parts.spreading.invariants();
             self.transfer.iter().for_each(Transfer::invariants);
         }
         // Actions are large: swap the lists where possible instead of copying.
@@ -239,6 +252,10 @@ impl<P: Protocol> Replica<P> {
             Envelope::Bundles(bundles) => self.take_fetched(now, from, bundles),
             Envelope::Relay(bundles) => self.on_relay(now, from, bundles),
             Envelope::Spread(bundles) => self.on_spread(now, from, bundles),
+            Envelope::Batch(batch) => self.on_batch(now, from, batch),
+            Envelope::Stored(vote) => self.on_stored(now, from, vote),
+            Envelope::Certified(certificate) => self.on_certified(from, *certificate),
+            Envelope::Covers(covers) => self.on_covers(from, covers),
             Envelope::Noted { bundle } => self.parts.fairness.on_note(now, from, &bundle),
             Envelope::Ask { nonce } => self.answer_how_far(now, from, nonce),
             Envelope::Standing { nonce, standing } => self.check_standing(now, from, nonce, standing),
@@ -269,25 +286,30 @@ impl<P: Protocol> Replica<P> {
 
     fn submit(&mut self, now: Time, from: ReplicaId, bundles: impl Iterator<Item = (Bundle, Need)>) {
         let (mut news, mut to_spread) = (0, Vec::new());
-        let spreads = self.parts.config.dissemination == Dissemination::Replicas;
+        let dissemination = self.parts.config.dissemination;
         for (bundle, need) in bundles {
             let (digest, commands) = (bundle.digest(), bundle.len());
-            let spread = (spreads && matches!(need, Need::Offered(_))).then(|| bundle.clone());
-            let (dropped, refused) =
-                match self.parts.store.supply_for(bundle, need, &self.parts.leaders, &mut self.out.whole) {
-                    Offered::New => {
-                        news += commands;
-                        to_spread.extend(spread);
-                        continue;
-                    }
-                    // A bundle that is already waiting is not refused: its client is answered once it is executed.
-                    Offered::Known => {
-                        (Drop::Repeated, self.parts.store.pool.is_executed(&digest).then_some(Refusal::Executed))
-                    }
-                    Offered::Full => (Drop::PoolFull, Some(Refusal::PoolFull)),
-                    Offered::Late => (Drop::Expired, Some(Refusal::Expired)),
-                };
             let from_client = matches!(need, Need::Offered(_));
+            let spread = (dissemination.is_spread() && from_client).then(|| bundle.clone());
+            let offered = self.parts.store.supply_for(bundle, need, &self.parts.leaders, &mut self.out.whole);
+            let uncertified = dissemination.is_certified() && self.parts.store.pool.is_uncertified(&digest);
+            // Its client has turned to this replica because another one does not get it certified.
+            let listed = spread.as_ref().is_some_and(|new| uncertified && self.parts.spreading.add(Entry::of(new)));
+            if listed || offered == Offered::New {
+                to_spread.extend(spread);
+            }
+            let (dropped, refused) = match offered {
+                Offered::New => {
+                    news += if uncertified { 0 } else { commands };
+                    continue;
+                }
+                // A bundle that is already waiting is not refused: its client is answered once it is executed.
+                Offered::Known => {
+                    (Drop::Repeated, self.parts.store.pool.is_executed(&digest).then_some(Refusal::Executed))
+                }
+                Offered::Full => (Drop::PoolFull, Some(Refusal::PoolFull)),
+                Offered::Late => (Drop::Expired, Some(Refusal::Expired)),
+            };
             if from_client || dropped != Drop::Repeated {
                 self.drop_message(from, dropped);
             }
@@ -296,7 +318,7 @@ impl<P: Protocol> Replica<P> {
             }
         }
         // Before a proposal can name them: links keep the order.
-        self.spread(to_spread);
+        self.spread(To::Others, to_spread);
         if news > 0 {
             self.tell(now, Event::Work(news));
         }
@@ -363,6 +385,13 @@ impl<P: Protocol> Replica<P> {
                     false => self.drop_message(from, Drop::NotGenuine),
                 }
             }
+            Some(Pending::Covers { from, covers }) => {
+                self.checks[from.index()] -= 1;
+                match genuine {
+                    true => self.take_covers(now, covers),
+                    false => self.drop_message(from, Drop::NotGenuine),
+                }
+            }
             Some(Pending::Quorum(_)) | None => panic!("the host answered {job:?}, which is not pending"),
         }
     }
@@ -379,6 +408,7 @@ impl<P: Protocol> Replica<P> {
                         self.turn(now).stabilise(certificate);
                         self.tell(now, Event::Stable);
                     }
+                    Domain::Stored => self.on_quorum_stored(now, certificate),
                     _ => self.tell(now, Event::Certified(certificate)),
                 }
             }
@@ -399,6 +429,7 @@ impl<P: Protocol> Replica<P> {
     fn tally_of(&mut self, subject: &Subject) -> &mut Tally {
         match subject.domain {
             Domain::Checkpoint => &mut self.parts.checkpoints.tally,
+            Domain::Stored => &mut self.parts.spreading.tally,
             _ => &mut self.parts.tally,
         }
     }
@@ -440,6 +471,10 @@ impl<P: Protocol> Replica<P> {
         loop {
             if let Some(digest) = self.out.whole.pop() {
                 self.tell(now, Event::Whole(digest));
+            } else if self.parts.store.has_released() {
+                self.parts.store.release_certified(&self.parts.leaders, &mut self.out.whole);
+            } else if self.parts.store.take_supplied() {
+                self.tell(now, Event::Supplied);
             } else if let Some(vote) = self.out.votes.pop() {
                 self.count(now, vote);
             } else if let Some(evidence) = self.out.suspects.pop() {
@@ -475,7 +510,9 @@ impl<P: Protocol> Replica<P> {
         self.request_state(now);
         let asking = self.asking.as_ref().map(|asking| asking.due);
         let state = self.transfer.as_ref().and_then(Transfer::next_request);
-        let Some(due) = self.parts.store.next_request().into_iter().chain(asking).chain(state).min() else { return };
+        let batches = self.parts.spreading.next_act();
+        let due = self.parts.store.next_request().into_iter().chain(asking).chain(state).chain(batches).min();
+        let Some(due) = due else { return };
         if self.fetch_armed.is_none_or(|armed| armed > due) {
             self.fetch_armed = Some(due);
             self.out.arm(Timer::Fetch, due.since(now));

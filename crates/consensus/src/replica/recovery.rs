@@ -5,6 +5,7 @@
 //! `docs/adr/012-what-the-journal-holds.md`, section "Without a memory".
 
 use super::{Event, Pending, Protocol, Recalled, Replica};
+use crate::data::pool::Need;
 use crate::recovery::journal::{Asking, FORGOTTEN, RecallError, Record, Standing};
 use crate::replica::silence::Silence;
 use crate::seam::{Action, Drop, Envelope, Halt, Mark, RecordId, To};
@@ -97,6 +98,10 @@ impl<P: Protocol> Replica<P> {
                 protocol.recall(Recalled::Message(message), parts);
             }
             Record::Commit { height, digest } if height > parts.store.committed() => {
+                // Bundles that arrived after the votes for their blocks.
+                for bundle in std::mem::take(&mut recalled.bundles) {
+                    parts.store.supply_for(bundle, Need::Certified, &parts.leaders, &mut Vec::new());
+                }
                 let known = parts.store.tree.get(&digest).is_some_and(|block| block.height == height);
                 let actions = &mut out.actions;
                 let commit = |block, bundles, _| actions.push(Action::Commit { block, bundles });

@@ -1,7 +1,6 @@
 //! Bundles that peers relay because they have waited long, and those that they spread for their clients.
 
 use super::{Event, Protocol, Replica};
-use crate::config::Dissemination;
 use crate::data::pool::{Need, Offered};
 use crate::seam::{Action, Drop, Envelope, MAX_SPREAD_BUNDLES, MAX_SPREAD_BYTES, To};
 use quorate_types::{Bundle, Digest, ReplicaId, Time};
@@ -37,30 +36,30 @@ impl<P: Protocol> Replica<P> {
         self.note(from, digest);
     }
 
-    /// Sends new bundles of this replica's clients to the others, in as few messages as possible.
-    pub(super) fn spread(&mut self, bundles: Vec<Bundle>) {
+    /// Sends bundles of this replica's clients to peers, in as few messages as possible.
+    pub(super) fn spread(&mut self, to: To, bundles: Vec<Bundle>) {
         let (mut message, mut bytes) = (Vec::new(), 0);
         for bundle in bundles {
             let size = bundle.body().len();
             if message.len() == MAX_SPREAD_BUNDLES || !message.is_empty() && bytes + size > MAX_SPREAD_BYTES {
-                self.send_spread(std::mem::take(&mut message));
+                self.send_spread(to, std::mem::take(&mut message));
                 bytes = 0;
             }
             bytes += size;
             message.push(bundle);
         }
         if !message.is_empty() {
-            self.send_spread(message);
+            self.send_spread(to, message);
         }
     }
 
-    fn send_spread(&mut self, bundles: Vec<Bundle>) {
+    fn send_spread(&mut self, to: To, bundles: Vec<Bundle>) {
         let message = Envelope::Spread(bundles);
-        self.out.actions.push(Action::Send { to: To::Others, message, after: None, sign: false });
+        self.out.actions.push(Action::Send { to, message, after: None, sign: false });
     }
 
     pub(super) fn on_spread(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>) {
-        if self.parts.config.dissemination != Dissemination::Replicas {
+        if !self.parts.config.dissemination.is_spread() {
             return self.drop_message(from, Drop::Unasked);
         }
         self.submit(now, from, bundles.into_iter().map(|bundle| (bundle, Need::Spread(from))));

@@ -10,6 +10,7 @@ pub mod text;
 
 pub use crate::seam::marks::{Drop, Mark};
 
+use crate::data::batches::{Batch, Cover};
 use crate::data::pool::{MAX_RELAYED_BUNDLES, Source};
 use crate::recovery::frontier::Frontier;
 use crate::recovery::journal::{RecallError, Record, Standing};
@@ -301,6 +302,15 @@ pub enum Envelope<M> {
     /// Bundles that the sender's clients have just sent to it alone
     /// ([`Dissemination::Replicas`](crate::config::Dissemination::Replicas)).
     Spread(Vec<Bundle>),
+    /// Lists bundles that the sender has spread, for the others to acknowledge
+    /// ([`Dissemination::ReplicasCertified`](crate::config::Dissemination::ReplicasCertified)).
+    Batch(Arc<Batch>),
+    /// Answer to [`Envelope::Batch`]: the sender holds all bundles of the batch.
+    Stored(Vote),
+    /// A quorum holds the bundles of this batch of the sender.
+    Certified(Box<Certificate>),
+    /// Certified batches whose bundles the sender proposes or relays next.
+    Covers(Vec<Cover>),
     /// Answer to [`Envelope::Relay`]: the first of the bundles is pending here too.
     Noted {
         bundle: Digest,
@@ -352,7 +362,7 @@ impl<M: Message> Envelope<M> {
     pub fn vote_to_sign(&mut self) -> Option<&mut Vote> {
         match self {
             Envelope::Protocol(message) => message.vote_to_sign(),
-            Envelope::Checkpoint(vote) => Some(vote),
+            Envelope::Checkpoint(vote) | Envelope::Stored(vote) => Some(vote),
             _ => None,
         }
     }
@@ -366,6 +376,10 @@ pub const MAX_FETCHED_BUNDLES: usize = 4096;
 pub const MAX_SPREAD_BUNDLES: usize = 4096;
 /// Maximum bytes of such a message, if it has more than one bundle. Votes on the same link wait behind it.
 pub const MAX_SPREAD_BYTES: usize = 1 << 20;
+/// Maximum number of certified batches in one message that shows them.
+pub const MAX_COVERS: usize = 1024;
+/// Minimum bytes of a cover: its batch's spreader, number and count, and the subject of its certificate.
+const MIN_COVER_BYTES: usize = 2 + 8 + 4 + 49;
 /// Maximum size of a part of a state.
 pub const MAX_PART_BYTES: usize = 1 << 20;
 
@@ -435,6 +449,22 @@ impl<M: Wire> Wire for Envelope<M> {
                 out.put_u8(14);
                 encode_list(bundles, out);
             }
+            Envelope::Batch(batch) => {
+                out.put_u8(15);
+                batch.encode(out);
+            }
+            Envelope::Stored(vote) => {
+                out.put_u8(16);
+                vote.encode(out);
+            }
+            Envelope::Certified(certificate) => {
+                out.put_u8(17);
+                certificate.encode(out);
+            }
+            Envelope::Covers(covers) => {
+                out.put_u8(18);
+                encode_list(covers, out);
+            }
         }
     }
 
@@ -465,6 +495,10 @@ impl<M: Wire> Wire for Envelope<M> {
             12 => Ok(Envelope::Relay(decode_list(input, "relayed bundles", MAX_RELAYED_BUNDLES, 4)?)),
             13 => Ok(Envelope::Noted { bundle: Digest::decode(input)? }),
             14 => Ok(Envelope::Spread(decode_list(input, "spread bundles", MAX_SPREAD_BUNDLES, 4)?)),
+            15 => Ok(Envelope::Batch(Arc::new(Wire::decode(input)?))),
+            16 => Ok(Envelope::Stored(Wire::decode(input)?)),
+            17 => Ok(Envelope::Certified(Box::new(Wire::decode(input)?))),
+            18 => Ok(Envelope::Covers(decode_list(input, "covers", MAX_COVERS, MIN_COVER_BYTES)?)),
             _ => Err(input.invalid("envelope", "no such kind")),
         }
     }

@@ -148,6 +148,13 @@ pub fn envelope<M: Message>(envelope: &Envelope<M>) -> String {
         Envelope::Bundles(bundles) => bundle_list(bundles),
         Envelope::Relay(bundles) => format!("relays {}", bundle_list(bundles)),
         Envelope::Spread(bundles) => format!("spreads {}", bundle_list(bundles)),
+        Envelope::Batch(batch) => format!("lists {} bundles in {}", batch.entries().len(), subject(&batch.subject())),
+        Envelope::Stored(said) => vote(said),
+        Envelope::Certified(certificate) => certificate_name(certificate),
+        Envelope::Covers(covers) => {
+            let names: Vec<String> = covers.iter().map(|cover| certificate_name(&cover.certificate)).collect();
+            format!("shows {}", names.join(", "))
+        }
         Envelope::Noted { bundle } => format!("has noted {bundle:?}"),
         Envelope::Ask { .. } => "asks how far it is".into(),
         Envelope::Standing { standing, .. } => stands_on(standing),
@@ -196,6 +203,7 @@ pub fn subject(subject: &Subject) -> String {
         Domain::Timeout => format!("Timeout({view:?})"),
         Domain::ViewChange => format!("ViewChange({view:?})"),
         Domain::Checkpoint => format!("Checkpoint({height:?} {digest:?})"),
+        Domain::Stored => format!("Stored(batch {} {digest:?})", height.0),
         _ => format!("{domain:?}({view:?} {height:?} {digest:?})"),
     }
 }

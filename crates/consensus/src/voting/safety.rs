@@ -4,6 +4,7 @@
 //! alone therefore decides what a replica ever signs: at most one statement per kind and view (and slot, in protocols
 //! with slots), and no vote in a view after timing out of it.
 
+use crate::data::batches::Batch;
 use quorate_types::{
     Attachment, Block, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Height, ReplicaId, Subject, View,
     Vote, Wire,
@@ -233,6 +234,12 @@ impl Safety {
         self.mint(Ballot { subject, attachment: Attachment::None, proof: None })
     }
 
+    /// Returns a ballot to acknowledge a batch, all of whose bundles are here. It binds this replica to nothing: a
+    /// certificate with its signature does not let it vote for a block without the bundles.
+    pub fn stored(&self, batch: &Batch) -> Ballot {
+        Ballot { subject: batch.subject(), attachment: Attachment::None, proof: None }
+    }
+
     /// Returns a ballot to ask for a view, in ascending views. From then on this replica votes on no slot in an earlier
     /// view. `digest` covers the contents of the view change, which begins above `stable`.
     pub fn change_view(&mut self, view: View, stable: Height, digest: Digest) -> Option<Ballot> {
@@ -303,6 +310,8 @@ impl Safety {
             Domain::Timeout => raise(&mut self.timed_out, view),
             Domain::ViewChange => raise(&mut self.slots.view, view),
             Domain::Checkpoint => self.slots.checkpoint = self.slots.checkpoint.max(height),
+            // It binds a replica to nothing, and is not journaled.
+            Domain::Stored => return,
             Domain::Vote | Domain::Prepare | Domain::PreCommit | Domain::Commit => {
                 let phase = BLOCK_VOTES.iter().position(|phase| *phase == domain).expect("this is a vote on a block");
                 raise(&mut self.voted[phase], view);

@@ -95,7 +95,8 @@ impl<P: Play> Oracle<P> {
         if subject.domain == P::VOTED_IN {
             self.voters.entry(subject.digest).or_default().insert(replica);
         }
-        if self.is_byzantine(replica) {
+        // An acknowledgement of a batch binds a replica to nothing.
+        if self.is_byzantine(replica) || subject.domain == Domain::Stored {
             return;
         }
         let slot = slot::<P>(replica, &subject);

@@ -129,6 +129,19 @@ impl Story {
                 let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
                 format!("spreads {} to {names}", self.payload(&digests))
             }
+            Envelope::Batch(batch) => {
+                let digests: Vec<Digest> = batch.entries().iter().map(|entry| entry.bundle).collect();
+                format!("lists {} for {names}", self.payload(&digests))
+            }
+            Envelope::Stored(vote) => format!("tells {names} that it holds batch {}", vote.subject.height.0),
+            Envelope::Certified(certificate) => {
+                format!("shows {names} that a quorum holds batch {}", certificate.subject.height.0)
+            }
+            Envelope::Covers(covers) => {
+                let digests: Vec<Digest> =
+                    covers.iter().flat_map(|cover| cover.batch.entries()).map(|entry| entry.bundle).collect();
+                format!("shows {names} that a quorum holds {}", self.payload(&digests))
+            }
             Envelope::Noted { bundle } => format!("tells {names} that {} waits", self.payload(&[*bundle])),
             Envelope::Ask { .. } => format!("asks {names} how far they are"),
             Envelope::Standing { .. } => format!("tells {names} how far it is"),

@@ -1,6 +1,7 @@
 //! Directed scenarios under every protocol: each injects events into the cluster and checks the outcome.
 
 mod attacks;
+mod certifying;
 mod crashes;
 mod fair;
 mod gaps;

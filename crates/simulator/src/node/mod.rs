@@ -349,7 +349,7 @@ impl<P: Protocol> Node<P> {
         self.parts.replica.screen(&mut message, |bundle| self.parts.executor.settled(bundle).is_some());
         self.feed(Input::Receive { from, message }, world);
         let pool = &self.parts.replica.parts().store.pool;
-        world.oracle.heard_relay(me, from, &relayed, |digest| pool.is_pending(digest));
+        world.oracle.heard_relay(me, from, &relayed, |digest| pool.is_pending(digest) || pool.is_uncertified(digest));
     }
 
     fn ring_alarms(&mut self, world: &mut Surroundings<'_, P::Message>) {

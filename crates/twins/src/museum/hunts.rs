@@ -261,6 +261,9 @@ fn misbehaves<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut 
                 | Fault::Overfill { .. }
                 | Fault::WithholdBundles
                 | Fault::SpreadToOne { .. }
+                | Fault::WithholdAcknowledgements
+                | Fault::ForgeAcknowledgements
+                | Fault::EquivocateBatches
         )
     };
     // Faults that assemble certificates need to receive messages; the ambush hunt covers them.

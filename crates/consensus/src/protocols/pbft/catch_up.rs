@@ -111,18 +111,15 @@ impl PbftEngine {
             if let Some(digest) = entry.prepare_cast {
                 let prepare = vote(Domain::Prepare, *slot, digest);
                 let fresh = turn.parts.store.tree.get(&digest).filter(|block| primary && block.view == view);
-                let message = match fresh.filter(|block| !block.payload.is_empty()) {
+                let message = match fresh.filter(|block| !block.payload.is_empty()).cloned() {
                     Some(block) => {
-                        let mut bundles = turn.parts.carried_bundles(block);
+                        turn.show_covers(To::One(to), &block);
+                        let mut bundles = turn.parts.carried_bundles(&block);
                         bundle_bytes += bundles.iter().map(|bundle| bundle.body().len()).sum::<usize>();
                         if bundle_bytes > MAX_RESENT_BUNDLE_BYTES {
                             bundles.clear();
                         }
-                        PbftMessage::PrePrepare(Box::new(PrePrepare {
-                            endorsement: prepare,
-                            block: block.clone(),
-                            bundles,
-                        }))
+                        PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement: prepare, block, bundles }))
                     }
                     None => PbftMessage::Prepare(prepare),
                 };

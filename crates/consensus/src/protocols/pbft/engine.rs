@@ -308,6 +308,9 @@ impl PbftEngine {
         while let Some(digest) = self.log.decided.get(&turn.committed().next()).copied() {
             let slot = turn.committed().next();
             let Some(block) = turn.parts.store.tree.get(&digest).cloned() else { break };
+            if !turn.parts.store.is_deliverable(&block) {
+                break;
+            }
             let pool = &turn.parts.store.pool;
             let fresh = block.payload.iter().any(|bundle| !pool.is_executed(bundle));
             if !turn.commit(&digest) {
@@ -388,7 +391,10 @@ impl PbftEngine {
         }
         turn.parts.fairness.watch(turn.now, &mut turn.parts.store.pool);
         let waiting = turn.parts.store.pool.pending_commands() > 0;
-        let working = waiting || self.log.is_open(turn.committed()) || self.is_view_change_on(turn.parts);
+        // A decided slot whose bundles this replica has yet to fetch is no fault of the primary.
+        let committed = turn.committed();
+        let decided = if turn.parts.store.is_stuck() { self.log.decided_up_to(committed) } else { committed };
+        let working = waiting || self.log.is_open(decided) || self.is_view_change_on(turn.parts);
         if turn.parts.pacemaker.set_working(turn.now, working) {
             let (pacemaker, asked) = (&turn.parts.pacemaker, turn.now.since(self.asked_for_view));
             let first = match self.active {
@@ -466,6 +472,7 @@ impl Protocol for PbftEngine {
             }
             Event::Adopted => self.on_adopted(turn),
             Event::Agreed(subject) => self.on_agreed(subject, turn),
+            Event::Supplied => self.try_execute(turn),
             Event::Timeout(Timer::View) => self.on_view_alarm(turn),
             Event::Timeout(_) => self.work(turn),
             Event::Work(commands) => {

@@ -61,10 +61,16 @@ impl Log {
         self.slots.entry(slot).or_default()
     }
 
+    /// Returns the last slot up to which all slots above `committed` are decided.
+    pub fn decided_up_to(&self, committed: Height) -> Height {
+        let in_a_row = self.decided.keys().zip(committed.0 + 1..).take_while(|(slot, next)| slot.0 == *next).count();
+        Height(committed.0 + in_a_row as u64)
+    }
+
     /// Returns whether a slot above `committed` has a block that is not executed yet.
     pub fn is_open(&self, committed: Height) -> bool {
         let unfinished = self.slots.range(committed.next()..).any(|(_, slot)| slot.accepted.is_some());
-        unfinished || !self.decided.is_empty() || committed < self.low()
+        unfinished || self.decided.range(committed.next()..).next().is_some() || committed < self.low()
     }
 
     /// Returns the proofs of what is prepared above the low watermark, in ascending slots.

@@ -65,6 +65,7 @@ impl PbftEngine {
         let pending = turn.parts.store.pool.pending_commands();
         self.batching.on_proposal(turn.now, pending);
         turn.out.mark(Mark::Proposed { view, height: slot, commands: before - pending });
+        turn.show_covers(To::Others, &block);
         turn.cast(&ballot, To::All, |endorsement| {
             PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles }))
         });

@@ -56,7 +56,7 @@ impl PbftEngine {
         turn.out.arm(Timer::View, time);
         let primary = self.primary(turn.view(), turn.parts);
         if primary != turn.parts.me {
-            turn.out.relay(To::One(primary), turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
+            turn.relay(To::One(primary), turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
         }
         self.ask_status(turn);
     }

@@ -271,6 +271,7 @@ impl<F: Family> Views<F> {
         self.batching.on_proposal(turn.now, pending);
         self.keep(Some(&block.digest()), turn);
         turn.out.mark(Mark::Proposed { view, height: block.height, commands: before - pending });
+        turn.show_covers(To::Others, &block);
         let proposal = self.proposal(block, ballot.to_vote(turn.parts.me), turn.parts);
         turn.cast_proposal(&ballot, |endorsement| {
             ViewMessage::Proposal(Arc::new(Proposal { endorsement, ..proposal })).into()
@@ -464,6 +465,10 @@ impl<F: Family> Protocol for ViewEngine<F> {
                 let (high, me) = (self.views.high.clone(), turn.parts.me);
                 turn.parts.store.want_block(turn.now, high.subject.digest, high.subject.height, me);
                 self.views.watch(turn);
+            }
+            Event::Supplied => {
+                turn.deliver();
+                self.views.work(turn);
             }
             Event::Timeout(Timer::View) => self.views.on_view_alarm(turn),
             Event::Timeout(_) => self.views.work(turn),

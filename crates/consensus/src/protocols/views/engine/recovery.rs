@@ -115,11 +115,13 @@ impl<F: Family> Views<F> {
         }
         let said = |domain: &Domain| turn.parts.safety.last(*domain).map(|promise| promise.subject);
         let kinds = [Domain::Proposal, Domain::Vote, Domain::Prepare, Domain::PreCommit, Domain::Commit];
-        for subject in kinds.iter().filter_map(said).filter(|subject| subject.view == view) {
+        let last: Vec<Subject> = kinds.iter().filter_map(said).filter(|subject| subject.view == view).collect();
+        for subject in last {
             let Some(block) = turn.parts.store.tree.get(&subject.digest).cloned() else { continue };
             let vote = unsigned(subject, turn.parts);
             match subject.domain {
                 Domain::Proposal => {
+                    turn.show_covers(To::Others, &block);
                     let proposal = self.proposal(block, vote, turn.parts);
                     turn.out.recast(To::All, ViewMessage::Proposal(Arc::new(proposal)).into());
                 }

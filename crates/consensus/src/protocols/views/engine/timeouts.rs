@@ -57,7 +57,7 @@ impl<F: Family> Views<F> {
             Alarm::Remind(time) => {
                 turn.out.arm(Timer::View, time);
                 if let Some(leader) = self.leader(turn.parts).filter(|leader| *leader != turn.parts.me) {
-                    turn.out.relay(To::One(leader), turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
+                    turn.relay(To::One(leader), turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
                 }
             }
         }

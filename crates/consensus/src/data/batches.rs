@@ -1,0 +1,289 @@
+//! Batches of spread bundles, and the certificates that n-f replicas hold them.
+//!
+//! A replica that spreads bundles lists them in a [`Batch`]. Each replica that holds all of them signs that it does
+//! ([`Domain::Stored`]), and n-f signatures make a certificate. From then on a leader may propose the bundles, and a
+//! replica that lacks one may vote for its block: at least n-2f honest replicas have it. The argument, also for
+//! replicas that crash, is in `docs/adr/045-certified-bundles.md`.
+
+use crate::data::block_limits::Load;
+use crate::data::digest_map::{DigestMap, Salt};
+use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::{
+    Bundle, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Hasher, Height, Quorum, ReplicaId, Subject,
+    Time, View, Wire,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Maximum number of bundles in a batch.
+pub const MAX_BATCH_BUNDLES: usize = 4096;
+/// Maximum number of bundles in all kept batches of one spreader: 40 bytes each. Further batches are not acknowledged.
+const MAX_LISTED_BUNDLES: usize = 1 << 18;
+/// Maximum number of kept batches of one spreader. Further ones are not acknowledged.
+const MAX_BATCHES: usize = 4096;
+/// A certificate is kept at least this long, because a leader may show it just before it proposes the bundles.
+const MIN_KEPT: Duration = Duration::from_secs(2);
+/// A batch that no quorum acknowledges is dropped after this time.
+pub const MAX_UNCERTIFIED: Duration = Duration::from_secs(60);
+
+/// Bundle of a batch, with its size: a block may be checked against the limits without its bundles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    pub bundle: Digest,
+    /// Number of commands.
+    pub commands: u32,
+    /// Length of the encoded bundle.
+    pub bytes: u32,
+}
+
+impl Entry {
+    pub fn of(bundle: &Bundle) -> Entry {
+        let limited = |size: usize| u32::try_from(size).expect("the wire format limits the size of a bundle");
+        Entry { bundle: bundle.digest(), commands: limited(bundle.len()), bytes: limited(bundle.body().len()) }
+    }
+
+    pub(crate) fn load(&self) -> Load {
+        Load::new(self.commands as usize, self.bytes as usize)
+    }
+}
+
+const ENTRY_BYTES: usize = 32 + 4 + 4;
+
+impl Wire for Entry {
+    fn encode(&self, out: &mut Encoder) {
+        self.bundle.encode(out);
+        out.put_u32(self.commands);
+        out.put_u32(self.bytes);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Entry {
+            bundle: Digest::decode(input)?,
+            commands: input.get_u32("commands of a bundle")?,
+            bytes: input.get_u32("bytes of a bundle")?,
+        })
+    }
+}
+
+/// Bundles that one replica spread, certified together. Batches do not depend on each other, so one that is never
+/// certified holds up no other, and two with one number do no harm.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Batch {
+    digest: Digest,
+    spreader: ReplicaId,
+    /// Count of the spreader since its last start, by which it tallies acknowledgements.
+    number: u64,
+    entries: Vec<Entry>,
+}
+
+impl Batch {
+    pub fn new(spreader: ReplicaId, number: u64, entries: Vec<Entry>) -> Batch {
+        let mut out = Encoder::with_capacity(16 + entries.len() * ENTRY_BYTES);
+        spreader.encode(&mut out);
+        out.put_u64(number);
+        encode_list(&entries, &mut out);
+        let mut hasher = Hasher::new(*b"qA01");
+        hasher.update(&out.finish());
+        Batch { digest: hasher.finish(), spreader, number, entries }
+    }
+
+    pub fn spreader(&self) -> ReplicaId {
+        self.spreader
+    }
+
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Returns what acknowledgements of the batch sign.
+    pub fn subject(&self) -> Subject {
+        Subject { domain: Domain::Stored, view: View(0), height: Height(self.number), digest: self.digest }
+    }
+}
+
+impl Wire for Batch {
+    fn encode(&self, out: &mut Encoder) {
+        self.spreader.encode(out);
+        out.put_u64(self.number);
+        encode_list(&self.entries, out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let spreader = ReplicaId::decode(input)?;
+        let number = input.get_u64("number of a batch")?;
+        Ok(Batch::new(spreader, number, decode_list(input, "bundles of a batch", MAX_BATCH_BUNDLES, ENTRY_BYTES)?))
+    }
+}
+
+/// Batch with the proof that a quorum holds its bundles.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cover {
+    pub batch: Arc<Batch>,
+    pub certificate: Certificate,
+}
+
+impl Cover {
+    /// Returns whether the certificate, if it is genuine, is of this batch.
+    pub fn is_well_formed(&self) -> bool {
+        self.certificate.subject == self.batch.subject() && self.certificate.attachments.is_empty()
+    }
+}
+
+impl Wire for Cover {
+    fn encode(&self, out: &mut Encoder) {
+        self.batch.encode(out);
+        self.certificate.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Cover { batch: Arc::new(Batch::decode(input)?), certificate: Certificate::decode(input)? })
+    }
+}
+
+struct Known {
+    batch: Arc<Batch>,
+    certificate: Option<Certificate>,
+    since: Time,
+}
+
+/// The batches that a replica knows, its own and those of the others.
+pub struct Batches {
+    me: ReplicaId,
+    known: DigestMap<Known>,
+    /// Last batch of each bundle, or the last one with a certificate, and the bundle's position there.
+    of_bundle: DigestMap<(Digest, u32)>,
+    /// Number of batches of each spreader, and of bundles in them.
+    kept: Vec<(usize, usize)>,
+}
+
+impl Batches {
+    pub fn new(quorum: Quorum, me: ReplicaId, salt: Salt) -> Batches {
+        Batches {
+            me,
+            known: DigestMap::with_hasher(salt),
+            of_bundle: DigestMap::with_hasher(salt),
+            kept: vec![(0, 0); quorum.replicas()],
+        }
+    }
+
+    /// Adds a batch without a certificate. Returns false if its spreader has too many.
+    pub fn add(&mut self, now: Time, batch: Arc<Batch>) -> bool {
+        self.contains(&batch.digest) || self.has_room(&batch) && self.insert(now, batch, None)
+    }
+
+    /// Adds a batch with its verified certificate. A batch with a quorum's signatures is not refused for lack of room:
+    /// n-f replicas had room for it.
+    pub fn cover(&mut self, now: Time, cover: Cover) {
+        let Cover { batch, certificate } = cover;
+        if let Some(known) = self.known.get_mut(&batch.digest) {
+            known.certificate.get_or_insert(certificate);
+            for (entry, at) in known.batch.entries.iter().zip(0..) {
+                self.of_bundle.insert(entry.bundle, (batch.digest, at));
+            }
+        } else {
+            self.insert(now, batch, Some(certificate));
+        }
+    }
+
+    fn has_room(&self, batch: &Batch) -> bool {
+        let (batches, bundles) = self.kept[batch.spreader.index()];
+        batches < MAX_BATCHES && bundles + batch.entries.len() <= MAX_LISTED_BUNDLES
+    }
+
+    fn insert(&mut self, now: Time, batch: Arc<Batch>, certificate: Option<Certificate>) -> bool {
+        let (batches, bundles) = &mut self.kept[batch.spreader.index()];
+        (*batches, *bundles) = (*batches + 1, *bundles + batch.entries.len());
+        for (entry, at) in batch.entries.iter().zip(0..) {
+            if certificate.is_some() || self.cover_of(&entry.bundle).is_none() {
+                self.of_bundle.insert(entry.bundle, (batch.digest, at));
+            }
+        }
+        self.known.insert(batch.digest, Known { batch, certificate, since: now });
+        true
+    }
+
+    pub fn contains(&self, batch: &Digest) -> bool {
+        self.known.contains_key(batch)
+    }
+
+    /// Returns a batch that has no certificate yet.
+    pub fn uncertified(&self, batch: &Digest) -> Option<&Arc<Batch>> {
+        self.known.get(batch).filter(|known| known.certificate.is_none()).map(|known| &known.batch)
+    }
+
+    /// Returns whether a batch is known with its certificate.
+    pub fn is_certified(&self, batch: &Digest) -> bool {
+        self.known.get(batch).is_some_and(|known| known.certificate.is_some())
+    }
+
+    /// Returns the certified batch that lists a bundle.
+    pub fn cover_of(&self, bundle: &Digest) -> Option<(&Arc<Batch>, &Certificate)> {
+        let known = self.known.get(&self.of_bundle.get(bundle)?.0)?;
+        Some((&known.batch, known.certificate.as_ref()?))
+    }
+
+    /// Returns the covers of these bundles, each once.
+    pub fn covers<'a>(&self, bundles: impl IntoIterator<Item = &'a Digest>) -> Vec<Cover> {
+        let mut covers: Vec<Cover> = Vec::new();
+        let mut last = Digest::ZERO;
+        for (batch, certificate) in bundles.into_iter().filter_map(|bundle| self.cover_of(bundle)) {
+            // The bundles of one batch are often adjacent.
+            if batch.digest == last || covers.iter().any(|cover| cover.batch.digest == batch.digest) {
+                continue;
+            }
+            last = batch.digest;
+            covers.push(Cover { batch: batch.clone(), certificate: certificate.clone() });
+        }
+        covers
+    }
+
+    /// Returns the size of a bundle that is not here, if a certificate shows that the bundle can be fetched. A certificate that this replica signed shows nothing to it: it has lost the bundle since,
+    /// and the other signers may have too.
+    pub(crate) fn vouch(&self, bundle: &Digest) -> Option<Load> {
+        let (batch, certificate) = self.cover_of(bundle)?;
+        if certificate.signers.contains(self.me) {
+            return None;
+        }
+        let (_, at) = self.of_bundle.get(bundle)?;
+        batch.entries.get(*at as usize).map(Entry::load)
+    }
+
+    /// Returns a replica that has signed that it holds a bundle. Different bundles have different ones.
+    pub fn holder(&self, bundle: &Digest) -> Option<ReplicaId> {
+        let (_, certificate) = self.cover_of(bundle)?;
+        let others = || certificate.signers.iter().filter(|signer| *signer != self.me);
+        others().nth(bundle.prefix() as usize % others().count().max(1))
+    }
+
+    /// Drops the batches that are no longer needed: those without an open bundle, and those that nobody certifies.
+    pub fn sweep(&mut self, now: Time, is_open: impl Fn(&Digest) -> bool) {
+        let (kept, of_bundle) = (&mut self.kept, &mut self.of_bundle);
+        self.known.retain(|digest, known| {
+            let age = now.since(known.since);
+            let open = || known.batch.entries.iter().any(|entry| is_open(&entry.bundle));
+            let keep = match known.certificate {
+                Some(_) => age < MIN_KEPT || open(),
+                None => age < MAX_UNCERTIFIED && open(),
+            };
+            if !keep {
+                let (batches, bundles) = &mut kept[known.batch.spreader.index()];
+                (*batches, *bundles) = (*batches - 1, *bundles - known.batch.entries.len());
+                for entry in &known.batch.entries {
+                    if of_bundle.get(&entry.bundle).is_some_and(|(batch, _)| batch == digest) {
+                        of_bundle.remove(&entry.bundle);
+                    }
+                }
+            }
+            keep
+        });
+    }
+
+    /// Returns the number of batches.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+}

@@ -1,0 +1,154 @@
+//! Acknowledgements that bundles are stored, and the certificates that they form.
+//!
+//! Bundles are proposed only once n-f replicas have signed that they hold them, so that no vote waits for a bundle; see
+//! `docs/adr/045-certified-bundles.md`.
+
+use super::{Event, Pending, Protocol, Replica};
+use crate::data::batches::{Batch, Cover, Entry};
+use crate::seam::{Action, Drop, Envelope, To};
+use quorate_types::{Attachment, Bundle, Certificate, Domain, ReplicaId, Time, Vote};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between two sweeps of batches and uncertified bundles that are no longer needed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+impl<P: Protocol> Replica<P> {
+    fn certifies(&self) -> bool {
+        self.parts.config.dissemination.is_certified()
+    }
+
+    /// Closes batches of what was spread, sends again what nobody acknowledges, and drops what is no longer needed.
+    pub(super) fn pace_batches(&mut self, now: Time) {
+        if !self.certifies() {
+            return;
+        }
+        self.parts.store.want_absent(now);
+        if self.swept + SWEEP_INTERVAL <= now {
+            self.swept = now;
+            self.parts.store.sweep(now);
+        }
+        if self.parts.spreading.next_act().is_none_or(|due| due > now) {
+            return;
+        }
+        let pool = &self.parts.store.pool;
+        for overdue in self.parts.spreading.take_overdue(now, |bundle| pool.is_uncertified(bundle)) {
+            let again: Vec<Bundle> =
+                overdue.bundles.iter().filter_map(|bundle| self.parts.store.pool.get(bundle).cloned()).collect();
+            for peer in overdue.missed_by {
+                self.spread(To::One(peer), again.clone());
+            }
+        }
+        let pool = &self.parts.store.pool;
+        let Some(batch) = self.parts.spreading.close(now, |bundle| pool.is_uncertified(bundle)) else { return };
+        self.parts.store.list(now, batch.clone());
+        self.send_unsigned(To::Others, Envelope::Batch(batch.clone()));
+        self.acknowledge(self.parts.me, &batch);
+        self.fetch_armed = None;
+    }
+
+    /// Signs that this replica holds the bundles of a batch. Nothing need be durable first: whoever has lost a bundle
+    /// in a crash does not rely on a certificate that it signed.
+    fn acknowledge(&mut self, to: ReplicaId, batch: &Batch) {
+        let vote = self.parts.safety.stored(batch).to_vote(self.parts.me);
+        let (to, message) = (To::One(to), Envelope::Stored(vote));
+        self.out.actions.push(Action::Send { to, message, after: None, sign: true });
+    }
+
+    fn send_unsigned(&mut self, to: To, message: Envelope<P::Message>) {
+        self.out.actions.push(Action::Send { to, message, after: None, sign: false });
+    }
+
+    /// Acknowledges a peer's batch if all its bundles are here. If not, the peer sends them again.
+    pub(super) fn on_batch(&mut self, now: Time, from: ReplicaId, batch: Arc<Batch>) {
+        if !self.certifies() {
+            return self.drop_message(from, Drop::Unasked);
+        }
+        if batch.spreader() != from || batch.entries().is_empty() {
+            return self.drop_message(from, Drop::Malformed);
+        }
+        let store = &mut self.parts.store;
+        let held = |entry: &Entry| store.pool.get(&entry.bundle).is_some_and(|bundle| Entry::of(bundle) == *entry);
+        if !batch.entries().iter().all(held) || !store.list(now, batch.clone()) {
+            return self.drop_message(from, Drop::PoolFull);
+        }
+        self.acknowledge(from, &batch);
+    }
+
+    /// Counts a peer's acknowledgement of a batch of this replica.
+    pub(super) fn on_stored(&mut self, now: Time, from: ReplicaId, vote: Vote) {
+        if vote.voter != from {
+            return self.drop_message(from, Drop::NotTheSender);
+        }
+        if vote.attachment != Attachment::None || vote.subject.domain != Domain::Stored {
+            return self.drop_message(from, Drop::Malformed);
+        }
+        match self.parts.spreading.awaits(&vote.subject, from) {
+            true => self.count(now, vote),
+            false => self.drop_message(from, Drop::Late),
+        }
+    }
+
+    /// Announces that a quorum holds a batch of this replica.
+    pub(super) fn on_quorum_stored(&mut self, now: Time, certificate: Certificate) {
+        let Some(batch) = self.parts.spreading.take_certified(&certificate.subject) else { return };
+        self.send_unsigned(To::Others, Envelope::Certified(Box::new(certificate.clone())));
+        self.take_covers(now, vec![Cover { batch, certificate }]);
+    }
+
+    /// Has the certificate of a peer's batch verified.
+    pub(super) fn on_certified(&mut self, from: ReplicaId, certificate: Certificate) {
+        let batch = self.parts.store.batches().uncertified(&certificate.subject.digest);
+        let Some(batch) = batch.filter(|batch| batch.spreader() == from).cloned() else {
+            return self.drop_message(from, Drop::Unasked);
+        };
+        self.check_covers(from, vec![Cover { batch, certificate }]);
+    }
+
+    /// Has certified batches that a peer shows verified, unless they say nothing new.
+    pub(super) fn on_covers(&mut self, from: ReplicaId, mut covers: Vec<Cover>) {
+        if !self.certifies() {
+            return self.drop_message(from, Drop::Unasked);
+        }
+        let n = self.parts.quorum.replicas();
+        let fits = |cover: &Cover| cover.is_well_formed() && cover.batch.spreader().index() < n;
+        if !covers.iter().all(fits) {
+            return self.drop_message(from, Drop::Malformed);
+        }
+        let store = &self.parts.store;
+        covers.retain(|cover| {
+            let is_new = |bundle| !store.pool.contains(bundle) || store.pool.is_uncertified(bundle);
+            let certified = store.batches().is_certified(&cover.certificate.subject.digest);
+            !certified && cover.batch.entries().iter().any(|entry| is_new(&entry.bundle))
+        });
+        self.check_covers(from, covers);
+    }
+
+    fn check_covers(&mut self, from: ReplicaId, covers: Vec<Cover>) {
+        if covers.is_empty() {
+            return;
+        }
+        if !covers.iter().all(Cover::is_well_formed) {
+            return self.drop_message(from, Drop::Malformed);
+        }
+        if self.checks[from.index()] >= super::MAX_CHECKS_PER_PEER {
+            return self.drop_message(from, Drop::Overload);
+        }
+        self.checks[from.index()] += 1;
+        let certificates = covers.iter().map(|cover| cover.certificate.clone()).collect();
+        let job = self.jobs.ask(Pending::Covers { from, covers });
+        self.out.actions.push(Action::Verify { job, certificates, votes: Vec::new() });
+    }
+
+    /// Handles certified batches: their bundles may be proposed, and blocks that name them need not wait for them.
+    pub(super) fn take_covers(&mut self, now: Time, covers: Vec<Cover>) {
+        let mut news = 0;
+        for cover in covers {
+            let parts = &mut self.parts;
+            news += parts.store.cover(now, cover, &parts.leaders, &mut self.out.whole);
+        }
+        if news > 0 {
+            self.tell(now, Event::Work(news));
+        }
+    }
+}

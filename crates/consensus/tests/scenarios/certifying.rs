@@ -1,0 +1,275 @@
+//! Replicas that spread bundles and certify their storage: no vote waits for a bundle, whoever withholds it.
+
+use crate::common::config;
+use crate::common::keys::forged_certificate;
+use crate::common::network::{Flight, Letter};
+use crate::common::play::{Play, Viewed};
+use crate::common::told_pbft::Pbft;
+use crate::common::world::World;
+use quorate_consensus::config::{Dissemination, LeaderKind};
+use quorate_consensus::data::batches::{Batch, Cover, Entry};
+use quorate_consensus::seam::Drop;
+use quorate_consensus::{Config, Envelope};
+use quorate_types::{Digest, ReplicaId};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+const VIEW_TIMEOUT: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(1);
+
+crate::for_every_protocol! {
+    /// A command that one replica receives is certified and ordered without a relay or a fetch.
+    a_command_at_one_replica_is_certified,
+    /// A faulty replica spreads bundles to just enough replicas, and does not vote: the replica that never gets them
+    /// votes all the same, and executes the blocks once it gets them.
+    no_vote_waits_for_a_bundle,
+    /// A replica that voted without the bundles restarts before and after it gets them.
+    a_replica_that_voted_without_bundles_restarts,
+    /// A replica that lost bundles in a crash does not vote on the strength of its own acknowledgement.
+    a_replica_does_not_rely_on_its_own_acknowledgement,
+    /// A bundle that its first replica never gets certified is certified by the next one.
+    a_bundle_is_certified_by_the_next_replica,
+    /// Bundles that are lost on their way are spread again.
+    lost_bundles_are_spread_again,
+    /// Batches that contradict each other, certificates that nobody signed, and foreign batches change nothing.
+    lies_about_batches_change_nothing,
+    /// Bundles that no quorum acknowledges are dropped after a minute.
+    bundles_that_nobody_certifies_are_dropped,
+}
+
+macro_rules! for_pbft {
+    ($($name:ident,)+) => {
+        mod pbft {
+            use super::*;
+            $(#[test] fn $name() { bodies_of_all::$name::<Pbft>(); })+
+        }
+        mod bodies {
+            use super::*;
+            $(pub fn $name<R: Viewed>() { bodies_of_all::$name::<R>(); })+
+        }
+    };
+}
+
+for_pbft! {
+    a_command_at_one_replica_is_certified,
+    no_vote_waits_for_a_bundle,
+    a_replica_that_voted_without_bundles_restarts,
+    a_replica_does_not_rely_on_its_own_acknowledgement,
+    a_bundle_is_certified_by_the_next_replica,
+    lost_bundles_are_spread_again,
+    lies_about_batches_change_nothing,
+    bundles_that_nobody_certifies_are_dropped,
+}
+
+/// Returns a cluster of four that R0 leads and that has ordered a command.
+fn started<P: Play>(dissemination: Dissemination, view_timeout: Duration) -> World<P> {
+    let view_timeout_ms = view_timeout.as_millis() as u64;
+    let config = Config { dissemination, leader: LeaderKind::Fixed, view_timeout_ms, ..config::<P>() };
+    let mut world = World::<P>::started(4, config, 1);
+    let command = world.submit_to(&[1], 1);
+    assert!(world.run_until_done(VIEW_TIMEOUT, &command), "the first command");
+    world
+}
+
+fn certifying<P: Play>() -> World<P> {
+    started(Dissemination::ReplicasCertified, VIEW_TIMEOUT)
+}
+
+fn carries_bundles<M>(letter: &Letter<M>) -> bool {
+    matches!(letter, Envelope::Spread(_) | Envelope::Bundles(_) | Envelope::Relay(_))
+}
+
+/// Keeps all bundles from a replica, while R3 acknowledges bundles but says nothing else.
+fn needs<P: Play>(world: &mut World<P>, replica: u16) {
+    let silent =
+        |flight: &Flight<'_, P::Message>| flight.from == ReplicaId(3) && matches!(flight.letter, Envelope::Protocol(_));
+    let withheld =
+        move |flight: &Flight<'_, P::Message>| flight.to == ReplicaId(replica) && carries_bundles(flight.letter);
+    world.network.filter = Some(Box::new(move |flight| silent(&flight) || withheld(&flight)));
+}
+
+mod bodies_of_all {
+    use super::*;
+
+    pub fn a_command_at_one_replica_is_certified<P: Play>() {
+        let mut world = certifying::<P>();
+        let (helped, count) = (Rc::new(Cell::new(0)), |letter: &Letter<P::Message>| {
+            u32::from(matches!(letter, Envelope::Relay(_) | Envelope::FetchBundles { .. }))
+        });
+        let seen = helped.clone();
+        world.network.filter = Some(Box::new(move |flight| {
+            seen.set(seen.get() + count(flight.letter));
+            false
+        }));
+        for replica in [0, 1, 2, 3] {
+            let command = world.submit_to(&[replica], 1);
+            assert!(world.run_until_done(VIEW_TIMEOUT, &command), "command at R{replica}");
+            let pool = &world.replica(0).parts().store.pool;
+            assert_eq!(pool.uncertified(), (0, 0), "what is executed needs no certificate");
+        }
+        assert_eq!((helped.get(), world.view_timeouts()), (0, 0), "relays and fetches, view timeouts");
+    }
+
+    pub fn no_vote_waits_for_a_bundle<P: Play>() {
+        let ordered = |dissemination| {
+            let mut world = started::<P>(dissemination, VIEW_TIMEOUT);
+            needs(&mut world, 2);
+            let commands: Vec<Digest> = (0..20)
+                .map(|_| {
+                    let command = world.submit_to(&[1], 1);
+                    world.run_for(15 * TICK);
+                    command
+                })
+                .collect();
+            let without_fault = world.view_timeouts() == 0;
+            world.run_for(VIEW_TIMEOUT);
+            let (mut at_r0, mut at_r2) = (0, 0);
+            for command in &commands {
+                at_r0 += u32::from(world.commit_time(0, command).is_some());
+                at_r2 += u32::from(world.commit_time(2, command).is_some());
+            }
+            assert_eq!(at_r2, 0, "R2 executes a bundle that it does not have");
+            world.network.heal();
+            let last = commands[19];
+            assert!(world.run_until_done(20 * VIEW_TIMEOUT, &last), "R2 gets the bundles from others");
+            (at_r0, without_fault)
+        };
+        assert_eq!(ordered(Dissemination::ReplicasCertified), (20, true));
+        assert_eq!(ordered(Dissemination::Replicas).0, 0, "without certificates, R2 must wait");
+    }
+
+    pub fn a_replica_that_voted_without_bundles_restarts<P: Play>() {
+        let mut world = certifying::<P>();
+        needs(&mut world, 2);
+        let command = world.submit_to(&[1], 3);
+        assert!(world.run_until(VIEW_TIMEOUT, |world| world.commit_time(0, &command).is_some()), "R2 votes");
+        world.run_for(10 * TICK);
+        world.kill(2);
+        world.restart(2, 0);
+        world.run_for(10 * TICK);
+        assert!(world.commit_time(2, &command).is_none(), "R2 has never had the bundle");
+        world.network.heal();
+        assert!(world.run_until_done(20 * VIEW_TIMEOUT, &command), "R2 fetches the bundle");
+        // Now the journal holds the bundle after its block.
+        world.kill(2);
+        world.restart(2, 0);
+        let next = world.submit_to(&[1], 1);
+        assert!(world.run_until_done(20 * VIEW_TIMEOUT, &next));
+    }
+
+    pub fn a_replica_does_not_rely_on_its_own_acknowledgement<P: Play>() {
+        let mut world = certifying::<P>();
+        // All votes are needed, since R3 casts none. R1 and R2 acknowledge the bundle, and then lose it.
+        let silent = |letter: &Letter<P::Message>| matches!(letter, Envelope::Protocol(_));
+        let proposed = |letter: &Letter<P::Message>| matches!(letter, Envelope::Covers(_) | Envelope::Certified(_));
+        let held_back = Rc::new(Cell::new(true));
+        let held = held_back.clone();
+        world.network.filter = Some(Box::new(move |flight| {
+            let mute = flight.from == ReplicaId(3) && silent(flight.letter);
+            let certified = flight.from == ReplicaId(3) && proposed(flight.letter) && held.get();
+            mute || certified
+        }));
+        let command = world.submit_to(&[3], 1);
+        world.run_for(20 * TICK);
+        for replica in [1, 2] {
+            world.kill(replica);
+            world.restart(replica, 0);
+        }
+        // From now on nobody gives them the bundle again, and the leader learns that it is certified.
+        let known = |replica: u16, world: &World<P>| world.replica(replica).is_known(&command);
+        assert!(known(0, &world) && !known(1, &world) && !known(2, &world));
+        held_back.set(false);
+        let batches = world.replica(3).parts().store.batches();
+        let covers = batches.covers([&command]);
+        assert_eq!(covers.len(), 1, "R3 has the certificate");
+        let signers: Vec<u16> = covers[0].certificate.signers.iter().map(|signer| signer.0).collect();
+        let lost: Vec<u16> = [1, 2].into_iter().filter(|replica| signers.contains(replica)).collect();
+        assert!(!lost.is_empty(), "a quorum includes R1 or R2");
+        for replica in 0..3 {
+            world.inject_letter(3, replica, Envelope::Covers(covers.clone()));
+        }
+        let lost = lost[0];
+        needs(&mut world, lost);
+        world.run_for(VIEW_TIMEOUT / 2);
+        let accepts = world.replica(lost).parts().store.pool.is_absent(&command);
+        assert!(!accepts, "R{lost} accepts a block on its own word");
+        assert!(world.commit_time(0, &command).is_none(), "a quorum needs R{lost}");
+        world.network.heal();
+        assert!(world.run_until_done(40 * VIEW_TIMEOUT, &command), "R{lost} fetches the bundle and goes on");
+    }
+
+    pub fn a_bundle_is_certified_by_the_next_replica<P: Play>() {
+        let mut world = certifying::<P>();
+        let lists = |letter: &Letter<P::Message>| matches!(letter, Envelope::Batch(_));
+        world.network.filter = Some(Box::new(move |flight| flight.from == ReplicaId(3) && lists(flight.letter)));
+        let command = world.submit_to(&[3], 1);
+        world.run_for(2 * VIEW_TIMEOUT);
+        assert!(world.commit_time(0, &command).is_none(), "nobody has certified the command");
+        assert_eq!(world.view_timeouts(), 0, "the leader is not to blame");
+        world.submit_again(&command);
+        assert!(world.run_until_done(VIEW_TIMEOUT / 2, &command));
+        world.run_for(20 * VIEW_TIMEOUT);
+        let times = world.commits(0).iter().flat_map(|commit| &commit.block.payload).filter(|one| **one == command);
+        assert_eq!(times.count(), 1, "the command is ordered once");
+    }
+
+    pub fn lost_bundles_are_spread_again<P: Play>() {
+        let mut world = certifying::<P>();
+        let spread = |letter: &Letter<P::Message>| matches!(letter, Envelope::Spread(_));
+        world.network.filter = Some(Box::new(move |flight| spread(flight.letter)));
+        let command = world.submit_to(&[1], 1);
+        world.run_for(10 * TICK);
+        world.network.heal();
+        assert!(world.run_until_done(10 * VIEW_TIMEOUT, &command));
+        assert_eq!(world.view_timeouts(), 0, "the leader is not to blame");
+    }
+
+    pub fn lies_about_batches_change_nothing<P: Play>() {
+        let mut world = certifying::<P>();
+        let bundles = [world.bundle(1), world.bundle(2)];
+        let batch = |spreader, bundle| Arc::new(Batch::new(ReplicaId(spreader), 9, vec![Entry::of(bundle)]));
+        let batches = [batch(3, &bundles[0]), batch(3, &bundles[1])];
+        world.inject_letter(3, 0, Envelope::Spread(bundles.to_vec()));
+        for batch in &batches {
+            world.inject_letter(3, 0, Envelope::Batch(batch.clone()));
+        }
+        // Two batches with one number are two batches. Their certificates are forged, and so are the sizes in the next.
+        for batch in &batches {
+            let certificate = forged_certificate(batch.subject(), [0, 1, 2]);
+            world.inject_letter(3, 0, Envelope::Certified(Box::new(certificate.clone())));
+            world.inject_letter(3, 0, Envelope::Covers(vec![Cover { batch: batch.clone(), certificate }]));
+        }
+        world.run_for(10 * TICK);
+        let pool = |world: &World<P>| world.replica(0).parts().store.pool.uncertified().0;
+        assert_eq!(pool(&world), 2, "nothing is certified");
+        assert_eq!(world.replica(0).dropped().get(&Drop::NotGenuine), Some(&4));
+        let listed = world.replica(0).parts().store.batches().len();
+        let false_size = Entry { commands: 1000, ..Entry::of(&bundles[0]) };
+        world.inject_letter(3, 0, Envelope::Batch(Arc::new(Batch::new(ReplicaId(3), 10, vec![false_size]))));
+        world.inject_letter(3, 0, Envelope::Batch(batch(2, &bundles[0])));
+        let certificate = forged_certificate(batches[1].subject(), [0, 1, 2]);
+        world.inject_letter(3, 0, Envelope::Covers(vec![Cover { batch: batches[0].clone(), certificate }]));
+        world.run_for(10 * TICK);
+        assert_eq!(world.replica(0).parts().store.batches().len(), listed, "none of these is acknowledged");
+        assert_eq!(world.replica(0).dropped().get(&Drop::Malformed), Some(&2));
+        let command = world.submit_to(&[2], 1);
+        assert!(world.run_until_done(VIEW_TIMEOUT, &command));
+        assert!(world.oracle.accused().is_empty(), "two batches with one number are no evidence");
+    }
+
+    pub fn bundles_that_nobody_certifies_are_dropped<P: Play>() {
+        let mut world = certifying::<P>();
+        let bundle = world.bundle(1);
+        world.inject_letter(3, 0, Envelope::Spread(vec![bundle.clone()]));
+        let known = |world: &World<P>| world.replica(0).is_known(&bundle.digest());
+        for second in 0..70 {
+            let command = world.submit_to(&[2], 1);
+            assert!(world.run_until_done(VIEW_TIMEOUT, &command));
+            assert!(known(&world) || second >= 59, "the bundle is dropped after {second} s");
+            world.run_for(Duration::from_secs(1));
+        }
+        assert!(!known(&world), "the bundle is kept forever");
+    }
+}
