@@ -4,8 +4,8 @@
 //! replica inside therefore stays honest and consistent, independently of the messages to others. It may hear of blocks
 //! that were invented in its name, and gets them as soon as it requests them.
 
-use crate::availability;
 use crate::assembler::Assembler;
+use crate::availability;
 use crate::behaviour::{Behaviour, Context};
 use crate::censor::Censor;
 use crate::collected::Collected;
@@ -141,8 +141,11 @@ impl<M: Malleable> Wrapper<M> {
             Fault::WithholdAcknowledgements if matches!(sent.message, Envelope::Stored(_)) => {}
             Fault::ForgeAcknowledgements | Fault::EquivocateBatches => {
                 match availability::instead(&self.context, fault, sent.to, &sent.message) {
-                    Some(lies) => out.extend(lies.into_iter().map(|(to, message)| {
-                        Action::Send { to, message, after: sent.after, sign: false }
+                    Some(lies) => out.extend(lies.into_iter().map(|(to, message)| Action::Send {
+                        to,
+                        message,
+                        after: sent.after,
+                        sign: false,
                     })),
                     None => out.push(sent.action()),
                 }

@@ -106,8 +106,12 @@ fn acknowledgements_are_withheld_or_forged_and_batches_contradict_each_other() {
     let stored = || Envelope::Stored(unsigned(batch.subject(), Attachment::None));
     assert_eq!(instead(Fault::WithholdAcknowledgements, vec![stored()]), []);
     let forged = instead(Fault::ForgeAcknowledgements, vec![stored(), Envelope::Batch(batch.clone())]);
-    let [(_, Envelope::Stored(vote)), (_, Envelope::Batch(honest)), (_, Envelope::Certified(alone)), (_, Envelope::Covers(covers))] =
-        &forged[..]
+    let [
+        (_, Envelope::Stored(vote)),
+        (_, Envelope::Batch(honest)),
+        (_, Envelope::Certified(alone)),
+        (_, Envelope::Covers(covers)),
+    ] = &forged[..]
     else {
         panic!("{forged:?}")
     };
