@@ -43,18 +43,18 @@ fn a_bench_reports_every_key_and_agrees() {
 
 #[test]
 fn one_outstanding_command_makes_progress_under_every_policy_and_leader() {
-    for policy in ["full", "timed", "eager", "adaptive"] {
+    for (batch, policy) in [("400", "full"), ("400", "timed"), ("400", "eager"), ("auto", "eager")] {
+        let blocks = ["--clients", "1", "--outstanding", "1", "--batch", batch, "--batch-policy", policy];
         for leader in ["fixed", "round-robin", "reputation"] {
-            let pacing = ["--clients", "1", "--outstanding", "1", "--batch-policy", policy, "--leader", leader];
-            let simulated =
-                json(&[&["sim", "--warmup", "300ms", "--duration", "3s", "--json", "-"], &pacing[..]].concat());
-            assert!(simulated["committed_commands"].as_u64() > Some(0), "{policy} {leader}, simulated");
-            assert_eq!(simulated["view_timeouts"], 0, "{policy} {leader}, simulated");
+            let run = ["sim", "--warmup", "300ms", "--duration", "3s", "--json", "-", "--leader", leader];
+            let simulated = json(&[&run[..], &blocks[..]].concat());
+            assert!(simulated["committed_commands"].as_u64() > Some(0), "{batch} {policy} {leader}, simulated");
+            assert_eq!(simulated["view_timeouts"], 0, "{batch} {policy} {leader}, simulated");
         }
         // A leader that waits for a full block waits for a fraction of the view timeout, which must be well below the
         // run's length.
-        let pacing = ["--clients", "1", "--outstanding", "1", "--view-timeout-ms", "1000", "--batch-policy", policy];
-        assert!(bench_for("3s", &pacing)["committed_commands"].as_u64() > Some(0), "{policy}");
+        let pacing = [&["--view-timeout-ms", "1000"], &blocks[..]].concat();
+        assert!(bench_for("3s", &pacing)["committed_commands"].as_u64() > Some(0), "{batch} {policy}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The settings of the consensus core, and the check that refuses combinations which cannot work.
 
 pub use crate::protocols::registry::ProtocolKind;
-pub use quorate_types::{Dissemination, UnknownName};
+pub use quorate_types::{BatchSize, Dissemination, UnknownName};
 
 use crate::protocols::facts::Shape;
 use quorate_types::{Fault, Quorum, ReplicaId, choice};
@@ -47,7 +47,7 @@ choice!(
 );
 
 choice!(
-    /// When a leader has enough commands to propose.
+    /// When a leader with blocks of a fixed size has enough commands to propose.
     BatchPolicy, "batch policy",
     /// With `batch` commands, or a quarter of a view timeout after it could have proposed.
     Full = "full",
@@ -55,8 +55,6 @@ choice!(
     Timed = "timed",
     /// With any commands, as soon as the previous certificate has formed.
     Eager = "eager",
-    /// With as many commands as arrive during one view at the measured rate, or after the duration of one view.
-    Adaptive = "adaptive",
 );
 
 /// The consensus core's settings. Times are in milliseconds.
@@ -69,13 +67,19 @@ pub struct Config {
     pub leader: LeaderKind,
     /// Recipients of votes in a chained protocol. Default `collector`.
     pub votes: VotesTo,
-    /// Maximum number of commands in a block of several bundles. Replicas do not vote for larger blocks. The same on
-    /// every replica. Default 400.
-    pub batch: usize,
+    /// `auto`: leaders size their blocks by what they measure, and replicas vote for up to 65,536 commands. A number:
+    /// maximum number of commands in a block of several bundles; replicas do not vote for larger blocks. The same on
+    /// every replica. Default `auto`.
+    pub batch: BatchSize,
+    /// Maximum latency that filling its blocks may cost under `auto`, in milliseconds. A leader holds commands back for
+    /// a fuller block at most this long, and at most 2 ms. One that sends the commands with its proposals aims at blocks
+    /// that are certified within this time, or within three quarters of `view_timeout_ms` if that is shorter. Default
+    /// 1000.
+    pub batch_latency_ms: u64,
     /// Maximum bytes of bundles in a block. Replicas do not vote for larger blocks. The same on every replica. Default
     /// 8 MiB.
     pub batch_bytes: usize,
-    /// When a leader has enough commands to propose. Default `eager`.
+    /// When a leader has enough commands to propose, if `batch` is a number. Default `eager`.
     pub batch_policy: BatchPolicy,
     /// Maximum time that a command waits for others under `timed`, in milliseconds. Default 5.
     pub batch_wait_ms: u64,
@@ -138,7 +142,8 @@ impl Default for Config {
             protocol: ProtocolKind::Jolteon,
             leader: LeaderKind::Fixed,
             votes: VotesTo::Collector,
-            batch: 400,
+            batch: BatchSize::Auto,
+            batch_latency_ms: 1000,
             batch_bytes: 8 << 20,
             batch_policy: BatchPolicy::Eager,
             batch_wait_ms: 5,
@@ -171,6 +176,12 @@ impl Config {
         Duration::from_millis(self.view_timeout_ms)
     }
 
+    /// Longest time that a leader with blocks of its own size aims at, from a proposal to its certificate: short enough
+    /// that its view does not time out.
+    pub fn batch_latency(&self) -> Duration {
+        Duration::from_millis(self.batch_latency_ms).min(self.view_timeout() * 3 / 4)
+    }
+
     /// Upper bound on the delay of a message between honest replicas.
     pub fn max_delay(&self) -> Duration {
         Duration::from_millis(self.max_delay_ms)
@@ -179,7 +190,7 @@ impl Config {
     /// Checks the settings. The error names the first invalid one.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let positive = [
-            ("batch", self.batch as u64),
+            ("batch", self.batch.max_commands() as u64),
             ("batch_bytes", self.batch_bytes as u64),
             ("view_timeout_ms", self.view_timeout_ms),
             ("min_view_timeout_ms", self.min_view_timeout_ms),
@@ -197,7 +208,7 @@ impl Config {
         }
         let slots = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let most = [
-            ("batch", self.batch, quorate_types::limits::MAX_BLOCK_BUNDLES),
+            ("batch", self.batch.max_commands(), quorate_types::limits::MAX_BLOCK_BUNDLES),
             ("batch_bytes", self.batch_bytes, quorate_types::limits::MAX_FRAME_BYTES / 2),
             ("window", slots(self.window), MAX_WINDOW),
             ("checkpoint_interval", slots(self.checkpoint_interval), MAX_WINDOW / 2),
@@ -210,6 +221,7 @@ impl Config {
             }
         }
         if self.batch_policy == BatchPolicy::Timed
+            && !self.batch.is_auto()
             && self.batch_wait_ms > self.view_timeout_ms / u64::from(MAX_WAIT_DIVISOR)
         {
             return Err(ConfigError {

@@ -8,7 +8,7 @@ use crate::common::network::Letter;
 use crate::common::play::Viewed;
 use crate::common::random::Random;
 use crate::common::world::{Act, World};
-use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ViewDuration};
+use quorate_consensus::config::{BatchPolicy, BatchSize, Dissemination, LeaderKind, ViewDuration};
 use quorate_consensus::data::block_tree::BlockTree;
 use quorate_consensus::protocols::chained::engine::Chained;
 use quorate_consensus::protocols::chained::rules::{Candidate, Jolteon, Refusal, Rules};
@@ -144,7 +144,7 @@ fn random_config<R: Viewed>(random: &mut Random) -> Config {
 fn any_config<R: Viewed>(random: &mut Random) -> Config {
     Config {
         leader: *random.pick(LeaderKind::ALL),
-        batch: *random.pick(&[1, 5, 400]),
+        batch: *random.pick(&[BatchSize::Commands(1), BatchSize::Commands(5), BatchSize::Auto]),
         batch_policy: *random.pick(BatchPolicy::ALL),
         dissemination: *random.pick(Dissemination::ALL),
         view_duration: *random.pick(ViewDuration::ALL),

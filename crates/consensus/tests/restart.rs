@@ -11,7 +11,7 @@ use crate::common::play::Play;
 use crate::common::random::Random;
 use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
-use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
+use quorate_consensus::config::{BatchSize, Dissemination, LeaderKind, ProtocolKind};
 use quorate_consensus::protocols::chained::engine::Chained;
 use quorate_consensus::protocols::chained::rules::Jolteon;
 use quorate_consensus::recovery::journal::Record;
@@ -56,7 +56,7 @@ fn config<P: Play>(random: &mut Random) -> Config {
         dissemination: *random.pick(Dissemination::ALL),
         view_timeout_ms: VIEW_TIMEOUT_MS,
         min_view_timeout_ms: 30,
-        batch: *random.pick(&[2, 400]),
+        batch: *random.pick(&[BatchSize::Commands(2), BatchSize::Auto]),
         window: 16,
         checkpoint_interval: *random.pick(&[2, 8]),
         ..config

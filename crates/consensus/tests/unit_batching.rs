@@ -3,17 +3,17 @@
 use crate::unit_support::*;
 use proptest::prelude::*;
 use quorate_consensus::Config;
-use quorate_consensus::config::BatchPolicy;
+use quorate_consensus::config::{BatchPolicy, BatchSize};
 use quorate_consensus::data::batching::{Batching, Decision, Situation};
 use std::time::Duration;
 
 fn batching(batch_policy: BatchPolicy) -> Batching {
-    Batching::new(&Config { batch_policy, batch: 10, batch_wait_ms: 5, view_timeout_ms: 1000, ..config() })
+    Batching::new(&Config { batch_policy, batch: 10.into(), batch_wait_ms: 5, view_timeout_ms: 1000, ..config() })
 }
 
 /// A leader that could propose since 1000 ms.
 fn situation(pending: usize) -> Situation {
-    Situation { pending, uncommitted: false, ready_since: at(1000), view: None }
+    Situation { pending, pending_bytes: 20 * pending, uncommitted: false, ready_since: at(1000) }
 }
 
 #[test]
@@ -57,50 +57,15 @@ fn timed_waits_a_fixed_time_after_the_first_command() {
     assert_eq!(batching.decide(at(2004), situation(2)), Decision::Wait(millis(1)));
     assert_eq!(batching.decide(at(2005), situation(2)), Decision::Propose);
     assert_eq!(batching.decide(at(2004), situation(10)), Decision::Propose);
-    batching.on_proposal(at(2005), 0);
+    batching.on_proposal(at(2005), 1, &[], 0);
     batching.on_arrival(at(2006), 1);
     assert_eq!(
         batching.decide(at(2006), situation(1)),
         Decision::Wait(millis(5)),
         "the wait starts again after a proposal"
     );
-    batching.on_proposal(at(2010), 1);
+    batching.on_proposal(at(2010), 2, &[], 1);
     assert_eq!(batching.decide(at(2012), situation(1)), Decision::Wait(millis(3)), "commands left over wait too");
-}
-
-#[test]
-fn adaptive_waits_for_the_commands_of_one_view() {
-    let mut batching = batching(BatchPolicy::Adaptive);
-    let in_view = |pending| Situation { view: Some(millis(5)), ..situation(pending) };
-    batching.on_arrival(at(1000), 1);
-    assert_eq!(
-        batching.decide(at(1000), situation(1)),
-        Decision::Propose,
-        "without a measured view the leader proposes at once"
-    );
-    for now in 1001..2000 {
-        batching.on_arrival(at(now), 1);
-    }
-    batching.on_proposal(at(2000), 0);
-    batching.on_arrival(at(2000), 1);
-    assert_eq!(
-        batching.decide(at(2001), in_view(4)),
-        Decision::Wait(millis(4)),
-        "1000 commands per second are 5 per view"
-    );
-    assert_eq!(batching.decide(at(2001), in_view(6)), Decision::Propose);
-    assert_eq!(batching.decide(at(2005), in_view(1)), Decision::Propose, "the wait ends with the view");
-    let long = Situation { view: Some(millis(60_000)), ..situation(9) };
-    assert_eq!(
-        batching.decide(at(2001), long),
-        Decision::Wait(millis(249)),
-        "the wait is at most a quarter of a view timeout"
-    );
-    assert_eq!(
-        batching.decide(at(2001), Situation { pending: 10, ..long }),
-        Decision::Propose,
-        "a full block is proposed at once"
-    );
 }
 
 #[derive(Clone, Debug)]
@@ -122,14 +87,14 @@ proptest! {
             ],
             0..60,
         ),
-        view in prop::option::of(0..3000u64),
         ready_after in 0..100u64,
-        batch in 2..1000usize,
+        batch in prop::option::of(2..1000u32),
     ) {
+        let batch = batch.map_or(BatchSize::Auto, BatchSize::Commands);
         let config = Config { batch_policy: policy, batch, batch_wait_ms: 5, view_timeout_ms: 1000, ..config() };
         let mut batching = Batching::new(&config);
         let mut now = at(1000);
-        for event in past {
+        for (number, event) in (1..).zip(past) {
             match event {
                 Past::Arrived(pause, count) => {
                     now = now + millis(pause);
@@ -137,17 +102,17 @@ proptest! {
                 }
                 Past::Proposed(pause, left) => {
                     now = now + millis(pause);
-                    batching.on_proposal(now, left);
+                    batching.on_proposal(now, number, &[], left);
                 }
             }
         }
         now = now + millis(ready_after);
-        let situation = Situation { pending: 1, uncommitted: false, ready_since: now, view: view.map(millis) };
+        let situation = Situation { pending: 1, pending_bytes: 20, uncommitted: false, ready_since: now };
         let bound = match policy {
+            _ if batch.is_auto() => Duration::ZERO,
             BatchPolicy::Eager => Duration::ZERO,
             BatchPolicy::Timed => millis(5),
             BatchPolicy::Full => millis(250),
-            BatchPolicy::Adaptive => millis(view.unwrap_or(0).min(250)),
         };
         let begin = now;
         let mut asked = 0;

@@ -34,8 +34,8 @@ fn the_defaults_work() {
 fn invalid_settings_are_refused_with_key_and_help() {
     type Change = fn(&mut Config);
     let refused: &[(&str, &str, Change)] = &[
-        ("batch", "at least 1", |config| config.batch = 0),
-        ("batch", "at most 65536", |config| config.batch = 65_537),
+        ("batch", "at least 1", |config| config.batch = 0.into()),
+        ("batch", "at most 65536", |config| config.batch = 65_537.into()),
         ("batch_bytes", "at least 1", |config| config.batch_bytes = 0),
         ("batch_bytes", "at most 33554432", |config| config.batch_bytes = usize::MAX),
         ("view_timeout_ms", "at least 1", |config| config.view_timeout_ms = 0),
@@ -48,10 +48,10 @@ fn invalid_settings_are_refused_with_key_and_help() {
         ("retained_blocks", "at least 1", |config| config.retained_blocks = 0),
         ("fetch_retry_ms", "at least 1", |config| config.fetch_retry_ms = 0),
         ("batch_wait_ms", "raise view_timeout_ms", |config| {
-            (config.batch_policy, config.batch_wait_ms) = (BatchPolicy::Timed, 251);
+            (config.batch, config.batch_policy, config.batch_wait_ms) = (400.into(), BatchPolicy::Timed, 251);
         }),
         ("batch_wait_ms", "raise view_timeout_ms", |config| {
-            (config.batch_policy, config.batch_wait_ms) = (BatchPolicy::Timed, u64::MAX);
+            (config.batch, config.batch_policy, config.batch_wait_ms) = (400.into(), BatchPolicy::Timed, u64::MAX);
         }),
     ];
     for (key, help, change) in refused {
@@ -68,10 +68,13 @@ fn invalid_settings_are_refused_with_key_and_help() {
 fn settings_without_effect_are_not_refused() {
     let accepted = [
         Config { batch_wait_ms: u64::MAX, ..config() },
-        Config { batch_policy: BatchPolicy::Timed, batch_wait_ms: 250, ..config() },
+        Config { batch_policy: BatchPolicy::Timed, batch_wait_ms: u64::MAX, ..config() },
+        Config { batch_latency_ms: 0, ..config() },
+        Config { batch_latency_ms: u64::MAX, ..config() },
+        Config { batch: 400.into(), batch_policy: BatchPolicy::Timed, batch_wait_ms: 250, ..config() },
         Config { min_view_timeout_ms: 5000, ..config() },
         Config { view_duration: ViewDuration::Adaptive, min_view_timeout_ms: 1000, ..config() },
-        Config { batch: 65_536, batch_bytes: limits::MAX_FRAME_BYTES / 2, ..config() },
+        Config { batch: 65_536.into(), batch_bytes: limits::MAX_FRAME_BYTES / 2, ..config() },
         Config { fetch_delay_ms: 0, retained_bytes: 0, batch_wait_ms: 0, ..config() },
     ];
     for config in accepted {

@@ -2,7 +2,7 @@
 
 use crate::unit_support::*;
 use quorate_consensus::Config;
-use quorate_consensus::config::LeaderKind;
+use quorate_consensus::config::{BatchSize, LeaderKind};
 use quorate_consensus::data::digest_map::Salt;
 use quorate_consensus::data::ledger::Ledger;
 use quorate_consensus::data::pool::Offered;
@@ -214,7 +214,7 @@ fn a_request_names_no_more_bundles_than_are_allowed() {
 
 #[test]
 fn an_answer_of_blocks_is_bounded_in_count_and_bytes_and_stops_at_known_blocks() {
-    let mut host = Host::new(Config { batch: limits::MAX_BLOCK_BUNDLES, ..config() });
+    let mut host = Host::new(Config { batch: BatchSize::Auto, ..config() });
     let blocks = chain(&[1, 2, 3, 4, 5, 6]);
     blocks.iter().for_each(|block| drop(host.offer(block)));
     let heights = |host: &Host, of: &Block, above, most| -> Vec<u64> {
@@ -488,7 +488,7 @@ fn a_state_replaces_the_blocks_before_it() {
 /// nothing further; a block that a certificate names is accepted as it is.
 #[test]
 fn a_proposal_over_the_limits_never_becomes_whole() {
-    let (few, many) = (Config { batch: 4, ..config() }, Config { batch_bytes: 1000, ..config() });
+    let (few, many) = (Config { batch: 4.into(), ..config() }, Config { batch_bytes: 1000, ..config() });
     for (limits, commands, bytes) in [(few, 3, 0), (many, 1, 600)] {
         let bundles = [bundle(1, commands, bytes), bundle(2, commands, bytes)];
         let large = block(1, 0, genesis(), bundles.iter().map(Bundle::digest).collect());
@@ -540,7 +540,7 @@ fn the_bundles_of_proposals_are_bounded() {
 /// Once a proposal that waits for its bundles is certified, no limit applies to it.
 #[test]
 fn a_certificate_lifts_the_limits() {
-    let mut host = Host::new(Config { batch: 4, ..config() });
+    let mut host = Host::new(Config { batch: 4.into(), ..config() });
     let bundles = [bundle(1, 3, 0), bundle(2, 3, 0)];
     let large = block(1, 0, genesis(), bundles.iter().map(Bundle::digest).collect());
     assert_eq!(host.offer(&large).0, Taken::Waiting);

@@ -182,7 +182,7 @@ fn a_replica_with_another_configuration_differs_at_a_step() {
     let [file, other] = ["run", "other"].map(|name| scratch.path(name));
     let spec = spec(ProtocolKind::Pbft, &format!("0:{file}"));
     bench::run(&spec, &mut Listener::default()).expect("a cluster");
-    with_header(&file, &other, |header| header.consensus.batch = 1 + header.consensus.batch / 2);
+    with_header(&file, &other, |header| header.consensus.batch = 17.into());
     let result = replay_file(Path::new(&other));
     let difference = result.difference.as_ref().expect("its blocks are smaller");
     assert!(difference.step > 1 && difference.what.contains("action"), "{difference:?}");

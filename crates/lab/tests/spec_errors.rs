@@ -202,8 +202,12 @@ fn surprising_settings_cause_warnings() {
     let warnings = |text: &str| BenchSpec::from_toml(text, "bench.toml").expect("a valid spec").warnings().join("\n");
     assert_eq!(warnings(""), "");
     assert!(warnings("scheme = \"none\"").contains("baseline only"));
-    assert!(warnings("batch_policy = \"full\"\noutstanding = 1").contains("4 outstanding commands never fill"));
-    assert!(warnings("bundle = 500").contains("bundles hold 400"));
+    assert!(
+        warnings("batch = 400\nbatch_policy = \"full\"\noutstanding = 1").contains("4 outstanding commands never fill")
+    );
+    assert!(warnings("batch = 400\nbundle = 500").contains("bundles hold 400"));
+    assert!(warnings("batch_policy = \"full\"").contains("--batch-policy: has no effect, because --batch is auto"));
+    assert!(warnings("batch = 400\nbatch_latency_ms = 5").contains("--batch-latency-ms: has no effect"));
     let crash = "protocol = \"simple-hotstuff\"\nleader = \"round-robin\"\nfault = [\"crash:2@4s\"]";
     assert!(warnings(crash).contains("after the crash"));
 }

@@ -3,10 +3,10 @@
 use clap::{Args, Command, FromArgMatches};
 use proptest::prelude::*;
 use quorate_lab::spec::{
-    BatchPolicy, BenchArgs, BenchSpec, CertificateCache, ClientAuthentication, ClusterArgs, DEFAULT_OUTSTANDING,
-    DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval,
-    JournalKind, LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, PayloadPath, ProtocolKind, Record, ReplyMode,
-    Retention, SchemeKind, TortureArgs, ViewDuration, VotesTo, When, WorkloadKind,
+    BatchPolicy, BatchSize, BenchArgs, BenchSpec, CertificateCache, ClientAuthentication, ClusterArgs,
+    DEFAULT_OUTSTANDING, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync,
+    Host, Interval, JournalKind, LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, PayloadPath, ProtocolKind, Record,
+    ReplyMode, Retention, SchemeKind, TortureArgs, ViewDuration, VotesTo, When, WorkloadKind,
 };
 use quorate_types::ReplicaId;
 
@@ -113,7 +113,7 @@ fn faults() -> impl Strategy<Value = Vec<Fault>> {
 prop_compose! {
     fn cluster()(
         protocol in any_of(ProtocolKind::ALL), replicas in 4u32..50, scheme in any_of(SchemeKind::ALL),
-        leader in any::<prop::sample::Index>(), batch in 1u32..60_000, batch_policy in any_of(BatchPolicy::ALL),
+        leader in any::<prop::sample::Index>(), batch in proptest::option::of(1u32..60_000), batch_latency_ms in 0u64..10_000, batch_policy in any_of(BatchPolicy::ALL),
         batch_wait_ms in 0u64..50, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
         view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),
         client_authentication in any_of(ClientAuthentication::ALL), checkpoint_interval in 1u64..8000,
@@ -125,7 +125,7 @@ prop_compose! {
         let leader = *leader.get(protocol.leaders());
         let votes = if to_all && protocol.is_chained() { VotesTo::All } else { VotesTo::Collector };
         BenchSpec {
-            protocol, replicas, faults, scheme, leader, votes, batch, batch_policy, batch_wait_ms, dissemination,
+            protocol, replicas, faults, scheme, leader, votes, batch: batch.map_or(BatchSize::Auto, BatchSize::Commands), batch_latency_ms, batch_policy, batch_wait_ms, dissemination,
             view_timeout_ms, view_duration, base_port, client_authentication, checkpoint_interval, window, pipeline,
             ..BenchSpec::default()
         }
@@ -242,10 +242,10 @@ fn the_window_reaches_the_core_up_to_its_maximum() {
 fn flags_override_the_file_and_the_file_overrides_the_defaults() {
     let file = TempFile::new("overlay", "batch = 800\npayload = 512\nbatch_policy = \"full\"\nfault = [\"slow:1\"]\n");
     let spec = bench(&["--payload", "16", "--spec", file.path()]);
-    assert_eq!((spec.batch, spec.payload, spec.batch_policy, spec.replicas), (800, 16, BatchPolicy::Full, 4));
+    assert_eq!((spec.batch, spec.payload, spec.batch_policy, spec.replicas), (800.into(), 16, BatchPolicy::Full, 4));
     assert_eq!(spec.fault, [slow(When::ALWAYS)]);
     // A flag with the default value still overrides the file.
-    assert_eq!(bench(&["--spec", file.path(), "--batch", "400"]).batch, 400);
+    assert_eq!(bench(&["--spec", file.path(), "--batch", "400"]).batch, 400.into());
 }
 
 #[test]

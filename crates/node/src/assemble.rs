@@ -75,7 +75,7 @@ pub(crate) fn assemble(
     let places = transport.listening().expect("a replica's transport listens");
     let waker = transport.waker();
     let salt = unguessable();
-    let limits = BundleLimits { commands: config.consensus.batch, bytes: config.consensus.batch_bytes };
+    let limits = BundleLimits { commands: config.consensus.batch.max_commands(), bytes: config.consensus.batch_bytes };
     let verifier = BundleVerifier::new(config.client_authentication, committee.cluster, DEFAULT_CACHE_BUNDLES);
     observer.observe(config.replica, NodeEvent::Listening(places));
     let baselines = config.baselines.unwrap_or_default();

@@ -121,7 +121,7 @@ fn one_forged_bundle_does_not_affect_the_others() {
 fn an_impostor_gets_no_replies() {
     let mut template = template();
     // Blocks are ordered only when full.
-    (template.consensus.batch, template.consensus.batch_policy) = (20, BatchPolicy::Full);
+    (template.consensus.batch, template.consensus.batch_policy) = (20.into(), BatchPolicy::Full);
     template.consensus.view_timeout_ms = 600_000;
     let cluster = start(&template);
     let mut victim = TestClient::new(&cluster, 7);

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 fn template() -> NodeConfig {
     let mut template = NodeConfig::template("test");
     template.application = ApplicationKind::Log;
-    template.consensus.batch = 100;
+    template.consensus.batch = 100.into();
     template.consensus.view_timeout_ms = 300;
     template
 }

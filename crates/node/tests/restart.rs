@@ -46,7 +46,7 @@ impl Net {
         let _ = fs::remove_dir_all(&directory);
         let mut template = NodeConfig::template(name);
         template.application = ApplicationKind::Log;
-        template.consensus.batch = 50;
+        template.consensus.batch = 50.into();
         template.consensus.view_timeout_ms = 300;
         adjust(&mut template);
         let written = testnet::write(&template, REPLICAS, free_ports(), &directory).expect("a testnet is written");
@@ -320,7 +320,7 @@ fn a_foreign_directory_is_refused_by_name() {
 fn forgetful(name: &str, protocol: ProtocolKind) -> Net {
     Net::new(name, |config| {
         config.consensus.protocol = protocol;
-        (config.consensus.batch, config.consensus.batch_bytes) = (50, 64 << 10);
+        (config.consensus.batch, config.consensus.batch_bytes) = (50.into(), 64 << 10);
         (config.consensus.checkpoint_interval, config.consensus.window) = (8, 32);
         (config.consensus.retained_blocks, config.consensus.retained_bytes) = (32, 64 << 10);
         config.journal = JournalConfig {

@@ -28,7 +28,7 @@ fn an_old_bundle_stays_void_however_many_sessions_one_client_opens() {
     let mut template = NodeConfig::template("test");
     template.application = ApplicationKind::KeyValue;
     template.client_authentication = ClientAuthentication::Ed25519;
-    template.consensus.batch = BATCH;
+    template.consensus.batch = (BATCH as u32).into();
     template.consensus.checkpoint_interval = 8;
     (template.consensus.retained_blocks, template.consensus.retained_bytes) = (8, 1 << 16);
     template.reply_cache_bytes = 1;

@@ -93,7 +93,7 @@ impl Work {
         Work {
             replicas,
             buckets: vec![Buckets::default(); replicas * replicas],
-            block: Weight { bundles: usize::MAX, commands: config.batch, bytes: config.batch_bytes },
+            block: Weight { bundles: usize::MAX, commands: config.batch.max_commands(), bytes: config.batch_bytes },
             share: Weight { bundles, commands: usize::MAX, bytes },
         }
     }

@@ -44,7 +44,7 @@ fn the_results_of_one_block_are_bounded() {
 
 #[test]
 fn one_bundle_may_be_larger_than_a_block_and_two_may_not() {
-    let config = Config { batch: 400, batch_bytes: 10_000, ..Config::default() };
+    let config = Config { batch: 400.into(), batch_bytes: 10_000, ..Config::default() };
     let work = Work::new(4, &config);
     let weight = |bundles, commands, bytes| Weight { bundles, commands, bytes };
     assert_eq!(work.block(ME, "commits", weight(1, 65_536, 9_000)), None, "a single bundle");

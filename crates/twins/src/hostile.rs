@@ -11,7 +11,7 @@ use quorate_types::choice;
 pub(crate) const BUNDLES_PER_VIEW: usize = 16;
 /// Maximum number of commands in a block in such a world. Half of it is twice the commands of honest clients per view,
 /// so that these catch up.
-pub(crate) const BATCH: usize = 8;
+pub(crate) const BATCH: u32 = 8;
 /// Links of the honest and the hostile clients. They share an address, which is the harder case.
 pub(crate) const HONEST_LINK: Source = Source::Client { crowd: 0, link: 0 };
 pub(crate) const HOSTILE_LINK: Source = Source::Client { crowd: 0, link: 1 };

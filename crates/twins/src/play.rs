@@ -79,7 +79,7 @@ impl<P: Protocol> Player<P> {
             _ => {
                 let mut config = world_config(self.protocol);
                 if scenario.participants.hostile().is_some() {
-                    config.batch = BATCH;
+                    config.batch = BATCH.into();
                 }
                 let mut world = World::new(config, scenario.participants.clone(), self.make);
                 #[cfg(feature = "museum")]

@@ -38,7 +38,12 @@ fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
     let mut network = NetworkSpec::preset("lan").expect("a preset");
     network.faults = vec![FaultSpec::misbehave(0.0, liar, fault)];
     SimSpec {
-        consensus: Config { protocol, view_timeout_ms: VIEW_TIMEOUT_MS, batch: 2 * BUNDLE, ..Config::default() },
+        consensus: Config {
+            protocol,
+            view_timeout_ms: VIEW_TIMEOUT_MS,
+            batch: (2 * BUNDLE as u32).into(),
+            ..Config::default()
+        },
         quorum: Quorum::of(4).expect("a sound size"),
         scheme: SchemeKind::ED25519,
         signatures: Signatures::Modelled,
@@ -103,7 +108,7 @@ fn no_replica_votes_for_a_block_beyond_the_bounds() {
     for protocol in ProtocolKind::ALL.iter().copied() {
         let commands = spec(protocol, LEADER, Fault::Overfill { bundles: 4 });
         let mut bytes = commands.clone();
-        (bytes.consensus.batch, bytes.consensus.batch_bytes) = (1000, 3000);
+        (bytes.consensus.batch, bytes.consensus.batch_bytes) = (1000.into(), 3000);
         for (bound, spec) in [("commands", &commands), ("bytes", &bytes)] {
             let case = format!("{bound} under {protocol}");
             let (_, report) = passes(spec, &case);

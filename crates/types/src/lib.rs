@@ -5,6 +5,7 @@
 //! [`codec`] and covered by hashes and signatures.
 
 pub mod address;
+pub mod batch;
 pub mod bitset;
 pub mod block;
 pub mod certificate;
@@ -26,6 +27,7 @@ pub mod text;
 pub mod time;
 
 pub use address::{Address, AddressError};
+pub use batch::BatchSize;
 pub use bitset::Signers;
 pub use block::Block;
 pub use certificate::{Attachment, Certificate, Domain, Statement, Subject, Vote};

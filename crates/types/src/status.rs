@@ -1,5 +1,6 @@
 //! A replica's report about itself, for operators and the laboratory.
 
+use crate::batch::BatchSize;
 use crate::digest::Digest;
 use crate::ids::{Height, ReplicaId, View};
 use serde::{Deserialize, Serialize};
@@ -71,7 +72,8 @@ pub struct Settings {
     pub protocol: String,
     pub leader: String,
     pub votes: String,
-    pub batch: u32,
+    pub batch: BatchSize,
+    pub batch_latency_ms: u64,
     pub batch_policy: String,
     pub batch_wait_ms: u64,
     pub dissemination: String,

@@ -1,7 +1,9 @@
-//! When a leader proposes: immediately, or after waiting for a fuller block.
+//! When a leader proposes, immediately or after waiting for a fuller block, and how much.
 
-use crate::config::{BatchPolicy, Config, MAX_WAIT_DIVISOR};
-use quorate_types::Time;
+use crate::config::{BatchPolicy, Config, Dissemination, MAX_WAIT_DIVISOR};
+use crate::data::pace::Pace;
+use crate::data::sizing::Sizing;
+use quorate_types::{Bundle, Time};
 use std::time::Duration;
 
 /// A leader's decision whether to propose now.
@@ -9,6 +11,8 @@ use std::time::Duration;
 pub enum Decision {
     /// Propose the pending commands.
     Propose,
+    /// Propose a block without commands, which commits those before it.
+    Confirm,
     /// Wait this long for more commands.
     Wait(Duration),
     /// Nothing to propose and nothing to commit.
@@ -20,83 +24,129 @@ pub enum Decision {
 pub struct Situation {
     /// Number of pending commands.
     pub pending: usize,
+    /// Bytes of their bundles.
+    pub pending_bytes: usize,
     /// Whether blocks with commands are uncommitted: further blocks are needed to commit them.
     pub uncommitted: bool,
     /// Time since which this leader could have proposed.
     pub ready_since: Time,
-    /// Smoothed duration of a view.
-    pub view: Option<Duration>,
 }
 
-/// Batching policy with the measured arrival rate of commands.
+/// Maximum load of a block with several bundles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    pub commands: usize,
+    /// Bytes of bundles.
+    pub bytes: usize,
+}
+
+impl Room {
+    /// Room of a block without commands.
+    pub const NONE: Room = Room { commands: 0, bytes: 0 };
+}
+
+/// Batching policy of a leader.
 pub struct Batching {
     policy: BatchPolicy,
-    batch: usize,
+    room: Room,
     wait: Duration,
     longest: Duration,
     waiting_since: Option<Time>,
-    arrived: u64,
-    window: Time,
-    per_second: f64,
+    /// Distance between blocks, if they size themselves.
+    pace: Option<Pace>,
+    /// Limit on the commands that travel with proposals, if blocks size themselves and the leader sends the commands.
+    sizing: Option<Sizing>,
 }
-
-/// Period over which the arrival rate is averaged.
-const RATE_WINDOW: Duration = Duration::from_millis(100);
 
 impl Batching {
     pub fn new(config: &Config) -> Self {
+        let sizes_itself = config.batch.is_auto();
+        let carries = config.dissemination == Dissemination::Leader;
         Batching {
-            policy: config.batch_policy,
-            batch: config.batch,
+            policy: if sizes_itself { BatchPolicy::Eager } else { config.batch_policy },
+            room: Room { commands: config.batch.max_commands(), bytes: config.batch_bytes },
             wait: Duration::from_millis(config.batch_wait_ms),
             longest: config.view_timeout() / MAX_WAIT_DIVISOR,
             waiting_since: None,
-            arrived: 0,
-            window: Time(0),
-            per_second: 0.0,
+            pace: sizes_itself.then(|| Pace::new(config)),
+            sizing: (sizes_itself && carries).then(|| Sizing::new(config)),
         }
+    }
+
+    /// Returns the maximum load of the next block.
+    pub fn room(&self) -> Room {
+        let carried = self.sizing.as_ref().map_or(usize::MAX, Sizing::carried_bytes);
+        Room { bytes: self.room.bytes.min(carried), ..self.room }
     }
 
     /// Records the arrival of commands.
     pub fn on_arrival(&mut self, now: Time, commands: usize) {
         self.waiting_since.get_or_insert(now);
-        self.arrived += commands as u64;
-        let elapsed = now.since(self.window);
-        if elapsed >= RATE_WINDOW {
-            let rate = self.arrived as f64 / elapsed.as_secs_f64();
-            self.per_second = if self.per_second == 0.0 { rate } else { (self.per_second + rate) / 2.0 };
-            self.arrived = 0;
-            self.window = now;
+        if let Some(pace) = &mut self.pace {
+            pace.on_arrival(now, commands);
         }
     }
 
-    /// Records that a block was proposed, with `pending` commands left over.
-    pub fn on_proposal(&mut self, now: Time, pending: usize) {
+    /// Records a block of any leader, with commands.
+    pub fn on_block(&mut self, now: Time) {
+        if let Some(pace) = &mut self.pace {
+            pace.on_block(now);
+        }
+    }
+
+    /// Records a proposal for a view or slot that is above those of all earlier proposals. It carries `carried`, and
+    /// leaves `pending` commands.
+    pub fn on_proposal(&mut self, now: Time, number: u64, carried: &[Bundle], pending: usize) {
         self.waiting_since = (pending > 0).then_some(now);
+        if let Some(sizing) = &mut self.sizing {
+            sizing.on_proposal(now, number, carried.iter().map(|bundle| bundle.body().len()).sum());
+        }
+    }
+
+    /// Records that all views or slots up to `number` are over, the last one with a certificate.
+    pub fn on_certificate(&mut self, now: Time, number: u64) {
+        if let Some(sizing) = &mut self.sizing {
+            sizing.on_certificate(now, number);
+        }
+    }
+
+    /// Records that a view timed out.
+    pub fn on_timeout(&mut self) {
+        if let Some(sizing) = &mut self.sizing {
+            sizing.on_timeout();
+        }
     }
 
     /// Decides whether to propose now.
-    pub fn decide(&self, now: Time, situation: Situation) -> Decision {
-        if situation.pending == 0 && !situation.uncommitted {
-            return Decision::Rest;
+    pub fn decide(&mut self, now: Time, situation: Situation) -> Decision {
+        if situation.pending == 0 {
+            return if situation.uncommitted { Decision::Propose } else { Decision::Rest };
+        }
+        if let Some(pace) = &mut self.pace {
+            return match pace.hold(now, situation.pending, situation.pending_bytes) {
+                None => Decision::Propose,
+                Some(_) if situation.uncommitted => Decision::Confirm,
+                Some(time) => Decision::Wait(time),
+            };
         }
         // Commands that came back from an abandoned block did not arrive just now: they have waited since this leader
         // could propose.
         let waited = now.since(self.waiting_since.unwrap_or(situation.ready_since));
-        let (target, waited, patience) = match self.policy {
+        let (waited, patience) = match self.policy {
             BatchPolicy::Eager => return Decision::Propose,
-            _ if situation.pending == 0 => return Decision::Propose,
-            BatchPolicy::Full => (self.batch, now.since(situation.ready_since), self.longest),
-            BatchPolicy::Timed => (self.batch, waited, self.wait),
-            BatchPolicy::Adaptive => {
-                let view = situation.view.unwrap_or_default().min(self.longest);
-                let expected = (self.per_second * view.as_secs_f64()).ceil() as usize;
-                (expected.clamp(1, self.batch), waited, view)
-            }
+            BatchPolicy::Full => (now.since(situation.ready_since), self.longest),
+            BatchPolicy::Timed => (waited, self.wait),
         };
-        match situation.pending >= target || waited >= patience {
+        match situation.pending >= self.room.commands || waited >= patience {
             true => Decision::Propose,
             false => Decision::Wait(patience - waited),
+        }
+    }
+
+    /// Checks the invariants after a step.
+    pub fn invariants(&self) {
+        if let Some(sizing) = &self.sizing {
+            sizing.invariants();
         }
     }
 }

@@ -37,7 +37,7 @@ pub struct BlockLimits {
 
 impl BlockLimits {
     pub fn new(config: &Config) -> BlockLimits {
-        BlockLimits { commands: config.batch, bytes: config.batch_bytes }
+        BlockLimits { commands: config.batch.max_commands(), bytes: config.batch_bytes }
     }
 
     /// Returns whether any block may hold this bundle.

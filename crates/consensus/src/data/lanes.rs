@@ -116,7 +116,7 @@ impl Lanes {
     pub fn new(config: &Config) -> Lanes {
         let share_of = |whole: usize| (1 << (UNIT_BITS + EXTRA_BITS)) / whole.max(1) as u64;
         Lanes {
-            per_command: share_of(config.batch),
+            per_command: share_of(config.batch.max_commands()),
             per_byte: share_of(config.batch_bytes),
             ahead: VecDeque::new(),
             lanes: Vec::new(),

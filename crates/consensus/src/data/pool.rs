@@ -322,10 +322,19 @@ impl Pool {
         self.pending_commands
     }
 
+    /// Returns the bytes of pending bundles.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending_bytes
+    }
+
     /// Selects the next bundles to propose, in the order of the [lanes](crate::data::lanes): at most `max_commands` and
-    /// `max_bytes`, but at least one bundle if any is pending. They stay pending until a block refers to them.
+    /// `max_bytes`, but at least one bundle if any is pending and `max_commands` is not 0. They stay pending until a
+    /// block refers to them.
     pub fn select(&mut self, max_commands: usize, max_bytes: usize) -> Vec<Digest> {
         let (mut selected, mut commands, mut bytes) = (Vec::new(), 0, 0);
+        if max_commands == 0 {
+            return selected;
+        }
         self.trim();
         for (ticket, digest) in self.lanes.in_order() {
             let Some(entry) = self.entries.get(digest).filter(|entry| entry.has_ticket(ticket)) else { continue };

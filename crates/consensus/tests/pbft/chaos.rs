@@ -7,7 +7,7 @@ use crate::common::network::Letter;
 use crate::common::random::Random;
 use crate::common::told_pbft::Pbft;
 use crate::common::world::{Act, World};
-use quorate_consensus::config::{BatchPolicy, Dissemination, ViewDuration};
+use quorate_consensus::config::{BatchPolicy, BatchSize, Dissemination, ViewDuration};
 use quorate_consensus::protocols::pbft::message::{PbftMessage, PrePrepare};
 use quorate_consensus::{Action, Config, To};
 use quorate_types::{Block, Digest, Domain, Quorum, ReplicaId, Vote};
@@ -105,7 +105,7 @@ fn state(world: &World<Pbft>, replica: u16) -> String {
 fn random_config(random: &mut Random) -> Config {
     let interval = *random.pick(&[2, 5, 20]);
     Config {
-        batch: *random.pick(&[1, 5, 400]),
+        batch: *random.pick(&[BatchSize::Commands(1), BatchSize::Commands(5), BatchSize::Auto]),
         batch_policy: *random.pick(BatchPolicy::ALL),
         dissemination: *random.pick(Dissemination::ALL),
         view_duration: *random.pick(ViewDuration::ALL),

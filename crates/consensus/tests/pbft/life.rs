@@ -3,7 +3,7 @@
 use crate::common::config;
 use crate::common::told_pbft::Pbft;
 use crate::common::world::{HOP, World};
-use quorate_consensus::config::{BatchPolicy, Dissemination, ViewDuration};
+use quorate_consensus::config::{BatchPolicy, BatchSize, Dissemination, ViewDuration};
 use quorate_consensus::{Config, Mark};
 use quorate_types::{Height, Quorum};
 use std::time::Duration;
@@ -16,15 +16,16 @@ fn small() -> Config {
 
 #[test]
 fn a_single_command_takes_three_hops() {
-    for policy in [BatchPolicy::Eager, BatchPolicy::Timed, BatchPolicy::Adaptive, BatchPolicy::Full] {
+    let fixed = [BatchPolicy::Eager, BatchPolicy::Timed, BatchPolicy::Full].map(|policy| (400.into(), policy));
+    for (batch, policy) in fixed.into_iter().chain([(BatchSize::Auto, BatchPolicy::Eager)]) {
         for view_duration in ViewDuration::ALL {
-            let config = Config { batch_policy: policy, view_duration: *view_duration, ..config::<Pbft>() };
+            let config = Config { batch, batch_policy: policy, view_duration: *view_duration, ..config::<Pbft>() };
             let mut world = World::<Pbft>::started(4, config, 1);
             for number in 0..5 {
                 let start = world.now;
                 let command = world.submit(1);
                 let done = world.run_until_done(Duration::from_millis(900), &command);
-                assert!(done, "command {number} is not ordered with {policy} batches, {view_duration} views");
+                assert!(done, "command {number} is not ordered with {batch} {policy} batches, {view_duration} views");
                 if policy == BatchPolicy::Eager {
                     assert_eq!(world.now.since(start), HOP * 3, "PRE-PREPARE, PREPARE, COMMIT");
                 }
@@ -104,7 +105,7 @@ fn a_backup_relays_a_command_that_only_it_received() {
 #[test]
 fn a_burst_goes_through_the_window_and_many_checkpoints() {
     for (pipeline, jitter_ms) in [(1, 0), (3, 2), (20, 5)] {
-        let mut world = World::<Pbft>::new(4, Config { batch: 10, pipeline, ..small() }, 1);
+        let mut world = World::<Pbft>::new(4, Config { batch: 10.into(), pipeline, ..small() }, 1);
         world.network.jitter = Duration::from_millis(jitter_ms);
         world.start();
         let commands: Vec<_> = (0..400).map(|_| world.submit(3)).collect();
@@ -129,7 +130,7 @@ fn a_burst_goes_through_the_window_and_many_checkpoints() {
 
 #[test]
 fn slots_are_decided_in_any_order_and_executed_in_slot_order() {
-    let mut world = World::<Pbft>::new(4, Config { batch: 1, pipeline: 8, ..small() }, 3);
+    let mut world = World::<Pbft>::new(4, Config { batch: 1.into(), pipeline: 8, ..small() }, 3);
     world.network.jitter = Duration::from_millis(8);
     world.story = Some(Default::default());
     world.start();

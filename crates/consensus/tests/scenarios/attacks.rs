@@ -222,7 +222,7 @@ mod bodies {
     }
 
     pub fn oversized_proposals_are_dropped<R: Viewed>() {
-        let mut world = World::<R>::started(4, Config { batch: 4, ..config::<R>() }, 1);
+        let mut world = World::<R>::started(4, Config { batch: 4.into(), ..config::<R>() }, 1);
         let genesis = Certificate::genesis(&world.keys.cluster);
         let bundles: Vec<Bundle> = (0..3).map(|_| world.bundle(3)).collect();
         let payload: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();

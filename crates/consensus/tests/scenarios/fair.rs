@@ -70,7 +70,12 @@ mod pbft {
 
 /// One bundle in a block, so that a backlog takes a while.
 fn settings<P: Play>() -> Config {
-    Config { batch: 1, leader: LeaderKind::Fixed, view_timeout_ms: VIEW_TIMEOUT.as_millis() as u64, ..config::<P>() }
+    Config {
+        batch: 1.into(),
+        leader: LeaderKind::Fixed,
+        view_timeout_ms: VIEW_TIMEOUT.as_millis() as u64,
+        ..config::<P>()
+    }
 }
 
 /// Returns a cluster that R0 leads.
@@ -141,7 +146,7 @@ fn leader_that_notes_nothing<P: Play>() {
 /// Returns the number of blocks that R0 commits in a while when it gets a command each tick, with or without the
 /// others.
 fn blocks<P: Play>(everybody: bool) -> usize {
-    let mut world = led_by_r0::<P>(Config { batch: 400, view_timeout_ms: 1000, ..settings::<P>() });
+    let mut world = led_by_r0::<P>(Config { batch: 400.into(), view_timeout_ms: 1000, ..settings::<P>() });
     let recipients: &[u16] = if everybody { &[0, 1, 2, 3] } else { &[0] };
     for _ in 0..2000 {
         world.submit_to(recipients, 1);

@@ -3,7 +3,7 @@
 use crate::common::play::Viewed;
 use crate::common::{config, world::World};
 use quorate_consensus::Config;
-use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind};
+use quorate_consensus::config::{BatchPolicy, BatchSize, Dissemination, LeaderKind};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -27,17 +27,18 @@ mod bodies {
     use super::*;
 
     pub fn single_commands_are_ordered_without_timeouts<R: Viewed>() {
-        for policy in BatchPolicy::ALL {
+        let fixed = BatchPolicy::ALL.iter().map(|policy| (400.into(), *policy));
+        for (batch, policy) in fixed.chain([(BatchSize::Auto, BatchPolicy::Eager)]) {
             for leader in LeaderKind::ALL {
-                let config = Config { batch_policy: *policy, leader: *leader, ..config::<R>() };
+                let config = Config { batch, batch_policy: policy, leader: *leader, ..config::<R>() };
                 let patience = config.view_timeout() * 4;
                 let mut world = World::<R>::started(4, config, 1);
                 for number in 0..5 {
                     let command = world.submit(1);
                     let done = world.run_until_done(patience, &command);
-                    assert!(done, "command {number} is not ordered with {policy} batches and {leader} leaders");
+                    assert!(done, "command {number} is not ordered with {batch} {policy} batches and {leader} leaders");
                 }
-                assert_eq!(world.view_timeouts(), 0, "with {policy} batches and {leader} leaders");
+                assert_eq!(world.view_timeouts(), 0, "with {batch} {policy} batches and {leader} leaders");
             }
         }
     }
@@ -99,7 +100,7 @@ mod bodies {
     }
 
     pub fn a_burst_is_ordered_in_full_blocks<R: Viewed>() {
-        let config = Config { batch: 10, retained_blocks: 16, ..config::<R>() };
+        let config = Config { batch: 10.into(), retained_blocks: 16, ..config::<R>() };
         let mut world = World::<R>::started(4, config, 1);
         let commands: Vec<_> = (0..200).map(|_| world.submit(3)).collect();
         assert!(world.run_until_done(Duration::from_secs(1), &commands[199]));

@@ -68,7 +68,7 @@ fn spreading_with<P: Play>(view_timeout: Duration) -> World<P> {
     let dissemination = Dissemination::Replicas;
     let mut world = World::<P>::started(
         4,
-        Config { dissemination, batch: 400, leader: LeaderKind::Fixed, view_timeout_ms, ..config::<P>() },
+        Config { dissemination, batch: 400.into(), leader: LeaderKind::Fixed, view_timeout_ms, ..config::<P>() },
         1,
     );
     let command = world.submit_to(&[1], 1);

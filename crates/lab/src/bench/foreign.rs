@@ -29,7 +29,9 @@ impl Loaded {
     /// Returns the maximum size of a bundle. If the default exceeds a block, lowers it and returns a warning.
     pub(super) fn bundle(&self, spec: &BenchSpec) -> Result<(u32, Option<String>), SpecError> {
         let bundle = spec.bundle;
-        let Some(batch) = self.settings.as_ref().map(|known| known.batch).filter(|batch| bundle > *batch) else {
+        let Some(batch) =
+            self.settings.as_ref().map(|known| known.batch.max_commands() as u32).filter(|batch| bundle > *batch)
+        else {
             return Ok((bundle, None));
         };
         if bundle == BenchSpec::default().bundle {
@@ -76,7 +78,8 @@ impl Loaded {
             take(&mut spec.transport, &known.transport);
             take(&mut spec.fsync, &known.fsync);
             spec.journal = known.journal.parse().ok();
-            (spec.batch, spec.batch_wait_ms) = (known.batch, known.batch_wait_ms);
+            (spec.batch, spec.batch_latency_ms) = (known.batch, known.batch_latency_ms);
+            spec.batch_wait_ms = known.batch_wait_ms;
             (spec.view_timeout_ms, spec.window) = (known.view_timeout_ms, known.window);
             (spec.checkpoint_interval, spec.pipeline) = (known.checkpoint_interval, known.pipeline);
         }

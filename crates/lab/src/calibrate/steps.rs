@@ -71,6 +71,7 @@ fn record(protocol: ProtocolKind, bundle: u32) -> Recorded {
     let spec = BenchSpec {
         protocol,
         bundle,
+        batch: 400.into(),
         outstanding: Some(400),
         warmup: Interval::from_millis(0),
         duration: Interval::from_millis(RECORDED_MS),

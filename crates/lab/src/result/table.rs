@@ -1,7 +1,7 @@
 //! Table that `quorate bench` prints at the end.
 
 use super::{Agreement, BenchResult};
-use crate::spec::{BenchSpec, ClientAuthentication, JournalKind, Pacing, WorkloadKind};
+use crate::spec::{BatchSize, BenchSpec, ClientAuthentication, JournalKind, Pacing, WorkloadKind};
 use comfy_table::{CellAlignment, Table, presets};
 use quorate_types::text::{count, group};
 
@@ -40,7 +40,10 @@ pub const UNKNOWN: &str = "of a version that does not report its settings";
 /// Describes the settings in one line: blocks, scheme, client signatures, transport, leader.
 pub fn describe_settings(spec: &BenchSpec) -> String {
     let transport = format!("{} {}", spec.channel, spec.transport.name().to_uppercase());
-    let blocks = format!("blocks of {} ({})", count(spec.batch.into()), spec.batch_policy);
+    let blocks = match spec.batch {
+        BatchSize::Auto => "blocks of any size".into(),
+        BatchSize::Commands(commands) => format!("blocks of {} ({})", count(commands.into()), spec.batch_policy),
+    };
     let clients = match spec.client_authentication {
         ClientAuthentication::None => "unsigned",
         ClientAuthentication::Ed25519 => "signed",

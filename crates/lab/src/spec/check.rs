@@ -38,6 +38,7 @@ const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
 const RANGES: &[(&str, u64, u64)] = &[
     ("replicas", 1, quorate_types::limits::MAX_REPLICAS as u64),
     ("batch", 1, quorate_types::limits::MAX_BLOCK_BUNDLES as u64),
+    ("batch_latency_ms", 0, MAX_VIEW_TIMEOUT_MS),
     ("batch_wait_ms", 0, MAX_VIEW_TIMEOUT_MS),
     ("view_timeout_ms", 1, MAX_VIEW_TIMEOUT_MS),
     ("window", 1, MAX_WINDOW as u64),
@@ -152,7 +153,8 @@ impl BenchSpec {
         // Those of a profile are checked with the profile.
         let (rate, outstanding) = (self.rate.unwrap_or(1), self.outstanding.unwrap_or(1));
         let values = [
-            ("batch", self.batch.into()),
+            ("batch", self.batch.max_commands() as u64),
+            ("batch_latency_ms", self.batch_latency_ms),
             ("batch_wait_ms", self.batch_wait_ms),
             ("window", self.window),
             ("checkpoint_interval", self.checkpoint_interval),
@@ -336,6 +338,16 @@ impl BenchSpec {
                 format!("{} has no slots", self.protocol),
             ),
             (
+                "batch_latency_ms",
+                self.batch_latency_ms != default.batch_latency_ms && !self.batch.is_auto(),
+                format!("--batch is {}, not auto", self.batch),
+            ),
+            (
+                "batch_policy",
+                self.batch_policy != default.batch_policy && self.batch.is_auto(),
+                "--batch is auto, not a number of commands".into(),
+            ),
+            (
                 "batch_wait_ms",
                 self.batch_wait_ms != default.batch_wait_ms && self.batch_policy != BatchPolicy::Timed,
                 format!("--batch-policy is {}, not timed", self.batch_policy),
@@ -431,7 +443,8 @@ impl BenchSpec {
         }
         if let Pacing::Closed { outstanding } = self.pacing() {
             let all = u64::from(outstanding) * u64::from(self.clients);
-            if self.batch_policy == BatchPolicy::Full && all < u64::from(self.batch) {
+            let fills = self.batch.is_auto() || all >= self.batch.max_commands() as u64;
+            if self.batch_policy == BatchPolicy::Full && !fills {
                 warnings.push(format!(
                     "--batch-policy full: {all} outstanding commands never fill a block of {}; each block waits a \
                      quarter of a view timeout; help: use --batch-policy eager, or raise --outstanding",

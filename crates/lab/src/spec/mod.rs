@@ -16,9 +16,9 @@ mod torture;
 mod values;
 
 pub use choices::{
-    BatchPolicy, CertificateCache, ChannelKind, Choice, ClientAuthentication, Dissemination, Fsync, Host, JournalKind,
-    LeaderKind, PayloadPath, ProtocolKind, ReplyMode, SchemeKind, TransportKind, ViewDuration, VotesTo, choice,
-    nearest,
+    BatchPolicy, BatchSize, CertificateCache, ChannelKind, Choice, ClientAuthentication, Dissemination, Fsync, Host,
+    JournalKind, LeaderKind, PayloadPath, ProtocolKind, ReplyMode, SchemeKind, TransportKind, ViewDuration, VotesTo,
+    choice, nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
@@ -91,11 +91,16 @@ pub struct BenchSpec {
     /// Recipient of votes in a chained protocol: the collector, which leads the next view, or all replicas.
     #[arg(long, help_heading = CLUSTER, default_value = "collector", value_parser = choice::<VotesTo>())]
     pub votes: VotesTo,
-    /// Maximum number of commands in a block.
-    #[arg(long, help_heading = CLUSTER, value_name = "COMMANDS", default_value_t = 400, value_parser = check::number::<u32>("batch"))]
-    pub batch: u32,
-    /// When a leader proposes a block that is not full: at once (eager), after --batch-wait-ms (timed), once it has the
-    /// usual number of commands of a view (adaptive), or only after a quarter of the view timeout (full).
+    /// Size of blocks: auto, by what leaders measure, or a maximum number of commands.
+    #[arg(long, help_heading = CLUSTER, value_name = "auto|COMMANDS", default_value_t = BatchSize::Auto)]
+    pub batch: BatchSize,
+    /// Maximum latency that filling its blocks may cost with --batch auto, in milliseconds. A leader holds commands back
+    /// for a fuller block at most this long, and at most 2 ms. One that sends the commands itself aims at blocks that are
+    /// certified within this time, or within three quarters of the view timeout.
+    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = check::number::<u64>("batch_latency_ms"))]
+    pub batch_latency_ms: u64,
+    /// When a leader proposes a block that is not full, if --batch is a number: at once (eager), after --batch-wait-ms
+    /// (timed), or only after a quarter of the view timeout (full).
     #[arg(long, help_heading = CLUSTER, default_value = "eager", value_parser = choice::<BatchPolicy>())]
     pub batch_policy: BatchPolicy,
     /// Maximum wait for a fuller block under `timed`, in milliseconds.
@@ -292,7 +297,7 @@ impl BenchSpec {
         };
         let most = self.consensus().batch_bytes.min(MAX_BUNDLE_BYTES);
         let by_bytes = most.saturating_sub(BUNDLE_OVERHEAD_BYTES) / self.command_bytes();
-        let commands = self.bundle.min(self.batch).min(outstanding) as usize;
+        let commands = (self.bundle.min(outstanding) as usize).min(self.batch.max_commands());
         commands.min(by_bytes).clamp(1, MAX_BUNDLE_COMMANDS)
     }
 
@@ -308,7 +313,8 @@ impl BenchSpec {
             protocol: self.protocol,
             leader: self.leader,
             votes: self.votes,
-            batch: self.batch as usize,
+            batch: self.batch,
+            batch_latency_ms: self.batch_latency_ms,
             batch_policy: self.batch_policy,
             batch_wait_ms: self.batch_wait_ms,
             dissemination: self.dissemination,

@@ -24,7 +24,7 @@ pub fn latencies() -> Histogram<u64> {
 fn spec() -> BenchSpec {
     BenchSpec {
         leader: LeaderKind::Reputation,
-        batch: 800,
+        batch: 800.into(),
         payload: 512,
         fault: vec![Fault::Crash(ReplicaId(2), Interval::from_millis(4000)), "slow:1".parse().expect("a fault")],
         report: Some("out.html".into()),

@@ -59,7 +59,7 @@ pub fn cluster() -> ClusterId {
 
 pub fn config(protocol: ProtocolKind) -> Config {
     let leader = if protocol.has_slots() { LeaderKind::Fixed } else { LeaderKind::RoundRobin };
-    Config { protocol, leader, batch: 3, ..Config::default() }
+    Config { protocol, leader, batch: 3.into(), ..Config::default() }
 }
 
 pub fn header(protocol: ProtocolKind) -> Header {

@@ -178,7 +178,7 @@ pub fn command_sent_again(how: &Play) -> Ending {
 const BACKLOG: u64 = 60;
 
 fn single_commands(config: &mut Config) {
-    config.batch = 1;
+    config.batch = 1.into();
 }
 
 /// 31: a client sends a backlog to R0, the leader, and one command to the others.

@@ -17,7 +17,6 @@ use crate::seam::{Drop, Evidence, Halt, Mark, Timer, To};
 use crate::voting::tally::Counting;
 use quorate_types::{Attachment, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Maximum distance, in views, between this replica's view and a vote that it counts, so that it can learn of a new
 /// view slightly later than the others.
@@ -33,8 +32,6 @@ pub struct PbftEngine {
     pub(super) next: Height,
     pub(super) batching: Batching,
     pub(super) ready_since: Option<Time>,
-    /// Smoothed time from a slot's proposal to its execution.
-    pub(super) slot_time: Option<Duration>,
     /// PRE-PREPAREs of views that are not open here yet.
     pub(super) early: Early,
     /// Certificates of PREPAREs from views that are not open here yet.
@@ -71,7 +68,6 @@ impl PbftEngine {
             next: Height(1),
             batching: Batching::new(config),
             ready_since: None,
-            slot_time: None,
             early: Early::default(),
             ahead: Vec::new(),
             changes: BTreeMap::new(),
@@ -119,7 +115,7 @@ impl PbftEngine {
             return Admission::Drop(Drop::NotTheSender);
         }
         let carried = are_named(&message.block.payload, &message.bundles) || bug!(EarlyKept);
-        if !message.is_well_formed() || message.block.payload.len() > parts.config.batch || !carried {
+        if !message.is_well_formed() || message.block.payload.len() > parts.config.batch.max_commands() || !carried {
             return Admission::Drop(Drop::Malformed);
         }
         if view < current {
@@ -323,10 +319,8 @@ impl PbftEngine {
                     true => turn.parts.pacemaker.on_progress(),
                     false => turn.parts.pacemaker.on_achievement(turn.now),
                 }
-                let since = self.log.slots.get(&slot).and_then(|entry| entry.since).unwrap_or(turn.now);
-                let took = turn.now.since(since);
-                self.slot_time = Some(self.slot_time.map_or(took, |smoothed| (smoothed * 7 + took) / 8));
             }
+            self.batching.on_certificate(turn.now, slot.0);
         }
         if turn.committed() > before {
             self.claims = self.claims.split_off(&turn.committed().next());
@@ -510,6 +504,7 @@ impl Protocol for PbftEngine {
     }
 
     fn invariants(&self, parts: &Parts) {
+        self.batching.invariants();
         let (low, high, committed) = (self.log.low(), self.log.high(), parts.store.committed());
         let first = self.log.slots.first_key_value().map(|(slot, _)| *slot);
         assert!(

@@ -22,12 +22,12 @@ impl PbftEngine {
         while self.next <= self.log.high() && self.next.0 - turn.committed().0 <= turn.parts.config.pipeline {
             let situation = Situation {
                 pending: turn.parts.store.pool.pending_commands(),
+                pending_bytes: turn.parts.store.pool.pending_bytes(),
                 uncommitted: false,
                 ready_since: *self.ready_since.get_or_insert(turn.now),
-                view: self.slot_time,
             };
             match self.batching.decide(turn.now, situation) {
-                Decision::Propose => self.propose(turn),
+                Decision::Propose | Decision::Confirm => self.propose(turn),
                 Decision::Wait(time) => return turn.out.arm(Timer::Batch, time),
                 Decision::Rest => {
                     self.ready_since = None;
@@ -49,9 +49,11 @@ impl PbftEngine {
         let (view, slot, me) = (turn.view(), self.next, turn.parts.me);
         let pool = &mut turn.parts.store.pool;
         let before = pool.pending_commands();
-        let payload = pool.select(turn.parts.config.batch, turn.parts.config.batch_bytes);
+        let room = self.batching.room();
+        let payload = pool.select(room.commands, room.bytes);
         turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
         let block = Arc::new(Block::of_slot(view, me, slot, payload));
+        self.batching.on_block(turn.now);
         let bundles = turn.parts.carried_bundles(&block);
         let ballot = turn.parts.safety.prepare(view, slot, block.digest()).expect("a primary assigns each slot once");
         let entry = self.log.slot(slot);
@@ -63,7 +65,7 @@ impl PbftEngine {
         // After a restart the block may be here already: the journal may hold it without the record of its proposal.
         turn.parts.store.take_up(&block.digest());
         let pending = turn.parts.store.pool.pending_commands();
-        self.batching.on_proposal(turn.now, pending);
+        self.batching.on_proposal(turn.now, slot.0, &bundles, pending);
         turn.out.mark(Mark::Proposed { view, height: slot, commands: before - pending });
         turn.show_covers(To::Others, &block);
         turn.cast(&ballot, To::All, |endorsement| {

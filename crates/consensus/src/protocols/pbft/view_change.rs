@@ -102,6 +102,7 @@ impl PbftEngine {
         turn.out.mark(Mark::TimedOut(turn.view()));
         turn.parts.pacemaker.on_timeout();
         turn.parts.pacemaker.enter(turn.now, view, false);
+        self.batching.on_timeout();
         self.active = false;
         self.opening = None;
         self.wanted_since = None;
@@ -263,6 +264,7 @@ impl PbftEngine {
         self.show_own_proofs(&mut new_view.prepared, &mut new_view.checkpoint);
         if view > turn.view() {
             turn.parts.pacemaker.enter(turn.now, view, false);
+            self.batching.on_timeout();
         }
         turn.parts.pacemaker.restart(turn.now);
         turn.out.keep_message(&PbftMessage::NewView(new_view.clone()));

@@ -10,7 +10,7 @@ use super::message::{FromView, Proposal, Timeout, ViewMessage};
 use super::{Consequence, Family, Known, begins, builds_on, shows_what_it_tells};
 use crate::config::{Config, LeaderKind, MAX_WAIT_DIVISOR};
 use crate::data::answers::Question;
-use crate::data::batching::{Batching, Decision, Situation};
+use crate::data::batching::{Batching, Decision, Room, Situation};
 use crate::data::store::Taken;
 use crate::protocols::facts::Facts;
 use crate::protocols::parts::Parts;
@@ -149,6 +149,10 @@ impl<F: Family> Views<F> {
     fn enter(&mut self, view: View, evidence: Option<Certificate>, turn: &mut Turn<'_, F::Message>) {
         let certified = evidence.as_ref().is_none_or(|evidence| evidence.subject.domain != Domain::Timeout);
         turn.parts.pacemaker.enter(turn.now, view, certified);
+        match certified {
+            true => self.batching.on_certificate(turn.now, view.0 - 1),
+            false => self.batching.on_timeout(),
+        }
         turn.parts.tally.forget_before(View(view.0 - 1));
         self.evidence = evidence;
         self.candidates.clear();
@@ -198,12 +202,13 @@ impl<F: Family> Views<F> {
         }
         let situation = Situation {
             pending: turn.parts.store.pool.pending_commands(),
+            pending_bytes: turn.parts.store.pool.pending_bytes(),
             uncommitted: turn.parts.store.tree.open_payloads() > 0 || self.urged,
             ready_since: *self.ready_since.get_or_insert(turn.now),
-            view: turn.parts.pacemaker.smoothed(),
         };
         match self.batching.decide(turn.now, situation) {
-            Decision::Propose => self.propose(turn),
+            Decision::Propose => self.propose(self.batching.room(), turn),
+            Decision::Confirm => self.propose(Room::NONE, turn),
             Decision::Wait(time) => {
                 turn.out.arm(Timer::Batch, time);
                 self.announce(turn);
@@ -249,7 +254,7 @@ impl<F: Family> Views<F> {
         turn.out.send(To::One(to), ViewMessage::Advance { high: Box::new(self.high.clone()), evidence }.into());
     }
 
-    fn propose(&mut self, turn: &mut Turn<'_, F::Message>) {
+    fn propose(&mut self, room: Room, turn: &mut Turn<'_, F::Message>) {
         let view = turn.parts.pacemaker.view();
         let justify = F::extends(&self.high, self.evidence.as_ref()).clone();
         // Nothing can be proposed on top of a block below the committed height, or of one that is not here yet.
@@ -259,20 +264,23 @@ impl<F: Family> Views<F> {
         }
         turn.parts.store.follow(justify.subject.digest);
         let before = turn.parts.store.pool.pending_commands();
-        let payload = turn.parts.store.pool.select(turn.parts.config.batch, turn.parts.config.batch_bytes);
+        let payload = turn.parts.store.pool.select(room.commands, room.bytes);
         turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
         let block = Arc::new(Block::new(view, turn.parts.me, justify, payload));
         let ballot = turn.parts.safety.propose(&block).expect("a leader proposes once per view");
         self.unannounced = false;
+        if !block.payload.is_empty() {
+            self.batching.on_block(turn.now);
+        }
         turn.offer(block.clone(), turn.parts.me);
         // After a restart the block may be here already: the journal may hold it without the record of its proposal.
         turn.parts.store.follow(block.digest());
         let pending = turn.parts.store.pool.pending_commands();
-        self.batching.on_proposal(turn.now, pending);
         self.keep(Some(&block.digest()), turn);
         turn.out.mark(Mark::Proposed { view, height: block.height, commands: before - pending });
         turn.show_covers(To::Others, &block);
         let proposal = self.proposal(block, ballot.to_vote(turn.parts.me), turn.parts);
+        self.batching.on_proposal(turn.now, view.0, &proposal.bundles, pending);
         turn.cast_proposal(&ballot, |endorsement| {
             ViewMessage::Proposal(Arc::new(Proposal { endorsement, ..proposal })).into()
         });
@@ -337,6 +345,9 @@ impl<F: Family> ViewEngine<F> {
             Taken::Overload => return turn.out.drop_message(from, Drop::Overload),
             Taken::TooLarge => return turn.out.drop_message(from, Drop::TooLarge),
             Taken::Whole | Taken::Waiting | Taken::Late => {}
+        }
+        if first && !block.payload.is_empty() {
+            self.views.batching.on_block(turn.now);
         }
         if first && block.view == turn.parts.pacemaker.view() {
             self.views.candidates.push(proposal);
@@ -513,6 +524,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
 
     fn invariants(&self, parts: &Parts) {
         let (views, view) = (&self.views, parts.pacemaker.view());
+        views.batching.invariants();
         assert!(
             view == View(0)
                 || may_be_forced(view, parts)

@@ -1,0 +1,118 @@
+//! When a leader that sizes its blocks itself holds commands back for a fuller block.
+//!
+//! A block costs the replicas the same work whether it holds one command or a thousand. At a part of the load that they
+//! can bear, a leader that proposes whatever waits spends this work on small blocks. So blocks with commands keep a
+//! distance in time, provided that more commands will come: the arrival rate says so, and they do keep coming. Clients
+//! that wait for answers send nothing more once all their commands are here, and a leader that waited for them would
+//! only delay them.
+
+use crate::config::Config;
+use quorate_types::Time;
+use std::time::Duration;
+
+/// Longest time between two blocks with commands for the sake of fuller ones.
+pub const MAX_HOLD: Duration = Duration::from_millis(2);
+/// Fewer commands than this are not worth a wait.
+pub const MIN_EXPECTED_COMMANDS: u64 = 20;
+/// A block of this many commands or bytes costs more for its commands than for being a block.
+pub const FULL_COMMANDS: usize = 1500;
+pub const FULL_BYTES: usize = 96 << 10;
+/// If nothing arrives for 1/N of the hold, no more is expected.
+const QUIET_DIVISOR: u32 = 2;
+/// Holds are in vain if, on average, nothing arrives in their last 1/N. Clients that wait for answers are silent then;
+/// a stream with a command every 1/N of a hold is silent for half as long.
+const VAIN_DIVISOR: u32 = 4;
+/// Weight of the last hold in that average: 1/N.
+const SMOOTHING: u32 = 4;
+/// For how long the leader holds nothing back after holds in vain. Doubled each time.
+const MIN_PAUSE: Duration = Duration::from_millis(16);
+const MAX_DOUBLINGS: u32 = 6;
+/// Period over which the arrival rate is averaged.
+const RATE_WINDOW: Duration = Duration::from_millis(20);
+
+/// Distance between blocks with commands.
+pub struct Pace {
+    hold: Duration,
+    /// Commands that arrived since `window`.
+    arrived: u64,
+    window: Time,
+    per_second: u64,
+    last_arrival: Time,
+    /// When the last block with commands was proposed.
+    last_block: Option<Time>,
+    /// Whether commands are being held back.
+    holds: bool,
+    /// Smoothed time from the last arrival to the end of a hold.
+    silence: Duration,
+    /// Pauses since holds were last worth it.
+    pauses: u32,
+    paused_until: Time,
+}
+
+impl Pace {
+    pub fn new(config: &Config) -> Pace {
+        Pace {
+            hold: config.batch_latency().min(MAX_HOLD),
+            arrived: 0,
+            window: Time(0),
+            per_second: 0,
+            last_arrival: Time(0),
+            last_block: None,
+            holds: false,
+            silence: Duration::ZERO,
+            pauses: 0,
+            paused_until: Time(0),
+        }
+    }
+
+    pub fn on_arrival(&mut self, now: Time, commands: usize) {
+        self.last_arrival = now;
+        self.arrived += commands as u64;
+        let elapsed = now.since(self.window);
+        if elapsed >= RATE_WINDOW {
+            let rate = u128::from(self.arrived) * 1_000_000_000 / elapsed.as_nanos();
+            self.per_second = u64::try_from(rate).unwrap_or(u64::MAX);
+            (self.arrived, self.window) = (0, now);
+        }
+    }
+
+    /// Records a block with commands, of this leader or another.
+    pub fn on_block(&mut self, now: Time) {
+        self.last_block = Some(now);
+        self.holds = false;
+    }
+
+    /// Returns how long to hold back the pending commands, or `None` to propose them now.
+    pub fn hold(&mut self, now: Time, commands: usize, bytes: usize) -> Option<Duration> {
+        let end = self.last_block? + self.hold;
+        let expected = u128::from(self.per_second) * self.hold.as_nanos() / 1_000_000_000;
+        let quiet = self.last_arrival + self.hold / QUIET_DIVISOR;
+        let is_full = commands >= FULL_COMMANDS || bytes >= FULL_BYTES;
+        if is_full || now >= end || now >= quiet {
+            self.end_hold(now, is_full);
+            return None;
+        }
+        if now < self.paused_until || expected < u128::from(MIN_EXPECTED_COMMANDS) {
+            return None;
+        }
+        self.holds = true;
+        Some(end.min(quiet).since(now))
+    }
+
+    /// Judges the hold that ends now, if commands were held back.
+    fn end_hold(&mut self, now: Time, is_full: bool) {
+        if !std::mem::take(&mut self.holds) {
+            return;
+        }
+        let silence = if is_full { Duration::ZERO } else { now.since(self.last_arrival) };
+        self.silence = (self.silence * (SMOOTHING - 1) + silence) / SMOOTHING;
+        let most = self.hold / VAIN_DIVISOR;
+        if self.silence > most {
+            self.silence = most;
+            self.paused_until = now + MIN_PAUSE * (1 << self.pauses.min(MAX_DOUBLINGS));
+            self.pauses = self.pauses.saturating_add(1);
+        } else if self.silence < most * 2 / 3 {
+            self.pauses = 0;
+        }
+    }
+}
