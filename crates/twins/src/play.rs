@@ -4,9 +4,9 @@ use crate::checker::{Property, Violation};
 use crate::hostile::BATCH;
 use crate::scenario::Scenario;
 use crate::world::{World, world_config};
-use quorate_consensus::Protocol;
-use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::config::{Dissemination, ProtocolKind};
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::{Config, Protocol};
 use quorate_types::ReplicaId;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,6 +36,7 @@ impl Verdict {
 pub struct Player<P: Protocol> {
     protocol: ProtocolKind,
     make: MakeReplica<P>,
+    dissemination: Dissemination,
     #[cfg(feature = "museum")]
     mutant: Option<crate::museum::Mutant>,
     world: Option<World<P>>,
@@ -47,10 +48,17 @@ impl<P: Protocol> Player<P> {
         Player {
             protocol,
             make,
+            dissemination: Dissemination::Client,
             #[cfg(feature = "museum")]
             mutant: None,
             world: None,
         }
+    }
+
+    /// Sets how commands reach replicas, `client` by default. Clients of a scenario send to all replicas in any case.
+    pub fn disseminate(mut self, dissemination: Dissemination) -> Player<P> {
+        (self.dissemination, self.world) = (dissemination, None);
+        self
     }
 
     /// Injects a bug into all replicas.
@@ -77,7 +85,7 @@ impl<P: Protocol> Player<P> {
                 world
             }
             _ => {
-                let mut config = world_config(self.protocol);
+                let mut config = Config { dissemination: self.dissemination, ..world_config(self.protocol) };
                 if scenario.participants.hostile().is_some() {
                     config.batch = BATCH.into();
                 }

@@ -1,8 +1,10 @@
 //! Tests scenarios of all protocols: with the tolerated number of faults they are safe and live; with more they are
 //! not, and the checker detects that.
 
-use quorate_consensus::config::ProtocolKind;
-use quorate_twins::play::{player, replay};
+use quorate_consensus::Protocol;
+use quorate_consensus::config::{Dissemination, ProtocolKind};
+use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_twins::play::{Player, player, replay};
 use quorate_twins::run::{Choice, Outcome, Shard, Source, run};
 use quorate_twins::shrink::{shrink, steps};
 use quorate_twins::{Participants, Property, Shape, Space, Verdict};
@@ -42,6 +44,27 @@ fn one_twin_among_four_violates_nothing_with_three_partitions_and_one_way_links(
 fn two_twins_among_seven_violate_nothing() {
     for protocol in ProtocolKind::ALL {
         assert_sound(*protocol, &sample(*protocol, &space(7, 2, 2, 5, false), 200, 3));
+    }
+}
+
+/// Replicas spread bundles, and twins acknowledge batches for each other.
+#[test]
+fn one_twin_that_certifies_bundles_violates_nothing() {
+    struct Sample<'a>(ProtocolKind, &'a Source<'a>);
+    impl ForProtocol for Sample<'_> {
+        type Output = Vec<Verdict>;
+        fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Vec<Verdict> {
+            let mut player = Player::new(self.0, make).disseminate(Dissemination::ReplicasCertified);
+            self.1.part(Shard::WHOLE).map(|scenario| player.play(&scenario)).collect()
+        }
+    }
+    let space = space(4, 1, 2, 7, false);
+    let source = Source::Space(&space, Choice::Sample { scenarios: 300, seed: 5 });
+    for protocol in ProtocolKind::ALL {
+        let verdicts = for_protocol(*protocol, Sample(*protocol, &source));
+        assert_eq!(verdicts.len(), 300);
+        let first = verdicts.iter().find_map(Verdict::violation);
+        assert_eq!(first, None, "{protocol}");
     }
 }
 
