@@ -93,6 +93,18 @@ fn slower_cards_override_those_of_the_network() {
 }
 
 #[test]
+fn blocks_are_limited_by_bytes_as_well() {
+    let run = |batch_bytes| {
+        let spec = BenchSpec { payload: 1024, batch_bytes, bundle: 5, ..spec() };
+        sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec").bench
+    };
+    let (default, limited) = (run(BenchSpec::default().batch_bytes), run(16 << 10));
+    let commands = |it: &quorate_lab::result::BenchResult| it.committed_commands / it.committed_blocks;
+    assert!(commands(&limited) <= 15, "{} commands of 1 KiB in blocks of 16 KiB", commands(&limited));
+    assert!(commands(&default) > 30, "{}", commands(&default));
+}
+
+#[test]
 fn an_unreadable_file_is_named() {
     let run = |options: &SimOptions| sim::run(&spec(), options, &|_| {}).expect_err("an invalid file").to_string();
     let missing = run(&SimOptions { network: "no-such-file".into(), ..SimOptions::default() });

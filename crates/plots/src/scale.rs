@@ -229,6 +229,11 @@ fn round_above(value: f64) -> f64 {
     all.into_iter().map(|(digit, power)| power_of_ten(digit, power)).find(|round| *round >= value).unwrap_or(value)
 }
 
+/// Maximum number of decimals of a tick: a double has no more digits.
+const MAX_DECIMALS: i32 = 15;
+/// Decimals of a tick if its step is not round.
+const USUAL_DECIMALS: i32 = 9;
+
 /// Formats a tick so that neighbours one step apart differ, in thousands or millions if the axis reaches far.
 fn stepped(value: f64, step: f64, largest: f64) -> String {
     let (unit, suffix) = match largest {
@@ -255,13 +260,14 @@ fn exponent(value: f64, step: f64, largest: f64) -> String {
     format!("{:.*}e{power}", decimals(step / unit), value / unit)
 }
 
+/// Returns how many decimals show a round step.
 fn decimals(step: f64) -> usize {
-    (0..9)
+    (0..=MAX_DECIMALS)
         .find(|decimals| {
             let shifted = step * 10f64.powi(*decimals);
             (shifted - shifted.round()).abs() < 1e-3 * shifted.min(1.0) && shifted >= 0.5
         })
-        .unwrap_or(9) as usize
+        .unwrap_or(USUAL_DECIMALS) as usize
 }
 
 /// Formats a value without rounding it visibly: 4, 0.05, 1024, 20k, 1M.

@@ -25,7 +25,7 @@ fn a_cell_becomes_the_command_that_repeats_it() {
     let simulated = calls(&experiment, Instrument::Simulated).expect("it is sound");
     assert_eq!(
         simulated[1].command_line(),
-        "quorate sim --payload 64 --warmup 1s --cores 2 --network us4 --clients-at replicas"
+        "quorate sim --batch 400 --payload 64 --warmup 1s --cores 2 --network us4 --clients-at replicas"
     );
 }
 

@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+/// The size of a journal's segment is a multiple of this.
+const SEGMENT_UNIT_BYTES: u64 = 512;
+
 /// Replicas of one benchmark.
 pub enum Cluster {
     /// Threads of this process, and the directory of their journals if these are files.
@@ -75,10 +78,17 @@ pub fn client_config(
     config
 }
 
+/// Returns the settings of a journal whose segments have room for two of the largest blocks.
+fn journal(spec: &BenchSpec) -> JournalConfig {
+    let default = JournalConfig::default();
+    let segment_bytes = (2 * u64::from(spec.batch_bytes)).next_multiple_of(SEGMENT_UNIT_BYTES);
+    JournalConfig { fsync: spec.fsync, segment_bytes: segment_bytes.max(default.segment_bytes), ..default }
+}
+
 impl Cluster {
     pub fn start(spec: &BenchSpec) -> Result<Cluster, BenchError> {
         let template = NodeConfig {
-            journal: JournalConfig { kind: spec.journal(), fsync: spec.fsync, ..JournalConfig::default() },
+            journal: JournalConfig { kind: spec.journal(), ..journal(spec) },
             ..node_template(spec)
         };
         match spec.host {
@@ -243,8 +253,8 @@ impl Processes {
     /// # Errors
     /// If they cannot be started.
     pub fn retaining(spec: &BenchSpec, retention: &Retention) -> Result<Processes, BenchError> {
-        let journal = JournalConfig { fsync: spec.fsync, ..JournalConfig::default() };
-        let mut template = NodeConfig { application: ApplicationKind::KeyValue, journal, ..node_template(spec) };
+        let (application, journal) = (ApplicationKind::KeyValue, journal(spec));
+        let mut template = NodeConfig { application, journal, ..node_template(spec) };
         let consensus = &mut template.consensus;
         (consensus.window, consensus.checkpoint_interval) = (retention.window, retention.checkpoint_interval);
         (consensus.retained_blocks, consensus.retained_bytes) = (retention.retained_blocks, retention.retained_bytes);

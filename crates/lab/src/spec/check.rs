@@ -31,6 +31,8 @@ const MAX_SEARCH_P99_MS: u64 = 60 * 60 * 1000;
 const MAX_CORES: u64 = 1024;
 /// Maximum time that a client's command waits for others: a minute.
 const MAX_BUNDLE_WAIT_MS: u64 = 60_000;
+/// Minimum of the bytes in a block.
+const MIN_BATCH_BYTES: u64 = 1024;
 /// Maximum view timeout: one hour.
 const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
 
@@ -38,6 +40,7 @@ const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
 const RANGES: &[(&str, u64, u64)] = &[
     ("replicas", 1, quorate_types::limits::MAX_REPLICAS as u64),
     ("batch", 1, quorate_types::limits::MAX_BLOCK_BUNDLES as u64),
+    ("batch_bytes", MIN_BATCH_BYTES, quorate_types::limits::MAX_FRAME_BYTES as u64 / 2),
     ("batch_latency_ms", 0, MAX_VIEW_TIMEOUT_MS),
     ("batch_wait_ms", 0, MAX_VIEW_TIMEOUT_MS),
     ("view_timeout_ms", 1, MAX_VIEW_TIMEOUT_MS),
@@ -154,6 +157,7 @@ impl BenchSpec {
         let (rate, outstanding) = (self.rate.unwrap_or(1), self.outstanding.unwrap_or(1));
         let values = [
             ("batch", self.batch.max_commands() as u64),
+            ("batch_bytes", self.batch_bytes.into()),
             ("batch_latency_ms", self.batch_latency_ms),
             ("batch_wait_ms", self.batch_wait_ms),
             ("window", self.window),

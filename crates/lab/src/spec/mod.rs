@@ -94,6 +94,9 @@ pub struct BenchSpec {
     /// Size of blocks: auto, by what leaders measure, or a maximum number of commands.
     #[arg(long, help_heading = CLUSTER, value_name = "auto|COMMANDS", default_value_t = BatchSize::Auto)]
     pub batch: BatchSize,
+    /// Maximum bytes of the bundles in a block, whatever its number of commands.
+    #[arg(long, help_heading = CLUSTER, value_name = "BYTES", default_value_t = 8_388_608, value_parser = check::number::<u32>("batch_bytes"))]
+    pub batch_bytes: u32,
     /// Maximum latency that filling its blocks may cost with --batch auto, in milliseconds. A leader holds commands back
     /// for a fuller block at most this long, and at most 2 ms. One that sends the commands itself aims at blocks that are
     /// certified within this time, or within three quarters of the view timeout.
@@ -106,8 +109,9 @@ pub struct BenchSpec {
     /// Maximum wait for a fuller block under `timed`, in milliseconds.
     #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 5, value_parser = check::number::<u64>("batch_wait_ms"))]
     pub batch_wait_ms: u64,
-    /// How commands reach the replicas: clients send them to all (proposals carry digests), or the leader's proposals
-    /// carry them.
+    /// How commands reach the replicas: clients send them to all (client); the leader's proposals carry them (leader);
+    /// or clients send them to one replica, which spreads them (replicas), and only those that a quorum has stored are
+    /// proposed (replicas-certified). But with `leader`, proposals carry digests.
     #[arg(long, help_heading = CLUSTER, default_value = "client", value_parser = choice::<Dissemination>())]
     pub dissemination: Dissemination,
     /// Time without progress after which a view times out, in milliseconds.
@@ -314,6 +318,7 @@ impl BenchSpec {
             leader: self.leader,
             votes: self.votes,
             batch: self.batch,
+            batch_bytes: self.batch_bytes as usize,
             batch_latency_ms: self.batch_latency_ms,
             batch_policy: self.batch_policy,
             batch_wait_ms: self.batch_wait_ms,
