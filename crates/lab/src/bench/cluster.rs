@@ -87,10 +87,8 @@ fn journal(spec: &BenchSpec) -> JournalConfig {
 
 impl Cluster {
     pub fn start(spec: &BenchSpec) -> Result<Cluster, BenchError> {
-        let template = NodeConfig {
-            journal: JournalConfig { kind: spec.journal(), ..journal(spec) },
-            ..node_template(spec)
-        };
+        let template =
+            NodeConfig { journal: JournalConfig { kind: spec.journal(), ..journal(spec) }, ..node_template(spec) };
         match spec.host {
             Host::Threads => {
                 recording::make_room(spec)?;
