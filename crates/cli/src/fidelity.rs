@@ -13,7 +13,7 @@ use std::path::Path;
 /// Flags of `quorate lab fidelity`.
 #[derive(Args)]
 pub struct FidelityArgs {
-    /// How much to run: quick takes 12 specifications and four minutes with the calibration, full nearly 200 and half an
+    /// How much to run: quick runs 12 specifications, in four minutes with the calibration, full nearly 200, in half an
     /// hour.
     #[arg(long, default_value = "quick", value_parser = choice::<Profile>())]
     profile: Profile,

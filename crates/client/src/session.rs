@@ -35,8 +35,8 @@ const TIMEOUTS_AT_HOMES: u32 = 1;
 pub struct SessionOptions {
     pub quorum: Quorum,
     pub dissemination: Dissemination,
-    /// With [`Dissemination::Replicas`] or [`Dissemination::ReplicasCertified`], the replica to which bundles go as long as it serves them. With `None`, each
-    /// goes to the next replica in turn.
+    /// If replicas spread bundles ([`Dissemination::is_spread`]), the replica to which bundles go as long as it serves
+    /// them. With `None`, each goes to the next replica in turn.
     pub home: Option<ReplicaId>,
     pub reply: ReplyMode,
     /// The replica that acknowledges with [`ReplyMode::None`].

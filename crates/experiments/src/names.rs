@@ -18,8 +18,8 @@ choice!(
 );
 
 impl Instrument {
-    /// Returns whether one run is exact, so that a claim needs no interval: formulas, and counts over scenarios, since a
-    /// single violation refutes a claim that there is none.
+    /// Returns whether one run is exact, so that claims need no intervals. Formulas are, and so are counts over
+    /// scenarios: one violation is enough to refute a claim that there are none.
     pub fn is_exact(self) -> bool {
         matches!(self, Instrument::Analytical | Instrument::Scenarios)
     }

@@ -221,15 +221,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let Run { spec, seed, workload, transcript, marks, mut recorder, goes_on, alter } = run;
     let places = spec.places().expect("the laboratory validates the places of clients");
     let (trouble, chaos) = trouble(spec, &places, seed);
-    let network = match &chaos {
-        Some(chaos) => {
-            let mut network = troubled(&spec.network, chaos);
-            let links = unequal_links(seed, &network, spec.quorum.replicas(), spec.consensus.view_timeout());
-            network.links.extend(links);
-            network
-        }
-        None => spec.network.clone(),
-    };
+    let network = chaos.as_ref().map_or_else(|| spec.network.clone(), |chaos| network_in(chaos, spec, seed));
     let spec = &SimSpec { network, ..spec.clone() };
     let replicas = spec.quorum.replicas();
     let cluster = ClusterId::from_name(CLUSTER);
@@ -296,6 +288,14 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     }
     let recorded = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
     (report(seed, world, &places), recorded)
+}
+
+/// Returns the network of a run with chaos.
+fn network_in(chaos: &Chaos, spec: &SimSpec, seed: u64) -> NetworkSpec {
+    let mut network = troubled(&spec.network, chaos);
+    let links = unequal_links(seed, &network, spec.quorum.replicas(), spec.consensus.view_timeout());
+    network.links.extend(links);
+    network
 }
 
 fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimReport {

@@ -13,7 +13,7 @@ choice!(
     Leader = "leader",
     /// Clients send every bundle to one replica, which sends it on to the others, and proposals carry digests.
     Replicas = "replicas",
-    /// As with `replicas`, but a leader proposes only bundles of which n-f replicas have signed that they hold them. No
+    /// As with `replicas`, but a leader proposes a bundle only once n-f replicas have signed that they hold it, so no
     /// vote waits for a bundle.
     ReplicasCertified = "replicas-certified",
 );

@@ -30,7 +30,6 @@ pub const MAX_UNCERTIFIED: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     pub bundle: Digest,
-    /// Number of commands.
     pub commands: u32,
     /// Length of the encoded bundle.
     pub bytes: u32,
@@ -168,11 +167,17 @@ impl Batches {
 
     /// Adds a batch without a certificate. Returns false if its spreader has too many.
     pub fn add(&mut self, now: Time, batch: Arc<Batch>) -> bool {
-        self.contains(&batch.digest) || self.has_room(&batch) && self.insert(now, batch, None)
+        if self.contains(&batch.digest) {
+            return true;
+        }
+        let has_room = self.has_room(&batch);
+        if has_room {
+            self.insert(now, batch, None);
+        }
+        has_room
     }
 
-    /// Adds a batch with its verified certificate. A batch with a quorum's signatures is not refused for lack of room:
-    /// n-f replicas had room for it.
+    /// Adds a batch with its verified certificate, even if there is no room for more batches: a quorum had room for it.
     pub fn cover(&mut self, now: Time, cover: Cover) {
         let Cover { batch, certificate } = cover;
         if let Some(known) = self.known.get_mut(&batch.digest) {
@@ -190,7 +195,7 @@ impl Batches {
         batches < MAX_BATCHES && bundles + batch.entries.len() <= MAX_LISTED_BUNDLES
     }
 
-    fn insert(&mut self, now: Time, batch: Arc<Batch>, certificate: Option<Certificate>) -> bool {
+    fn insert(&mut self, now: Time, batch: Arc<Batch>, certificate: Option<Certificate>) {
         let (batches, bundles) = &mut self.kept[batch.spreader.index()];
         (*batches, *bundles) = (*batches + 1, *bundles + batch.entries.len());
         for (entry, at) in batch.entries.iter().zip(0..) {
@@ -199,7 +204,6 @@ impl Batches {
             }
         }
         self.known.insert(batch.digest, Known { batch, certificate, since: now });
-        true
     }
 
     pub fn contains(&self, batch: &Digest) -> bool {
@@ -237,8 +241,9 @@ impl Batches {
         covers
     }
 
-    /// Returns the size of a bundle that is not here, if a certificate shows that the bundle can be fetched. A certificate that this replica signed shows nothing to it: it has lost the bundle since,
-    /// and the other signers may have too.
+    /// Returns the size of a bundle that is not here, if a certificate shows that the bundle can be fetched. One that
+    /// this replica signed itself does not show that: this replica has lost the bundle since, and the other signers may
+    /// have, too.
     pub(crate) fn vouch(&self, bundle: &Digest) -> Option<Load> {
         let (batch, certificate) = self.cover_of(bundle)?;
         if certificate.signers.contains(self.me) {

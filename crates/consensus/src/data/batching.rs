@@ -36,7 +36,7 @@ pub struct Situation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
     pub commands: usize,
-    /// Bytes of bundles.
+    /// Bytes of the bundles.
     pub bytes: usize,
 }
 

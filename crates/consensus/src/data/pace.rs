@@ -19,12 +19,12 @@ pub const FULL_COMMANDS: usize = 1500;
 pub const FULL_BYTES: usize = 96 << 10;
 /// If nothing arrives for 1/N of the hold, no more is expected.
 const QUIET_DIVISOR: u32 = 2;
-/// Holds are in vain if, on average, nothing arrives in their last 1/N. Clients that wait for answers are silent then;
-/// a stream with a command every 1/N of a hold is silent for half as long.
+/// Holding back is useless if, on average, nothing arrives in the last 1/N of a hold. Clients that wait for answers are
+/// silent then; a stream with a command every 1/N of a hold is silent for half as long.
 const VAIN_DIVISOR: u32 = 4;
 /// Weight of the last hold in that average: 1/N.
 const SMOOTHING: u32 = 4;
-/// For how long the leader holds nothing back after holds in vain. Doubled each time.
+/// Time for which the leader holds nothing back once that was useless. It doubles each time.
 const MIN_PAUSE: Duration = Duration::from_millis(16);
 const MAX_DOUBLINGS: u32 = 6;
 /// Period over which the arrival rate is averaged.
@@ -44,7 +44,7 @@ pub struct Pace {
     holds: bool,
     /// Smoothed time from the last arrival to the end of a hold.
     silence: Duration,
-    /// Pauses since holds were last worth it.
+    /// Number of pauses since holding back was last useful.
     pauses: u32,
     paused_until: Time,
 }

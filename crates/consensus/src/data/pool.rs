@@ -48,6 +48,23 @@ struct Held {
 }
 
 impl Held {
+    /// Returns a new bundle that is not pending yet; `named` counts the blocks that named it before.
+    fn new(bundle: Bundle, source: Source, share: Option<Share>, named: Option<Absent>) -> Held {
+        let Absent { proposals, aside } = named.unwrap_or_default();
+        Held {
+            bundle,
+            proposals,
+            aside,
+            executed: false,
+            certified: false,
+            came_late: named.is_some(),
+            share,
+            place: None,
+            has_crowd: source.crowd().is_some(),
+            crowd: source.crowd().unwrap_or_default(),
+        }
+    }
+
     fn is_pending(&self) -> bool {
         self.certified && self.proposals == self.aside && !self.executed
     }
@@ -142,7 +159,7 @@ impl Pool {
                 return Offered::Known;
             }
         };
-        if is_late && matches!(need, Need::Offered(_) | Need::Relayed(_) | Need::Spread(_) | Need::Owed) {
+        if is_late && need.refuses_late() {
             return Offered::Late;
         }
         let (waiting, waiting_bytes) =
@@ -173,33 +190,15 @@ impl Pool {
             };
         }
         self.open_bytes += size;
-        let source = match need {
-            Need::Offered(source) => source,
-            Need::Relayed(peer) => Source::Peer(peer),
-            Need::Spread(peer) => Source::Spreader(peer),
-            Need::Owed | Need::Proposed | Need::Certified => Source::Unnamed,
-        };
+        let source = need.source();
         let share = self.shares.of(need);
         share.into_iter().for_each(|share| self.shares.add(share, size));
-        let (has_crowd, crowd) = (source.crowd().is_some(), source.crowd().unwrap_or_default());
         let named = self.absent.remove(&digest);
-        let Absent { proposals, aside } = named.unwrap_or_default();
-        let (certified, came_late) = (!self.certifies, named.is_some());
-        let executed = false;
-        let waits = certified.then(|| self.lanes.push(source, digest, commands, size));
-        place.insert(Held {
-            bundle,
-            proposals,
-            aside,
-            executed,
-            certified,
-            came_late,
-            share,
-            place: waits,
-            has_crowd,
-            crowd,
-        });
-        if certified {
+        let mut held = Held::new(bundle, source, share, named);
+        held.certified = !self.certifies;
+        held.place = held.certified.then(|| self.lanes.push(source, digest, commands, size));
+        place.insert(held);
+        if !self.certifies {
             self.pending_bundles += 1;
             self.pending_commands += commands;
             self.pending_bytes += size;

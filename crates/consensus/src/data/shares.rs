@@ -29,6 +29,23 @@ pub enum Need {
     Certified,
 }
 
+impl Need {
+    /// Returns the source under which the bundle waits.
+    pub(crate) fn source(self) -> Source {
+        match self {
+            Need::Offered(source) => source,
+            Need::Relayed(peer) => Source::Peer(peer),
+            Need::Spread(peer) => Source::Spreader(peer),
+            Need::Owed | Need::Proposed | Need::Certified => Source::Unnamed,
+        }
+    }
+
+    /// Returns whether a bundle that is about to expire is refused: no block names it yet.
+    pub(crate) fn refuses_late(self) -> bool {
+        matches!(self, Need::Offered(_) | Need::Relayed(_) | Need::Spread(_) | Need::Owed)
+    }
+}
+
 /// Index of a share: the number of a peer, or n for this replica's own clients.
 pub(crate) type Share = u16;
 

@@ -22,7 +22,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(10);
 const REPLICAS_PER_INTERVAL: usize = 8;
 /// A batch waits this many view timeouts for a quorum, before its bundles are sent again in another.
 const PATIENCE: u32 = 4;
-/// Maximum factor by which that time grows with each batch in a row that waits in vain.
+/// That time doubles with each batch in a row that no quorum acknowledged, up to this factor.
 const MAX_PATIENCE_FACTOR: u32 = 8;
 
 struct Sent {

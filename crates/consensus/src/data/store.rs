@@ -1,8 +1,8 @@
 //! The blocks and bundles that a replica holds, and the ones it is still missing.
 //!
-//! A block enters the tree only when it is whole: its parent and all its bundles are here, or are certified to be
-//! elsewhere if leaders propose certified bundles (see `store/delivery.rs`). Until then it waits in the
-//! store, and the store requests the missing parts. Fetched blocks need no signature, because they are requested by a
+//! A block enters the tree only when it is whole: its parent is here, and each of its bundles is here or, if leaders
+//! propose certified bundles, certified to be elsewhere (see `store/delivery.rs`). Until then it waits in the store, and
+//! the store requests the missing parts. Fetched blocks need no signature, because they are requested by a
 //! digest that a certificate or a child block names.
 //!
 //! A lagging replica fetches blocks from the newest down. It fetches the bundles of a block only once it holds every
@@ -340,22 +340,6 @@ impl Store {
         if let Some(siblings) = self.children.get_mut(&waiting.block.parent()) {
             siblings.retain(|child| child != digest);
         }
-    }
-
-    fn is_lacking(&self, bundle: &Digest, is_proposal: bool) -> bool {
-        !self.pool.contains(bundle) && self.vouch(bundle, is_proposal).is_none()
-    }
-
-    /// Returns the bundles of a block that are missing and not vouched for, and the total load of the others.
-    fn look_at_payload(&self, block: &Block, is_proposal: bool) -> (Vec<Digest>, Load) {
-        let (mut lacking, mut load) = (Vec::new(), Load::default());
-        for digest in &block.payload {
-            match self.pool.get(digest).map(Load::of).or_else(|| self.vouch(digest, is_proposal)) {
-                Some(known) => load.add(known),
-                None => lacking.push(*digest),
-            }
-        }
-        (lacking, load)
     }
 
     /// Requests a block that a certificate names, after `fetch_delay_ms`: its proposal may be on the way.

@@ -80,7 +80,7 @@ impl<M: Message> Outbox<M> {
         self.persist(Record::Block(block));
     }
 
-    /// Journals bundles.
+    /// Journals bundles without a block, in as many records as they need.
     pub(crate) fn persist_bundles(&mut self, bundles: impl IntoIterator<Item = Bundle>) {
         let bundles = bundles.into_iter();
         let (mut record, mut bytes) = (Vec::with_capacity(bundles.size_hint().1.unwrap_or(0)), 0);

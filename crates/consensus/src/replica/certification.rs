@@ -47,8 +47,8 @@ impl<P: Protocol> Replica<P> {
         self.fetch_armed = None;
     }
 
-    /// Signs that this replica holds the bundles of a batch. Nothing need be durable first: whoever has lost a bundle
-    /// in a crash does not rely on a certificate that it signed.
+    /// Signs that this replica holds the bundles of a batch. They need not be durable first: a replica that has lost a
+    /// bundle in a crash does not rely on a certificate with its own signature.
     fn acknowledge(&mut self, to: ReplicaId, batch: &Batch) {
         let vote = self.parts.safety.stored(batch).to_vote(self.parts.me);
         let (to, message) = (To::One(to), Envelope::Stored(vote));

@@ -383,32 +383,31 @@ const MIN_COVER_BYTES: usize = 2 + 8 + 4 + 49;
 /// Maximum size of a part of a state.
 pub const MAX_PART_BYTES: usize = 1 << 20;
 
+fn tagged(kind: u8, value: &impl Wire, out: &mut Encoder) {
+    out.put_u8(kind);
+    value.encode(out);
+}
+
+fn tagged_list<T: Wire>(kind: u8, values: &[T], out: &mut Encoder) {
+    out.put_u8(kind);
+    encode_list(values, out);
+}
+
 impl<M: Wire> Wire for Envelope<M> {
     fn encode(&self, out: &mut Encoder) {
         match self {
-            Envelope::Protocol(message) => {
-                out.put_u8(1);
-                message.encode(out);
-            }
+            Envelope::Protocol(message) => tagged(1, message, out),
             Envelope::FetchBlocks { digest, above, most } => {
-                out.put_u8(2);
-                digest.encode(out);
+                tagged(2, digest, out);
                 above.encode(out);
                 out.put_u16(*most);
             }
-            Envelope::Blocks(blocks) => {
-                out.put_u8(3);
-                encode_list(blocks, out);
-            }
+            Envelope::Blocks(blocks) => tagged_list(3, blocks, out),
             Envelope::FetchBundles { digests, above } => {
-                out.put_u8(4);
-                encode_list(digests, out);
+                tagged_list(4, digests, out);
                 above.encode(out);
             }
-            Envelope::Bundles(bundles) => {
-                out.put_u8(5);
-                encode_list(bundles, out);
-            }
+            Envelope::Bundles(bundles) => tagged_list(5, bundles, out),
             Envelope::Ask { nonce } => {
                 out.put_u8(6);
                 out.put_u64(*nonce);
@@ -418,53 +417,24 @@ impl<M: Wire> Wire for Envelope<M> {
                 out.put_u64(*nonce);
                 standing.encode(out);
             }
-            Envelope::Checkpoint(vote) => {
-                out.put_u8(8);
-                vote.encode(out);
-            }
-            Envelope::Offer { checkpoint } => {
-                out.put_u8(9);
-                checkpoint.encode(out);
-            }
+            Envelope::Checkpoint(vote) => tagged(8, vote, out),
+            Envelope::Offer { checkpoint } => tagged(9, &**checkpoint, out),
             Envelope::FetchState { height, part } => {
-                out.put_u8(10);
-                height.encode(out);
+                tagged(10, height, out);
                 out.put_u32(*part);
             }
             Envelope::StatePart { height, part, bytes } => {
-                out.put_u8(11);
-                height.encode(out);
+                tagged(11, height, out);
                 out.put_u32(*part);
                 out.put_bytes(bytes);
             }
-            Envelope::Relay(bundles) => {
-                out.put_u8(12);
-                encode_list(bundles, out);
-            }
-            Envelope::Noted { bundle } => {
-                out.put_u8(13);
-                bundle.encode(out);
-            }
-            Envelope::Spread(bundles) => {
-                out.put_u8(14);
-                encode_list(bundles, out);
-            }
-            Envelope::Batch(batch) => {
-                out.put_u8(15);
-                batch.encode(out);
-            }
-            Envelope::Stored(vote) => {
-                out.put_u8(16);
-                vote.encode(out);
-            }
-            Envelope::Certified(certificate) => {
-                out.put_u8(17);
-                certificate.encode(out);
-            }
-            Envelope::Covers(covers) => {
-                out.put_u8(18);
-                encode_list(covers, out);
-            }
+            Envelope::Relay(bundles) => tagged_list(12, bundles, out),
+            Envelope::Noted { bundle } => tagged(13, bundle, out),
+            Envelope::Spread(bundles) => tagged_list(14, bundles, out),
+            Envelope::Batch(batch) => tagged(15, &**batch, out),
+            Envelope::Stored(vote) => tagged(16, vote, out),
+            Envelope::Certified(certificate) => tagged(17, &**certificate, out),
+            Envelope::Covers(covers) => tagged_list(18, covers, out),
         }
     }
 

@@ -1,5 +1,7 @@
-//! Replicas that spread bundles and certify their storage: no vote waits for a bundle, whoever withholds it.
+//! Replicas that spread bundles and certify that they hold them: no vote waits for a bundle, even if somebody withholds
+//! it.
 
+use super::spreading::orders_unaided;
 use crate::common::config;
 use crate::common::keys::forged_certificate;
 use crate::common::network::{Flight, Letter};
@@ -95,21 +97,10 @@ mod bodies_of_all {
 
     pub fn a_command_at_one_replica_is_certified<P: Play>() {
         let mut world = certifying::<P>();
-        let (helped, count) = (Rc::new(Cell::new(0)), |letter: &Letter<P::Message>| {
-            u32::from(matches!(letter, Envelope::Relay(_) | Envelope::FetchBundles { .. }))
-        });
-        let seen = helped.clone();
-        world.network.filter = Some(Box::new(move |flight| {
-            seen.set(seen.get() + count(flight.letter));
-            false
-        }));
-        for replica in [0, 1, 2, 3] {
-            let command = world.submit_to(&[replica], 1);
-            assert!(world.run_until_done(VIEW_TIMEOUT, &command), "command at R{replica}");
+        orders_unaided(&mut world, |world| {
             let pool = &world.replica(0).parts().store.pool;
             assert_eq!(pool.uncertified(), (0, 0), "what is executed needs no certificate");
-        }
-        assert_eq!((helped.get(), world.view_timeouts()), (0, 0), "relays and fetches, view timeouts");
+        });
     }
 
     pub fn no_vote_waits_for_a_bundle<P: Play>() {

@@ -77,7 +77,12 @@ fn spreading_with<P: Play>(view_timeout: Duration) -> World<P> {
 }
 
 fn at_one_replica<P: Play>() {
-    let mut world = spreading::<P>();
+    orders_unaided(&mut spreading::<P>(), |_| ());
+}
+
+/// Checks that a command at any one replica is ordered without a relay, a fetch or a view timeout. Calls `then` after
+/// each command.
+pub fn orders_unaided<P: Play>(world: &mut World<P>, then: impl Fn(&World<P>)) {
     let (helped, count) = (Rc::new(Cell::new(0)), |letter: &Letter<P::Message>| {
         u32::from(matches!(letter, Envelope::Relay(_) | Envelope::FetchBundles { .. }))
     });
@@ -89,6 +94,7 @@ fn at_one_replica<P: Play>() {
     for replica in [0, 1, 2, 3] {
         let command = world.submit_to(&[replica], 1);
         assert!(world.run_until_done(VIEW_TIMEOUT, &command), "command at R{replica}");
+        then(world);
     }
     assert_eq!((helped.get(), world.view_timeouts()), (0, 0), "relays and fetches, view timeouts");
 }

@@ -97,9 +97,9 @@ pub struct BenchSpec {
     /// Maximum bytes of the bundles in a block, whatever its number of commands.
     #[arg(long, help_heading = CLUSTER, value_name = "BYTES", default_value_t = 8_388_608, value_parser = check::number::<u32>("batch_bytes"))]
     pub batch_bytes: u32,
-    /// Maximum latency that filling its blocks may cost with --batch auto, in milliseconds. A leader holds commands back
-    /// for a fuller block at most this long, and at most 2 ms. One that sends the commands itself aims at blocks that are
-    /// certified within this time, or within three quarters of the view timeout.
+    /// Latency that a leader may add with --batch auto to fill its blocks, in milliseconds. It holds commands back at
+    /// most this long, and at most 2 ms. If it sends the commands itself, it aims at blocks that are certified within
+    /// this time, or within three quarters of the view timeout.
     #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = check::number::<u64>("batch_latency_ms"))]
     pub batch_latency_ms: u64,
     /// When a leader proposes a block that is not full, if --batch is a number: at once (eager), after --batch-wait-ms
@@ -111,7 +111,7 @@ pub struct BenchSpec {
     pub batch_wait_ms: u64,
     /// How commands reach the replicas: clients send them to all (client); the leader's proposals carry them (leader);
     /// or clients send them to one replica, which spreads them (replicas), and only those that a quorum has stored are
-    /// proposed (replicas-certified). But with `leader`, proposals carry digests.
+    /// proposed (replicas-certified). Proposals carry digests, except those of `leader`.
     #[arg(long, help_heading = CLUSTER, default_value = "client", value_parser = choice::<Dissemination>())]
     pub dissemination: Dissemination,
     /// Time without progress after which a view times out, in milliseconds.

@@ -7,12 +7,13 @@
 mod gateway;
 mod journal;
 mod sending;
+mod status;
 mod transfer;
 
 pub use gateway::HONEST_LINK;
 
 use crate::charges::{Charges, nanos};
-use crate::chronicle::{Chronicle, Landmarks};
+use crate::chronicle::Chronicle;
 use crate::clients::MAX_CLIENT_MACHINES;
 use crate::clock::{Clock, NEVER};
 use crate::faults::{FULL_SPEED, Leaves, Point};
@@ -551,52 +552,5 @@ impl<P: Protocol> Node<P> {
     pub fn drift(&mut self, now: Time, rate: u64) {
         self.clock.run_at(now, rate);
         self.alarm_known = NEVER;
-    }
-
-    pub fn view(&self) -> u64 {
-        self.parts.replica.view().0
-    }
-
-    /// Returns the views and heights that determine its next actions.
-    pub fn landmarks(&self) -> Landmarks {
-        let (replica, parts) = (&self.parts.replica, self.parts.replica.parts());
-        let (lock, stands_on) = (parts.safety.lock(), replica.protocol().standing(parts).certificates);
-        let own = [replica.view().0, parts.safety.voted().0, parts.safety.timed_out().0, lock.view.0];
-        Landmarks {
-            views: own.into_iter().chain(stands_on.iter().map(|shown| shown.view().0)).collect(),
-            heights: [replica.committed_height().0, lock.height.0]
-                .into_iter()
-                .chain(stands_on.iter().map(|shown| shown.subject.height.0))
-                .collect(),
-        }
-    }
-
-    pub fn status(&self, history: bool) -> Status {
-        Status {
-            replica: self.parts.me,
-            view: self.parts.replica.view(),
-            leader: self.parts.replica.leader().unwrap_or(self.parts.me),
-            height: self.parts.executor.height(),
-            committed_commands: self.parts.executor.commands(),
-            committed_blocks: self.blocks,
-            view_timeouts: self.parts.replica.view_timeouts(),
-            verifications: self.parts.device.verifications(),
-            bytes_sent: self.bytes_sent,
-            messages_sent: self.messages_sent,
-            cpu_ns: self.busy_ns,
-            allocations: 0,
-            allocated_bytes: 0,
-            busy_ns: self.busy_ns,
-            peak_rss_kb: 0,
-            client_memory_peak_bytes: 0,
-            uptime_ms: 0,
-            peers: 0,
-            connected: Vec::new(),
-            attention: Vec::new(),
-            dropped: self.parts.replica.dropped().iter().map(|(why, count)| (why.to_string(), *count)).collect(),
-            evidence: self.parts.replica.evidence().iter().map(ToString::to_string).collect(),
-            history: if history { self.parts.executor.history() } else { Vec::new() },
-            settings: None,
-        }
     }
 }

@@ -112,7 +112,7 @@ impl<P: Protocol> World<'_, P> {
         self.cores.wait(self.now, actor);
     }
 
-    /// Goes on with a turn that another thread has interrupted. Returns false if there is none.
+    /// Continues a turn that another thread has interrupted. Returns false if there is none.
     pub(super) fn resume(&mut self, actor: usize) -> bool {
         let Some(left) = self.parts[actor].left.take() else { return false };
         self.begin_part(actor, left.as_nanos() as u64);

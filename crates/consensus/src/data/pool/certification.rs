@@ -7,7 +7,7 @@ use super::{Held, Pool, release};
 use crate::data::lanes::Source;
 use quorate_types::{Bundle, Digest};
 
-/// Uncertified bundle.
+/// A bundle of which n-f replicas have yet to sign that they hold it.
 pub(super) struct Uncertified {
     /// Source from which it will be proposed.
     source: Source,

@@ -123,11 +123,28 @@ impl Store {
 
     /// Returns whether a missing bundle of a block need not be here for a vote: a certificate shows that it can be
     /// fetched. The certificate of a certified block is one: n-f replicas had its bundles or saw their certificates.
-    pub(super) fn vouch(&self, bundle: &Digest, is_proposal: bool) -> Option<Load> {
+    fn vouch(&self, bundle: &Digest, is_proposal: bool) -> Option<Load> {
         if !self.certifies {
             return None;
         }
         if is_proposal { self.batches.vouch(bundle) } else { Some(Load::default()) }
+    }
+
+    /// Returns whether a bundle is neither here nor vouched for.
+    pub(super) fn is_lacking(&self, bundle: &Digest, is_proposal: bool) -> bool {
+        !self.pool.contains(bundle) && self.vouch(bundle, is_proposal).is_none()
+    }
+
+    /// Returns the bundles of a block that are missing and not vouched for, and the total load of the others.
+    pub(super) fn look_at_payload(&self, block: &Block, is_proposal: bool) -> (Vec<Digest>, Load) {
+        let (mut lacking, mut load) = (Vec::new(), Load::default());
+        for digest in &block.payload {
+            match self.pool.get(digest).map(Load::of).or_else(|| self.vouch(digest, is_proposal)) {
+                Some(known) => load.add(known),
+                None => lacking.push(*digest),
+            }
+        }
+        (lacking, load)
     }
 
     /// Requests the missing bundles of blocks in the tree from replicas that hold them.
@@ -160,7 +177,7 @@ impl Store {
         named.filter_map(|bundle| self.pool.get(bundle).cloned()).collect()
     }
 
-    /// Notes that a bundle of a block in the tree is missing.
+    /// Notes which bundles of a block in the tree are missing.
     pub(super) fn note_absent(&mut self, block: &Block) {
         if self.certifies {
             let absent = block.payload.iter().filter(|bundle| self.pool.is_absent(bundle));
@@ -179,7 +196,7 @@ impl Store {
     }
 }
 
-/// Covers for one message, by size.
+/// Returns covers in messages of limited size.
 pub fn in_messages<M>(covers: Vec<Cover>, max_covers: usize, max_bytes: usize) -> Vec<Envelope<M>> {
     let (mut messages, mut message, mut bytes) = (Vec::new(), Vec::new(), 0);
     for cover in covers {
