@@ -69,6 +69,10 @@ pub enum Bug {
     /// may not exist: a bug of our own. Aptos shows that certificate with the timeouts and compares
     /// (`TwoChainTimeoutCertificate`). The invariant had to be removed too.
     TimeoutsAlone,
+    /// A replica acknowledges that it stores bundles of which it knows only the digests: ProvableHQ/snarkOS pull request
+    /// 4412. Here a replica does not rely on its own acknowledgement for a bundle that it lacks; that check had to be
+    /// removed too.
+    StoredUnseen,
     /// Voters do not check the commands and bytes of a block against `batch` and `batch_bytes`: a bug of our own.
     BlocksUnbounded,
     /// The relays of one peer may fill the whole pool: a bug of our own.
@@ -84,7 +88,7 @@ impl Bug {
     pub const UNDER_LOAD: [Bug; 3] = [Bug::BlocksUnbounded, Bug::RelaysUnbounded, Bug::RelaysUnscreened];
 
     /// All other bugs. Each is an exhibit of the museum.
-    pub const SHOWN: [Bug; 20] = [
+    pub const SHOWN: [Bug; 21] = [
         Bug::CommitsOverMissing,
         Bug::ViewJumpOnProposal,
         Bug::ViewJumpOnViewChange,
@@ -105,6 +109,7 @@ impl Bug {
         Bug::OfferRestarts,
         Bug::BlamedUnheard,
         Bug::TimeoutsAlone,
+        Bug::StoredUnseen,
     ];
 }
 

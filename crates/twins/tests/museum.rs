@@ -11,16 +11,16 @@ const EXPRESSIBLE: [u8; 26] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19, 20, 21, 22, 23, 24, 26, 27, 28, 29];
 /// Number of bugs in the list.
 const LISTED: u8 = 29;
-/// Bugs of our own, numbered after the list.
-const OWN: [u8; 5] = [30, 31, 32, 33, 34];
+/// Bugs added since, of our own or of others.
+const ADDED: [u8; 6] = [30, 31, 32, 33, 34, 35];
 /// Maximum budget of a hunt here, in scenarios; `quorate museum` runs the others.
 const CHEAP: u64 = 5000;
 
 #[test]
 fn every_bug_of_the_list_is_exhibited_or_listed_as_absent() {
     let shown: BTreeSet<u8> = EXHIBITS.iter().map(|exhibit| exhibit.number).collect();
-    let (listed, own): (Vec<u8>, Vec<u8>) = shown.iter().partition(|number| **number <= LISTED);
-    assert_eq!((&listed[..], &own[..]), (&EXPRESSIBLE[..], &OWN[..]));
+    let (listed, added): (Vec<u8>, Vec<u8>) = shown.iter().partition(|number| **number <= LISTED);
+    assert_eq!((&listed[..], &added[..]), (&EXPRESSIBLE[..], &ADDED[..]));
     let absent: BTreeSet<u8> = ABSENT.iter().map(|absent| absent.number).collect();
     assert!(shown.is_disjoint(&absent));
     let told: BTreeSet<u8> = listed.into_iter().chain(absent).collect();

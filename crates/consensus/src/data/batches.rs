@@ -246,7 +246,7 @@ impl Batches {
     /// have, too.
     pub(crate) fn vouch(&self, bundle: &Digest) -> Option<Load> {
         let (batch, certificate) = self.cover_of(bundle)?;
-        if certificate.signers.contains(self.me) {
+        if certificate.signers.contains(self.me) && !bug!(StoredUnseen) {
             return None;
         }
         let (_, at) = self.of_bundle.get(bundle)?;

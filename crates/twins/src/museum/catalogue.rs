@@ -2,7 +2,8 @@
 
 use super::scene::{Ending, Play};
 use super::{
-    Exhibit, Hunt, Mutant, Rewriting, Rule, bounds, certificates, chains, recovery, sessions, transfer, views,
+    Exhibit, Hunt, Mutant, Rewriting, Rule, bounds, certificates, chains, recovery, sessions, spreading, transfer,
+    views,
 };
 use crate::checker::Property;
 use quorate_consensus::config::ProtocolKind::{self, BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft};
@@ -286,4 +287,8 @@ pub const EXHIBITS: &[Exhibit] = &[
         .source("our own, found by review")
         .mutant(Mutant::Rewriting(Rewriting::OneQueue))
         .breaks(Property::Liveness, Jolteon, bounds::flood_of_made_up_keys),
+    exhibit(35, "", "a replica acknowledges that it stores bundles of which it knows only the digests")
+        .source("ProvableHQ/snarkOS #4412")
+        .mutant(Mutant::Hook(Bug::StoredUnseen))
+        .breaks(Property::Liveness, Jolteon, spreading::bundle_shown_to_nobody),
 ];

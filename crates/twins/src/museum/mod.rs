@@ -16,6 +16,7 @@ pub(crate) mod rewriting;
 mod rules;
 mod scene;
 mod sessions;
+mod spreading;
 mod transfer;
 mod views;
 
