@@ -33,6 +33,7 @@ fn torture_finds_no_violation_under_any_engine() {
     let as_given = value!({"window": 96, "checkpoint_interval": 24, "retained_blocks": 96, "retained_bytes": 98304});
     for (protocol, flags, retention) in [
         ("chained-hotstuff", &[][..], &own_retention),
+        ("jolteon", &["--dissemination", "replicas-certified"], &own_retention),
         ("basic-hotstuff", &given, &as_given),
         ("pbft", &given, &as_given),
     ] {

@@ -19,14 +19,14 @@ pub fn quorum(replicas: usize, faults: usize) -> usize {
 /// Table of at most [`MAX_REMEMBERED`] entries; drops the oldest when it is full.
 struct Table<V> {
     entries: Words<V>,
-    order: VecDeque<u64>,
-    /// Entries have been dropped.
-    forgets: bool,
+    order: VecDeque<(u64, Height)>,
+    /// Greatest height of a dropped entry, if entries have been dropped.
+    dropped: Option<Height>,
 }
 
 impl<V> Default for Table<V> {
     fn default() -> Table<V> {
-        Table { entries: Words::default(), order: VecDeque::new(), forgets: false }
+        Table { entries: Words::default(), order: VecDeque::new(), dropped: None }
     }
 }
 
@@ -34,23 +34,28 @@ impl<V> Table<V> {
     fn clear(&mut self) {
         self.entries.clear();
         self.order.clear();
-        self.forgets = false;
+        self.dropped = None;
     }
 
     /// Returns the entry of a key, making it if it does not exist.
-    fn enter(&mut self, key: u64, make: impl FnOnce() -> V) -> &mut V {
+    fn enter(&mut self, key: u64, height: Height, make: impl FnOnce() -> V) -> &mut V {
         if self.order.len() == MAX_REMEMBERED
             && !self.entries.contains_key(&key)
-            && let Some(oldest) = self.order.pop_front()
+            && let Some((oldest, height)) = self.order.pop_front()
         {
             self.entries.remove(&oldest);
-            self.forgets = true;
+            self.dropped = self.dropped.max(Some(height));
         }
         let order = &mut self.order;
         self.entries.entry(key).or_insert_with(|| {
-            order.push_back(key);
+            order.push_back((key, height));
             make()
         })
+    }
+
+    /// Returns whether an entry is not there and may have been dropped.
+    fn may_have_dropped(&self, key: u64, height: Height) -> bool {
+        self.dropped.is_some_and(|dropped| height <= dropped) && !self.entries.contains_key(&key)
     }
 }
 
@@ -128,7 +133,7 @@ impl Tallies {
     pub fn add_block(&mut self, block: &Block, allowed: bool) {
         let (view, base) = (block.view, block.justify.subject);
         let proposed = || Proposed { view, base, allowed: false, final_: false };
-        self.blocks.enter(block.digest().prefix(), proposed).allowed |= allowed;
+        self.blocks.enter(block.digest().prefix(), block.height, proposed).allowed |= allowed;
     }
 
     pub fn block(&self, digest: &Digest) -> Option<&Proposed> {
@@ -149,10 +154,15 @@ impl Tallies {
         Some(true)
     }
 
-    /// Adds a vote. Returns whether it is new.
+    /// Adds a vote. Returns whether it is new and not as old as dropped ones.
     pub fn add_vote(&mut self, voter: ReplicaId, subject: &Subject) -> bool {
-        let Subject { domain, view, digest, .. } = *subject;
-        let voters = self.votes.enter(key(domain, view, &digest), Signers::empty);
+        let Subject { domain, view, height, digest } = *subject;
+        let key = key(domain, view, &digest);
+        // A replica that was paused sends its votes of thousands of heights at once. They would drop newer ones.
+        if height > Height(0) && self.votes.may_have_dropped(key, height) {
+            return false;
+        }
+        let voters = self.votes.enter(key, height, Signers::empty);
         let first = voters.insert(voter);
         if !first || self.liars.contains(voter) {
             return first;
@@ -160,19 +170,20 @@ impl Tallies {
         let mut whole = *voters;
         whole.union(&self.liars);
         if whole.len() >= self.quorum {
-            self.on_certified(domain, &digest);
+            self.on_certified(subject);
         }
         true
     }
 
     /// Marks the block that a quorum of votes makes final.
-    fn on_certified(&mut self, domain: Domain, digest: &Digest) {
+    fn on_certified(&mut self, subject: &Subject) {
+        let Subject { domain, height, digest, .. } = subject;
         let shape = self.protocol.facts().shape;
-        if domain != shape.decides() {
+        if *domain != shape.decides() {
             return;
         }
         match shape {
-            Shape::Slots => *self.decided.enter(digest.prefix(), || ()) = (),
+            Shape::Slots => *self.decided.enter(digest.prefix(), *height, || ()) = (),
             Shape::Phases => self.finish(digest),
             Shape::Chain(length) => {
                 let mut head = *digest;
@@ -197,9 +208,9 @@ impl Tallies {
     /// Returns whether signed votes make a block final directly, not as an ancestor. Dropped blocks count as final.
     pub fn is_final(&self, digest: &Digest) -> bool {
         if self.protocol.has_slots() {
-            return self.decided.entries.contains_key(&digest.prefix()) || self.decided.forgets;
+            return self.decided.entries.contains_key(&digest.prefix()) || self.decided.dropped.is_some();
         }
-        self.block(digest).map_or(self.blocks.forgets, |block| block.final_)
+        self.block(digest).map_or(self.blocks.dropped.is_some(), |block| block.final_)
     }
 
     /// Returns how many replicas may have signed a statement, including all liars.
@@ -215,8 +226,7 @@ impl Tallies {
         subject.view == View(0) && subject.domain == Domain::Vote
             || subject.height == Height(0) && subject.domain == Domain::Checkpoint
             || self.voters(subject) >= self.quorum
-            || self.votes.forgets
-                && !self.votes.entries.contains_key(&key(subject.domain, subject.view, &subject.digest))
+            || self.votes.may_have_dropped(key(subject.domain, subject.view, &subject.digest), subject.height)
     }
 
     /// Adds a timeout. Returns whether it is new.

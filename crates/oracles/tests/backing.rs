@@ -5,7 +5,7 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::facts::Shape;
 use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_oracles::{Property, Statements, quorum};
-use quorate_types::{Block, Digest, Domain, Height, ReplicaId};
+use quorate_types::{Block, Digest, Domain, Height, ReplicaId, Subject, View};
 
 #[test]
 fn quorums_are_the_smallest_sets_that_share_an_honest_member() {
@@ -144,4 +144,27 @@ fn a_liar_may_have_signed_anything() {
     fixture.proposes(&second, None).expect("two votes and a liar make a quorum");
     (0..2).for_each(|voter| fixture.votes(voter, Domain::Vote, &second).expect("the statement is valid"));
     commits(&mut fixture, 0, &first).expect("two votes and a liar make a quorum");
+}
+
+#[test]
+fn late_votes_do_not_drop_newer_ones() {
+    const SLOTS: u64 = 20_000;
+    let mut fixture = Fixture::new(ProtocolKind::Pbft);
+    let digest = |height: u64| {
+        let mut digest = Digest([7; 32]);
+        digest.0[..8].copy_from_slice(&height.to_be_bytes());
+        digest
+    };
+    let mut said = |who: u16, domain, height: u64| {
+        fixture.says_of(who, Subject { domain, view: View(1), height: Height(height), digest: digest(height) })
+    };
+    for height in 1..=SLOTS {
+        (0..3).for_each(|who| said(who, Domain::Prepare, height).expect("the statement is valid"));
+        (0..3).for_each(|who| said(who, Domain::Commit, height).expect("the slot is prepared"));
+    }
+    (0..2).for_each(|who| said(who, Domain::Prepare, SLOTS + 1).expect("the statement is valid"));
+    assert_breach(said(0, Domain::Commit, SLOTS + 1), Property::Backing, "without a quorum of Prepare");
+    (1..=SLOTS).for_each(|height| said(3, Domain::Prepare, height).expect("late, but valid"));
+    said(2, Domain::Prepare, SLOTS + 1).expect("the statement is valid");
+    (1..3).for_each(|who| said(who, Domain::Commit, SLOTS + 1).expect("three have prepared it"));
 }

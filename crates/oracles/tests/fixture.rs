@@ -82,8 +82,12 @@ impl Fixture {
     }
 
     pub fn says_of_slot(&mut self, who: u16, domain: Domain, view: u64, digest: Digest) -> Result<(), Violation> {
-        let vote = vote(who, of_slot(domain, view, digest), Attachment::None);
-        match domain {
+        self.says_of(who, of_slot(domain, view, digest))
+    }
+
+    pub fn says_of(&mut self, who: u16, subject: Subject) -> Result<(), Violation> {
+        let vote = vote(who, subject, Attachment::None);
+        match subject.domain {
             Domain::Prepare => self.says(who, PbftMessage::Prepare(vote)),
             _ => self.says(who, PbftMessage::Commit(vote)),
         }
