@@ -31,6 +31,8 @@ pub struct Reply {
     pub height: Height,
     /// Outcome of each command.
     pub results: Results,
+    /// Whether each command was executed just now, so that nobody has answered the bundle before.
+    pub is_new: bool,
 }
 
 /// Executor of an application's commands, at most once each, in the agreed order.
@@ -97,14 +99,14 @@ impl Executor {
         rolling.update(&height.0.to_le_bytes());
         self.block_results_bytes = 0;
         for bundle in bundles {
-            let results = match bundle.expires() {
-                expires if expires < height => self.settle(bundle),
-                expires if expires > height.latest_expiry() => refuse(bundle),
+            let (results, is_new) = match bundle.expires() {
+                expires if expires < height => (self.settle(bundle), false),
+                expires if expires > height.latest_expiry() => (refuse(bundle), false),
                 expires => self.execute_bundle(bundle, expires),
             };
             rolling.update(&bundle.digest().0);
             rolling.update(results.body());
-            replies.push(Reply { origin: bundle.origin(), bundle: bundle.digest(), height, results });
+            replies.push(Reply { origin: bundle.origin(), bundle: bundle.digest(), height, results, is_new });
         }
         self.history.push(rolling.finish());
         self.count_towards_keeping(bundles);
@@ -159,7 +161,8 @@ impl Executor {
         Ok(frontier)
     }
 
-    fn execute_bundle(&mut self, bundle: &Bundle, expires: Height) -> Results {
+    /// Returns the results, and whether each command was executed.
+    fn execute_bundle(&mut self, bundle: &Bundle, expires: Height) -> (Results, bool) {
         let mut executed = 0;
         let max_bytes = MAX_RESULTS_BYTES.min(MAX_BLOCK_RESULTS_BYTES.saturating_sub(self.block_results_bytes));
         for command in bundle.commands() {
@@ -184,7 +187,16 @@ impl Executor {
         self.commands += executed;
         self.application.bundle_executed(&bundle.digest());
         self.block_results_bytes += self.results.bytes();
-        self.results.finish()
+        let results = self.results.finish();
+        let is_new = executed == results.len() as u64;
+        (results, is_new)
+    }
+
+    /// Returns whether the first command of a bundle that has not expired was never executed. As a rule the others were
+    /// not executed either, and the bundle is new; this is a cheap check before the search for an earlier reply.
+    pub fn begins_anew(&self, bundle: &Bundle) -> bool {
+        let first = bundle.commands().next().expect("a bundle has at least one command");
+        self.settled_outcome(bundle.expires(), &first).is_none()
     }
 
     /// Returns the reply to a bundle if ordering it would change nothing: each command was executed before, in this or
@@ -196,7 +208,7 @@ impl Executor {
         }
         let outcomes = bundle.commands().filter_map(|command| self.settled_outcome(expires, &command));
         let results = Results::collect(outcomes);
-        Some(Reply { origin: bundle.origin(), bundle: bundle.digest(), height: Height(0), results })
+        Some(Reply { origin: bundle.origin(), bundle: bundle.digest(), height: Height(0), results, is_new: false })
     }
 
     fn settled_outcome(&self, expires: Height, command: &Command<'_>) -> Option<Outcome<'static>> {

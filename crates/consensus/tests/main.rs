@@ -15,6 +15,7 @@ mod transfer;
 mod unit_batching;
 mod unit_checkpoints;
 mod unit_config;
+mod unit_digest_table;
 mod unit_leader;
 mod unit_pace;
 mod unit_pacemaker;

@@ -2,10 +2,10 @@
 
 use quorate_consensus::Refusal;
 use quorate_consensus::data::pool::EXPIRY_MARGIN_BLOCKS;
+use quorate_types::digest_index::DigestIndex;
 use quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
 use quorate_types::{Bundle, Digest, Height, ReplicaId, ReplyMode, Results};
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, Hasher};
+use std::collections::VecDeque;
 
 /// What a replica reports about executed bundles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,15 +78,22 @@ pub fn refusal(why: Refusal, is_answered: bool) -> Option<&'static str> {
 /// Bytes per entry in addition to the reply: digest, handle, and share of the table.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
+/// Number of positions in the cache.
+const POSITIONS: u32 = 1 << 31;
+/// Maximum number of replies in the cache, whatever its capacity.
+const MAX_REPLIES: usize = 1 << 30;
+
 /// Cache of replies by bundle; evicts the oldest ones if they exceed its capacity in bytes.
 ///
-/// Every bundle is looked up and inserted once, so the table holds only eight bytes of each digest and a position, and
-/// most of it stays in the processor's caches. Of two bundles with the same eight bytes, only the later is found.
+/// As a rule nobody asks for a reply a second time before it is evicted, so the index of a reply is made when replies
+/// are next looked up.
 pub struct ReplyCache<R> {
-    positions: HashMap<u64, u64, Salt>,
+    positions: DigestIndex,
+    /// Number of replies, from the oldest, that are in the index.
+    indexed: usize,
     replies: VecDeque<(Digest, usize, R)>,
-    /// Position of the first reply; positions are never reused.
-    first: u64,
+    /// Position of the first reply. Positions go round, as far fewer replies are cached than positions exist.
+    first: u32,
     bytes: usize,
     capacity: usize,
 }
@@ -94,21 +101,32 @@ pub struct ReplyCache<R> {
 impl<R: Clone> ReplyCache<R> {
     /// Creates a cache of at most `capacity` bytes. A random `salt` keeps clients from choosing bundles that collide.
     pub fn new(capacity: usize, salt: u64) -> ReplyCache<R> {
-        let positions = HashMap::with_hasher(Salt(salt));
-        ReplyCache { positions, replies: VecDeque::new(), first: 0, bytes: 0, capacity }
+        let positions = DigestIndex::new(salt);
+        ReplyCache { positions, indexed: 0, replies: VecDeque::new(), first: 0, bytes: 0, capacity }
     }
 
     /// Returns the reply to a bundle, if it is cached.
-    pub fn get(&self, bundle: &Digest) -> Option<&R> {
-        let position = self.positions.get(&bundle.prefix())?;
-        let (kept, _, reply) = &self.replies[(position - self.first) as usize];
-        (kept == bundle).then_some(reply)
+    pub fn get(&mut self, bundle: &Digest) -> Option<&R> {
+        for at in self.indexed..self.replies.len() {
+            self.positions.insert(&self.replies[at].0, self.position_of(at));
+        }
+        self.indexed = self.replies.len();
+        let reply = |position| &self.replies[self.index_of(position)];
+        self.positions.find(bundle, |position| reply(position).0 == *bundle).map(|position| &reply(position).2)
+    }
+
+    fn index_of(&self, position: u32) -> usize {
+        ((position + POSITIONS - self.first) % POSITIONS) as usize
+    }
+
+    fn position_of(&self, index: usize) -> u32 {
+        ((u64::from(self.first) + index as u64) % u64::from(POSITIONS)) as u32
     }
 
     /// Returns the cached reply to a bundle. Otherwise returns the reply that `make` gives with its size in bytes, and
-    /// caches it if it fits.
-    pub fn get_or_keep(&mut self, bundle: Digest, make: impl FnOnce() -> (R, usize)) -> R {
-        if let Some(kept) = self.get(&bundle) {
+    /// caches it if it fits. A bundle that is new has no cached reply.
+    pub fn get_or_keep(&mut self, bundle: Digest, is_new: bool, make: impl FnOnce() -> (R, usize)) -> R {
+        if let Some(kept) = if is_new { None } else { self.get(&bundle) } {
             return kept.clone();
         }
         let (fresh, bytes) = make();
@@ -121,51 +139,23 @@ impl<R: Clone> ReplyCache<R> {
         if size > self.capacity {
             return;
         }
-        while self.bytes + size > self.capacity {
+        while self.bytes + size > self.capacity || self.replies.len() == MAX_REPLIES {
             self.forget_first();
         }
         self.bytes += size;
-        self.positions.insert(bundle.prefix(), self.first + self.replies.len() as u64);
         self.replies.push_back((bundle, size, reply));
     }
 
     fn forget_first(&mut self) {
         let (oldest, size, _) = self.replies.pop_front().expect("cached bytes belong to a cached reply");
         self.bytes -= size;
-        if self.positions.get(&oldest.prefix()) == Some(&self.first) {
-            self.positions.remove(&oldest.prefix());
+        if self.indexed > 0 {
+            self.positions.remove(&oldest, self.first);
+            self.indexed -= 1;
         }
-        self.first += 1;
+        self.first = (self.first + 1) % POSITIONS;
     }
 }
 
 /// Default for the maximum number of bytes of cached replies.
 pub const DEFAULT_REPLY_CACHE_BYTES: usize = 16 << 20;
-
-/// Hasher that adds a salt to already hashed bytes, so that clients cannot choose bundles that collide.
-#[derive(Clone, Copy)]
-struct Salt(u64);
-
-struct Mixed(u64);
-
-impl BuildHasher for Salt {
-    type Hasher = Mixed;
-    fn build_hasher(&self) -> Mixed {
-        Mixed(self.0)
-    }
-}
-
-impl Hasher for Mixed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("the table's keys are numbers");
-    }
-
-    fn write_u64(&mut self, prefix: u64) {
-        let product = u128::from(prefix ^ self.0) * 0x9e37_79b9_7f4a_7c15;
-        self.0 = (product >> 64) as u64 ^ product as u64;
-    }
-}

@@ -22,15 +22,36 @@ fn in_reply_mode_none_only_replica_0_acknowledges() {
 fn a_reply_is_made_once_and_cached_while_it_fits() {
     let digest = |number: u8| Digest([number; 32]);
     let mut cache = ReplyCache::new(1000, 7);
-    assert_eq!(cache.get_or_keep(digest(1), || ("one", 300)), "one");
-    assert_eq!(cache.get_or_keep(digest(1), || unreachable!("the reply is cached")), "one");
-    assert_eq!(cache.get_or_keep(digest(2), || ("two", 300)), "two");
+    assert_eq!(cache.get_or_keep(digest(1), true, || ("one", 300)), "one");
+    assert_eq!(cache.get_or_keep(digest(1), false, || unreachable!("the reply is cached")), "one");
+    assert_eq!(cache.get_or_keep(digest(2), false, || ("two", 300)), "two");
     assert_eq!(cache.get(&digest(1)), Some(&"one"));
-    assert_eq!(cache.get_or_keep(digest(3), || ("three", 300)), "three");
+    assert_eq!(cache.get_or_keep(digest(3), true, || ("three", 300)), "three");
     assert_eq!([1, 2, 3].map(|number| cache.get(&digest(number)).copied()), [None, Some("two"), Some("three")]);
-    assert_eq!(cache.get_or_keep(digest(4), || ("large", 2000)), "large");
+    assert_eq!(cache.get_or_keep(digest(4), false, || ("large", 2000)), "large");
     assert_eq!(cache.get(&digest(4)), None, "a reply that does not fit was cached");
     assert_eq!(cache.get(&digest(2)), Some(&"two"));
+}
+
+#[test]
+fn replies_are_found_whether_or_not_others_were_looked_up_before() {
+    let digest = |number: u32| {
+        let mut bytes = [7; 32];
+        bytes[28..].copy_from_slice(&number.to_le_bytes());
+        Digest(bytes)
+    };
+    let mut cache = ReplyCache::new(10 * 200, 7);
+    for number in 0..100 {
+        cache.get_or_keep(digest(number), number % 3 > 0, || (number, 104));
+        if number % 7 == 0 {
+            assert_eq!(cache.get(&digest(number)), Some(&number));
+            assert_eq!(cache.get(&digest(number.saturating_sub(9))), Some(&number.saturating_sub(9)));
+            assert_eq!(cache.get(&digest(number + 1)), None);
+        }
+        if number >= 10 && number % 11 == 0 {
+            assert_eq!(cache.get(&digest(number - 10)), None, "ten replies fit");
+        }
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::error::HostError;
 use crate::gateway::{Checked, FORGED};
 use crate::host::Host;
 use bytes::Bytes;
-use quorate_consensus::{Input, Protocol};
+use quorate_consensus::{Input, Protocol, Refusal};
 use quorate_gateway::budget::{
     BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MAX_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
     STRANGERS_NS_PER_TURN,
@@ -143,17 +143,19 @@ impl<P: Protocol> Host<P> {
             self.refuse(link, digest, why);
             return None;
         }
-        if let Some(reply) = self.devices.gateway.kept_reply(&digest) {
-            // Executed, so its signature has been verified.
-            self.devices.gateway.introduce(client, link);
-            self.devices.transport.send(link, reply);
-            return None;
-        }
-        // Bundles executed while this replica was away may still arrive, and anyone can replay them. Never order them
-        // again.
-        if let Some(reply) = self.devices.executor.settled(&bundle) {
-            self.devices.gateway.answer_again(&mut *self.devices.transport, link, reply);
-            return None;
+        if !self.devices.executor.begins_anew(&bundle) {
+            if let Some(reply) = self.devices.gateway.kept_reply(&digest) {
+                // Executed, so its signature has been verified.
+                self.devices.gateway.introduce(client, link);
+                self.devices.transport.send(link, reply);
+                return None;
+            }
+            // Bundles executed while this replica was away may still arrive, and anyone can replay them. Never order
+            // them again.
+            if let Some(reply) = self.devices.executor.settled(&bundle) {
+                self.devices.gateway.answer_again(&mut *self.devices.transport, link, reply);
+                return None;
+            }
         }
         if let Some(why) = bad_expiry(&bundle, self.devices.executor.height()) {
             // A temporary refusal: the bundle may have arrived before, and its outcome is known once it has expired.
@@ -204,8 +206,12 @@ impl<P: Protocol> Host<P> {
             let Some(place) = waiting.iter().position(|(_, digest)| *digest == bundle) else { break };
             let link = waiting[place].0;
             next += place + 1;
-            let gateway = &self.devices.gateway;
-            let is_answered = !gateway.answers_bundles() || gateway.kept_reply(&bundle).is_some();
+            let gateway = &mut self.devices.gateway;
+            let kept = if why == Refusal::Executed { gateway.kept_reply(&bundle) } else { None };
+            let is_answered = !gateway.answers_bundles() || kept.is_some();
+            if let Some(reply) = kept {
+                self.devices.transport.send(link, reply);
+            }
             if let Some(why) = refusal(why, is_answered) {
                 self.refuse_for_now(link, bundle, why.to_owned());
             }

@@ -30,6 +30,8 @@ use std::path::PathBuf;
 
 /// Flush after this many bytes even if no message waits for them, as with records of commits.
 const UNHURRIED_BYTES: usize = 1 << 20;
+/// Memory in which messages, or records, are encoded next to each other.
+const MESSAGES_CHUNK_BYTES: usize = 16 << 10;
 
 /// Devices on which a replica's actions are performed.
 pub(crate) struct Devices<M> {
@@ -166,8 +168,8 @@ impl<M: Message> Devices<M> {
             appended: 0,
             sum: None,
             good_with: None,
-            encoder: Encoder::default(),
-            records: Encoder::default(),
+            encoder: Encoder::with_capacity(MESSAGES_CHUNK_BYTES),
+            records: Encoder::with_capacity(MESSAGES_CHUNK_BYTES),
             replies: Vec::new(),
             refused: Vec::new(),
         }

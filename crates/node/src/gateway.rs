@@ -62,7 +62,7 @@ impl Gateway {
             forged_by_peers: 0,
             forged_by_clients: 0,
             cache,
-            encoder: Encoder::default(),
+            encoder: Encoder::with_capacity(REPLIES_CHUNK_BYTES),
         }
     }
 
@@ -103,8 +103,11 @@ impl Gateway {
     }
 
     /// Returns the reply to a bundle, if it is still cached.
-    pub fn kept_reply(&self, bundle: &Digest) -> Option<Bytes> {
-        self.cache.get(bundle).filter(|_| self.answers_bundles()).cloned()
+    pub fn kept_reply(&mut self, bundle: &Digest) -> Option<Bytes> {
+        if !self.answers_bundles() {
+            return None;
+        }
+        self.cache.get(bundle).cloned()
     }
 
     /// Returns the reason why a client's bundle cannot be ordered, if any.
@@ -200,10 +203,10 @@ impl Gateway {
     /// gets the first reply again, as long as it is cached.
     pub fn deliver(&mut self, transport: &mut dyn Transport, replies: &mut Vec<Reply>) {
         let mut last = None;
-        for Reply { origin, bundle, height, results } in replies.drain(..) {
+        for Reply { origin, bundle, height, results, is_new } in replies.drain(..) {
             let Some(results) = self.answers().form(results) else { continue };
             let encoder = &mut self.encoder;
-            let frame = self.cache.get_or_keep(bundle, || {
+            let frame = self.cache.get_or_keep(bundle, is_new, || {
                 let fresh = encode(encoder, &ReplicaReply::Executed { bundle, height, results });
                 let bytes = fresh.len();
                 (fresh, bytes)
@@ -237,6 +240,9 @@ fn encode(encoder: &mut Encoder, reply: &ReplicaReply) -> Bytes {
     reply.encode(encoder);
     encoder.take()
 }
+
+/// Memory in which replies are encoded next to each other.
+const REPLIES_CHUNK_BYTES: usize = 16 << 10;
 
 const UNAUTHENTICATED: &str = "the bundle is not signed, but this cluster requires signatures; help: set \
      `client_authentication = \"ed25519\"` in client.toml";

@@ -208,6 +208,8 @@ pub struct ResultsBuilder {
     count: usize,
     /// The listed form after its count; empty while every outcome is an empty result.
     listed: Vec<u8>,
+    /// The last results without any content: bundles of one size share them.
+    last_empty: Option<Results>,
 }
 
 /// An executed command with an empty result, in the listed form.
@@ -250,7 +252,8 @@ impl ResultsBuilder {
     pub fn finish(&mut self) -> Results {
         let count = std::mem::take(&mut self.count);
         if self.listed.is_empty() {
-            return Results::all_empty(count);
+            let last = self.last_empty.take().filter(|last| last.len() == count);
+            return self.last_empty.insert(last.unwrap_or_else(|| Results::all_empty(count))).clone();
         }
         let mut out = Encoder::with_capacity(5 + self.listed.len());
         out.put_u8(LISTED);

@@ -16,6 +16,7 @@ pub mod codec;
 pub mod command;
 pub mod committee;
 pub mod digest;
+pub mod digest_index;
 pub mod fault;
 pub mod identity;
 pub mod ids;

@@ -8,7 +8,7 @@
 //! `docs/adr/025-a-share-for-each-source.md`.
 
 use crate::config::Config;
-use quorate_types::{Digest, ReplicaId};
+use quorate_types::ReplicaId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::num::NonZeroU64;
@@ -55,9 +55,9 @@ impl Place {
     }
 }
 
-/// Start, ticket number and digest of a pending bundle. The ticket is void once the bundle is pending elsewhere or no
+/// Start, ticket number and slot in the pool of a pending bundle. The ticket is void once the bundle is pending elsewhere or no
 /// longer pending.
-type Ticket = (u64, u64, Digest);
+type Ticket = (u64, u64, u32);
 
 struct Lane {
     source: Source,
@@ -154,9 +154,9 @@ impl Lanes {
     }
 
     /// Returns the last ticket of a lane.
-    pub fn newest(&self, lane: usize) -> Option<(u64, Digest)> {
-        let (_, ticket, digest) = self.lanes[lane].as_ref()?.queue.back()?;
-        Some((*ticket, *digest))
+    pub fn newest(&self, lane: usize) -> Option<(u64, u32)> {
+        let (_, ticket, slot) = self.lanes[lane].as_ref()?.queue.back()?;
+        Some((*ticket, *slot))
     }
 
     /// Removes the last ticket, which is void, from a lane.
@@ -166,7 +166,7 @@ impl Lanes {
     }
 
     /// Appends a bundle to the lane of its source.
-    pub fn push(&mut self, source: Source, digest: Digest, commands: usize, bytes: usize) -> Place {
+    pub fn push(&mut self, source: Source, slot: u32, commands: usize, bytes: usize) -> Place {
         let share = (commands as u64 * self.per_command + bytes as u64 * self.per_byte) >> EXTRA_BITS;
         let (clock, ticket) = (self.clock, self.tickets + 1);
         let (lane, crowd) = self.lane_and_crowd(source);
@@ -175,7 +175,7 @@ impl Lanes {
         (lane.bytes, crowd.bytes) = (lane.bytes + bytes, crowd.bytes + bytes);
         let start = lane.end.max(clock);
         lane.end = start.saturating_add(share.saturating_mul(crowd.busy));
-        lane.queue.push_back((start, ticket, digest));
+        lane.queue.push_back((start, ticket, slot));
         let end = lane.end;
         self.latest = self.latest.max(end);
         (self.tickets, self.waiting, self.queued) = (ticket, self.waiting + 1, self.queued + 1);
@@ -184,10 +184,10 @@ impl Lanes {
     }
 
     /// Puts a bundle ahead of all others.
-    pub fn push_ahead(&mut self, digest: Digest) -> Place {
+    pub fn push_ahead(&mut self, slot: u32) -> Place {
         self.tickets += 1;
         self.queued += 1;
-        self.ahead.push_front((0, self.tickets, digest));
+        self.ahead.push_front((0, self.tickets, slot));
         Place { lane: AHEAD, ticket: numbered(self.tickets) }
     }
 
@@ -233,7 +233,7 @@ impl Lanes {
 
     /// Handles the loss of a link. Returns the tickets of its lane, including void ones, and the source for which to
     /// [push](Lanes::push) them again. The lane is removed once it is empty.
-    pub fn leave(&mut self, source: Source) -> Option<(Source, Vec<(u64, Digest)>)> {
+    pub fn leave(&mut self, source: Source) -> Option<(Source, Vec<(u64, u32)>)> {
         let Source::Client { crowd, .. } = source else { return None };
         let at = *self.by_source.get(&source)?;
         let lane = self.lanes[at as usize].as_mut().expect("the lane index names only existing lanes");
@@ -243,17 +243,17 @@ impl Lanes {
         }
         // From now on it is removed as soon as it is empty, like the lane for closed links.
         lane.source = Source::Client { crowd, link: GONE };
-        let tickets = lane.queue.iter().map(|(_, ticket, digest)| (*ticket, *digest)).collect();
+        let tickets = lane.queue.iter().map(|(_, ticket, slot)| (*ticket, *slot)).collect();
         self.by_source.remove(&source);
         self.last = None;
         Some((Source::Client { crowd, link: GONE }, tickets))
     }
 
     /// Removes void tickets from the heads of the queues and advances the virtual clock.
-    pub fn trim(&mut self, is_good: impl Fn(&Digest, u64) -> bool) {
+    pub fn trim(&mut self, is_good: impl Fn(u32, u64) -> bool) {
         let queues = self.lanes.iter_mut().flatten().map(|lane| &mut lane.queue);
         for queue in queues.chain([&mut self.ahead]) {
-            while queue.front().is_some_and(|(_, ticket, digest)| !is_good(digest, *ticket)) {
+            while queue.front().is_some_and(|(_, ticket, slot)| !is_good(*slot, *ticket)) {
                 queue.pop_front();
                 self.queued -= 1;
             }
@@ -262,18 +262,18 @@ impl Lanes {
         self.clock = self.clock.max(starts.min().unwrap_or_default());
     }
 
-    /// Returns the next bundle to propose. The queues must be [trimmed](Lanes::trim).
-    pub fn first(&self) -> Option<Digest> {
+    /// Returns the slot of the next bundle to propose. The queues must be [trimmed](Lanes::trim).
+    pub fn first(&self) -> Option<u32> {
         let heads = self.lanes.iter().flatten().filter_map(|lane| lane.queue.front());
         self.ahead.front().or_else(|| heads.min_by_key(|(start, ticket, _)| (*start, *ticket))).map(|head| head.2)
     }
 
     /// Removes all void tickets.
-    pub fn compact(&mut self, is_good: impl Fn(&Digest, u64) -> bool) {
+    pub fn compact(&mut self, is_good: impl Fn(u32, u64) -> bool) {
         let queues = self.lanes.iter_mut().flatten().map(|lane| &mut lane.queue);
         self.queued = 0;
         for queue in queues.chain([&mut self.ahead]) {
-            queue.retain(|(_, ticket, digest)| is_good(digest, *ticket));
+            queue.retain(|(_, ticket, slot)| is_good(*slot, *ticket));
             self.queued += queue.len();
         }
     }
@@ -410,13 +410,13 @@ pub(crate) struct InOrder<'a> {
     heads: BinaryHeap<Reverse<(u64, u64, usize, usize)>>,
 }
 
-impl<'a> Iterator for InOrder<'a> {
-    type Item = (u64, &'a Digest);
+impl Iterator for InOrder<'_> {
+    type Item = (u64, u32);
 
-    fn next(&mut self) -> Option<(u64, &'a Digest)> {
-        if let Some((_, ticket, digest)) = self.lanes.ahead.get(self.ahead) {
+    fn next(&mut self) -> Option<(u64, u32)> {
+        if let Some((_, ticket, slot)) = self.lanes.ahead.get(self.ahead) {
             self.ahead += 1;
-            return Some((*ticket, digest));
+            return Some((*ticket, *slot));
         }
         let mut head = self.heads.peek_mut()?;
         let Reverse((_, ticket, lane, at)) = *head;
@@ -425,6 +425,6 @@ impl<'a> Iterator for InOrder<'a> {
             Some((start, next, _)) => *head = Reverse((*start, *next, lane, at + 1)),
             None => drop(std::collections::binary_heap::PeekMut::pop(head)),
         }
-        Some((ticket, &queue[at].2))
+        Some((ticket, queue[at].2))
     }
 }

@@ -7,6 +7,7 @@ pub mod batching;
 pub mod block_limits;
 pub mod block_tree;
 pub mod digest_map;
+pub mod digest_table;
 pub mod lanes;
 pub mod ledger;
 pub mod pace;

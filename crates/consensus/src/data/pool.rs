@@ -4,6 +4,8 @@ mod certification;
 
 use crate::config::Config;
 use crate::data::digest_map::{DigestMap, Salt};
+use crate::data::digest_table::{DigestTable, Keyed};
+use crate::data::block_limits::Load;
 pub use crate::data::lanes::Source;
 use crate::data::lanes::{Lanes, Place};
 pub use crate::data::shares::Need;
@@ -11,7 +13,6 @@ use crate::data::shares::{Share, Shares};
 use certification::{Absent, Uncertified};
 use quorate_types::{Bundle, Digest, Height, Quorum, ReplicaId};
 use std::collections::BTreeMap;
-use std::collections::hash_map::Entry;
 
 /// Maximum number of pending bundles that a backup relays to its leader at a time.
 pub const MAX_RELAYED_BUNDLES: usize = 256;
@@ -28,6 +29,8 @@ const QUEUE_SLACK: usize = 1024;
 
 struct Held {
     bundle: Bundle,
+    /// Number of its commands: the bundle's own memory is cold by the time it is proposed.
+    commands: u32,
     /// Number of blocks in the tree that refer to it.
     proposals: u32,
     /// Number of those blocks that lie on abandoned branches.
@@ -52,6 +55,7 @@ impl Held {
     fn new(bundle: Bundle, source: Source, share: Option<Share>, named: Option<Absent>) -> Held {
         let Absent { proposals, aside } = named.unwrap_or_default();
         Held {
+            commands: bundle.len() as u32,
             bundle,
             proposals,
             aside,
@@ -72,6 +76,17 @@ impl Held {
     fn has_ticket(&self, ticket: u64) -> bool {
         self.place.is_some_and(|place| place.ticket() == ticket)
     }
+
+    fn commands(&self) -> usize {
+        self.commands as usize
+    }
+}
+
+impl Keyed for Held {
+    #[inline]
+    fn key(&self) -> Digest {
+        self.bundle.digest()
+    }
 }
 
 /// Outcome of offering a bundle to the pool.
@@ -88,7 +103,7 @@ pub enum Offered {
 
 /// All bundles that a replica holds.
 pub struct Pool {
-    entries: DigestMap<Held>,
+    entries: DigestTable<Held>,
     /// The pending bundles, in the order in which they are to be proposed.
     lanes: Lanes,
     pending_bundles: usize,
@@ -117,7 +132,7 @@ pub struct Pool {
 impl Pool {
     pub fn new(config: &Config, quorum: Quorum, salt: Salt) -> Self {
         Pool {
-            entries: DigestMap::with_hasher(salt),
+            entries: DigestTable::new(salt),
             lanes: Lanes::new(config),
             pending_bundles: 0,
             pending_commands: 0,
@@ -144,21 +159,18 @@ impl Pool {
             Need::Offered(source) if self.certifies => self.uncertified_of(source),
             _ => 0,
         };
-        let place = match self.entries.entry(digest) {
-            Entry::Vacant(place) => place,
-            Entry::Occupied(known) => {
-                if let Need::Offered(source) = need {
-                    let known = known.into_mut();
-                    release(&mut self.shares, known);
-                    hasten(&mut self.lanes, known, source);
-                    self.adopt_source(&digest, source);
-                    if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
-                        self.compact();
-                    }
+        if let Some(slot) = self.entries.find(&digest) {
+            if let Need::Offered(source) = need {
+                let known = self.entries.at_mut(slot).expect("a bundle is in the slot where it was found");
+                release(&mut self.shares, known);
+                hasten(&mut self.lanes, known, slot, source);
+                self.adopt_source(&digest, source);
+                if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
+                    self.compact();
                 }
-                return Offered::Known;
             }
-        };
+            return Offered::Known;
+        }
         if is_late && need.refuses_late() {
             return Offered::Late;
         }
@@ -196,9 +208,10 @@ impl Pool {
         let named = self.absent.remove(&digest);
         let mut held = Held::new(bundle, source, share, named);
         held.certified = !self.certifies;
-        held.place = held.certified.then(|| self.lanes.push(source, digest, commands, size));
-        place.insert(held);
+        let slot = self.entries.insert(held);
         if !self.certifies {
+            let place = self.lanes.push(source, slot, commands, size);
+            self.entries.at_mut(slot).expect("the bundle was just inserted").place = Some(place);
             self.pending_bundles += 1;
             self.pending_commands += commands;
             self.pending_bytes += size;
@@ -212,9 +225,9 @@ impl Pool {
     /// the source. The client of that bundle sends it again later if it is still connected.
     fn make_room(&mut self, source: Source, size: usize) -> bool {
         let Some(lane) = self.lanes.larger(source, size) else { return false };
-        while let Some((ticket, digest)) = self.lanes.newest(lane) {
-            if self.entries.get(&digest).is_some_and(|entry| entry.has_ticket(ticket)) {
-                self.discard(&digest);
+        while let Some((ticket, slot)) = self.lanes.newest(lane) {
+            if self.entries.at(slot).is_some_and(|entry| entry.has_ticket(ticket)) {
+                self.discard(slot);
                 return true;
             }
             self.lanes.drop_newest(lane);
@@ -225,18 +238,19 @@ impl Pool {
     fn squeeze_in(&mut self, bundle: Bundle, source: Source) -> Offered {
         let digest = bundle.digest();
         self.offer(bundle, Need::Owed);
-        move_to(&mut self.lanes, self.entries.get_mut(&digest).expect("the bundle was just inserted"), source);
+        let slot = self.entries.find(&digest).expect("the bundle was just inserted");
+        move_to(&mut self.lanes, self.entries.at_mut(slot).expect("the bundle was just found"), slot, source);
         Offered::New
     }
 
     /// Removes a pending bundle that no block refers to.
-    fn discard(&mut self, digest: &Digest) {
-        let mut entry = self.entries.remove(digest).expect("the caller has found the bundle in the pool");
+    fn discard(&mut self, slot: u32) {
+        let mut entry = self.entries.remove_at(slot).expect("the caller has found the bundle in the pool");
         release(&mut self.shares, &mut entry);
         let size = entry.bundle.body().len();
         self.lanes.take(entry.place.expect("a pending bundle has a place"), size);
         self.pending_bundles -= 1;
-        self.pending_commands -= entry.bundle.len();
+        self.pending_commands -= entry.commands();
         self.pending_bytes -= size;
         self.open_bytes -= size;
     }
@@ -246,9 +260,9 @@ impl Pool {
     pub fn leave(&mut self, source: Source) {
         self.leave_uncertified(source);
         let Some((joined, tickets)) = self.lanes.leave(source) else { return };
-        for (ticket, digest) in tickets {
-            let Some(entry) = self.entries.get_mut(&digest).filter(|entry| entry.has_ticket(ticket)) else { continue };
-            move_to(&mut self.lanes, entry, joined);
+        for (ticket, slot) in tickets {
+            let Some(entry) = self.entries.at_mut(slot).filter(|entry| entry.has_ticket(ticket)) else { continue };
+            move_to(&mut self.lanes, entry, slot, joined);
         }
     }
 
@@ -277,19 +291,28 @@ impl Pool {
     }
 
     fn drop_late(&mut self) {
-        let waits = |(ticket, digest): (u64, &Digest)| {
-            self.entries.get(digest).filter(|entry| entry.has_ticket(ticket) && entry.proposals == 0)
+        let is_late = |(ticket, slot): &(u64, u32)| {
+            let entry = self.entries.at(*slot).filter(|entry| entry.has_ticket(*ticket) && entry.proposals == 0);
+            entry.is_some_and(|entry| self.is_late(&entry.bundle))
         };
-        let pending = self.lanes.in_order().filter_map(waits);
-        let late = pending.map(|entry| &entry.bundle).filter(|bundle| self.is_late(bundle));
-        for digest in late.map(Bundle::digest).collect::<Vec<_>>() {
-            self.discard(&digest);
+        for (_, slot) in self.lanes.in_order().filter(is_late).collect::<Vec<_>>() {
+            self.discard(slot);
         }
         let late = self.unnamed_uncertified().filter(|bundle| self.is_late(bundle));
         for digest in late.map(Bundle::digest).collect::<Vec<_>>() {
             self.discard_uncertified(&digest);
         }
         self.compact();
+    }
+
+    /// Prepares for lookups of these bundles. Without it, each would wait for memory.
+    pub fn warm(&self, digests: impl IntoIterator<Item = Digest>) {
+        self.entries.warm(digests);
+    }
+
+    /// Returns the load of a bundle in any state.
+    pub fn load_of(&self, digest: &Digest) -> Option<Load> {
+        self.entries.get(digest).map(|entry| Load::new(entry.commands(), entry.bundle.body().len()))
     }
 
     /// Returns a bundle in any state.
@@ -313,7 +336,7 @@ impl Pool {
     }
 
     pub fn contains(&self, digest: &Digest) -> bool {
-        self.entries.contains_key(digest)
+        self.entries.contains(digest)
     }
 
     /// Returns the number of commands in pending bundles.
@@ -335,14 +358,14 @@ impl Pool {
             return selected;
         }
         self.trim();
-        for (ticket, digest) in self.lanes.in_order() {
-            let Some(entry) = self.entries.get(digest).filter(|entry| entry.has_ticket(ticket)) else { continue };
-            commands += entry.bundle.len();
+        for (ticket, slot) in self.lanes.in_order() {
+            let Some(entry) = self.entries.at(slot).filter(|entry| entry.has_ticket(ticket)) else { continue };
+            commands += entry.commands();
             bytes += entry.bundle.body().len();
             if !selected.is_empty() && (commands > max_commands || bytes > max_bytes) {
                 break;
             }
-            selected.push(*digest);
+            selected.push(entry.key());
             if commands >= max_commands {
                 break;
             }
@@ -352,14 +375,13 @@ impl Pool {
 
     fn trim(&mut self) {
         let entries = &self.entries;
-        self.lanes.trim(|digest, ticket| entries.get(digest).is_some_and(|entry| entry.has_ticket(ticket)));
+        self.lanes.trim(|slot, ticket| entries.at(slot).is_some_and(|entry| entry.has_ticket(ticket)));
     }
 
     /// Returns the pending bundles that would be proposed next, at most `most` and at most as many as fit into one
     /// message. They stay pending.
     pub fn oldest_pending(&self, most: usize) -> Vec<Bundle> {
-        let waits =
-            |(ticket, digest): (u64, &Digest)| self.entries.get(digest).filter(|entry| entry.has_ticket(ticket));
+        let waits = |(ticket, slot)| self.entries.at(slot).filter(|entry| entry.has_ticket(ticket));
         let mut bytes = 0;
         let fitting = self.lanes.in_order().filter_map(waits).take(most).take_while(|entry| {
             let fits = bytes == 0 || bytes + entry.bundle.body().len() <= MAX_RELAYED_BYTES;
@@ -384,10 +406,11 @@ impl Pool {
     /// Moves a pending bundle ahead of all others.
     pub fn promote(&mut self, digest: &Digest) {
         let first = self.oldest();
-        let Some(entry) = self.entries.get_mut(digest).filter(|entry| entry.is_pending()) else { return };
+        let Some(slot) = self.entries.find(digest) else { return };
+        let Some(entry) = self.entries.at_mut(slot).filter(|entry| entry.is_pending()) else { return };
         if first != Some(*digest) {
             self.lanes.take(entry.place.take().expect("a pending bundle has a place"), entry.bundle.body().len());
-            entry.place = Some(self.lanes.push_ahead(*digest));
+            entry.place = Some(self.lanes.push_ahead(slot));
             if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
                 self.compact();
             }
@@ -397,7 +420,7 @@ impl Pool {
     /// Returns the bundle that would be proposed next.
     pub fn oldest(&mut self) -> Option<Digest> {
         self.trim();
-        self.lanes.first()
+        self.entries.at(self.lanes.first()?).map(Keyed::key)
     }
 
     /// Records that a block in the tree refers to the bundle, which must be here unless storage is certified.
@@ -411,11 +434,12 @@ impl Pool {
     /// Records that a block that refers to the bundle lies on an abandoned branch. The bundle is pending again, ahead
     /// of the rest, unless the current branch refers to it too.
     pub fn set_aside(&mut self, digest: &Digest) {
-        let Some(entry) = self.entries.get_mut(digest) else {
+        let Some(slot) = self.entries.find(digest) else {
             return self.count_absent(digest, |absent| absent.aside += 1);
         };
+        let entry = self.entries.at_mut(slot).expect("a bundle is in the slot where it was found");
         entry.aside += 1;
-        self.wait_again(digest);
+        self.wait_again(slot);
     }
 
     /// Records that a block that refers to the bundle and was set aside lies on the current branch again.
@@ -435,7 +459,7 @@ impl Pool {
         if let Some(place) = entry.place.take() {
             let size = entry.bundle.body().len();
             self.pending_bundles -= 1;
-            self.pending_commands -= entry.bundle.len();
+            self.pending_commands -= entry.commands();
             self.pending_bytes -= size;
             self.lanes.take(place, size);
         }
@@ -443,20 +467,20 @@ impl Pool {
     }
 
     /// Puts the bundle at the head of the queue if it is pending again.
-    fn wait_again(&mut self, digest: &Digest) {
-        let entry = self.entries.get_mut(digest).expect("the caller has just used this bundle");
+    fn wait_again(&mut self, slot: u32) {
+        let entry = self.entries.at_mut(slot).expect("the caller has just used this bundle");
         if entry.is_pending() {
             self.pending_bundles += 1;
-            self.pending_commands += entry.bundle.len();
+            self.pending_commands += entry.commands();
             self.pending_bytes += entry.bundle.body().len();
-            entry.place = Some(self.lanes.push_ahead(*digest));
+            entry.place = Some(self.lanes.push_ahead(slot));
         }
     }
 
     /// Removes the void tickets from the queues. A backup never selects, so its queues would otherwise grow forever.
     fn compact(&mut self) {
         let entries = &self.entries;
-        self.lanes.compact(|digest, ticket| entries.get(digest).is_some_and(|entry| entry.has_ticket(ticket)));
+        self.lanes.compact(|slot, ticket| entries.at(slot).is_some_and(|entry| entry.has_ticket(ticket)));
     }
 
     /// Records that a block that refers to the bundle and was set aside is no longer kept.
@@ -476,13 +500,14 @@ impl Pool {
     /// Records that a block of the current branch that refers to the bundle is no longer kept. If no other block refers
     /// to the bundle, an executed bundle is removed and any other is pending again, ahead of the rest.
     pub fn release(&mut self, digest: &Digest) {
-        let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
+        let slot = self.entries.find(digest).expect("a block's bundles are kept as long as the block");
+        let entry = self.entries.at_mut(slot).expect("a bundle is in the slot where it was found");
         assert!(entry.proposals > entry.aside, "a block that is not set aside refers to the bundle");
         entry.proposals -= 1;
         if entry.executed && entry.proposals == 0 {
-            self.entries.remove(digest);
+            self.entries.remove_at(slot);
         } else {
-            self.wait_again(digest);
+            self.wait_again(slot);
         }
     }
 
@@ -545,16 +570,16 @@ fn release(shares: &mut Shares, entry: &mut Held) {
 }
 
 /// Moves a pending bundle that a client sent to the lane of that client's link, if it would be proposed earlier there.
-fn hasten(lanes: &mut Lanes, entry: &mut Held, source: Source) {
+fn hasten(lanes: &mut Lanes, entry: &mut Held, slot: u32, source: Source) {
     if source != Source::Unnamed && entry.place.is_some_and(|place| lanes.would_gain(place, source)) {
-        move_to(lanes, entry, source);
+        move_to(lanes, entry, slot, source);
     }
 }
 
 /// Moves a pending bundle to the lane of `source`.
-fn move_to(lanes: &mut Lanes, entry: &mut Held, source: Source) {
-    let (commands, size) = (entry.bundle.len(), entry.bundle.body().len());
+fn move_to(lanes: &mut Lanes, entry: &mut Held, slot: u32, source: Source) {
+    let (commands, size) = (entry.commands(), entry.bundle.body().len());
     lanes.take(entry.place.take().expect("a pending bundle has a place"), size);
-    entry.place = Some(lanes.push(source, entry.bundle.digest(), commands, size));
+    entry.place = Some(lanes.push(source, slot, commands, size));
     (entry.has_crowd, entry.crowd) = (source.crowd().is_some(), source.crowd().unwrap_or_default());
 }

@@ -510,6 +510,7 @@ impl Store {
                 self.aside.remove(&orphan.digest());
                 orphan.payload.iter().for_each(|bundle| self.pool.on_drop(bundle));
             }
+            self.pool.warm(block.payload.iter().copied());
             let bundles: Vec<Bundle> = block.payload.iter().map(|bundle| self.pool.on_execution(bundle)).collect();
             let bytes = bundles.iter().map(|bundle| bundle.body().len() + BUNDLE_OVERHEAD_BYTES).sum();
             self.ledger.append(block.clone(), bytes);
@@ -518,6 +519,7 @@ impl Store {
             commit(block, bundles, frontier);
         }
         while let Some(block) = self.ledger.strip() {
+            self.pool.warm(block.payload.iter().copied());
             block.payload.iter().for_each(|bundle| self.pool.release(bundle));
         }
         while let Some(block) = self.ledger.retire() {

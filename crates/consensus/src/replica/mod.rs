@@ -162,6 +162,7 @@ impl<P: Protocol> Replica<P> {
             Input::Summarize => self.summarize(),
             Input::Receive { from, message } => self.receive(now, from, message),
             Input::Submit { bundles, sources } => {
+                self.parts.store.pool.warm(bundles.iter().map(Bundle::digest));
                 let needs =
                     sources.into_iter().map(Need::Offered).chain(std::iter::repeat(Need::Offered(Source::Unnamed)));
                 self.submit(now, self.parts.me, bundles.into_iter().zip(needs));

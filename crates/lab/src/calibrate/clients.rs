@@ -100,16 +100,16 @@ impl Server {
         Some((reply, receiving + answering))
     }
 
-    fn receive(&self, frame: Bytes) -> Option<Bundle> {
+    fn receive(&mut self, frame: Bytes) -> Option<Bundle> {
         let Ok(ClientRequest::Submit(bundle)) = decode_message(frame) else { return None };
-        let is_new = self.cache.get(&bundle.digest()).is_none() && self.executor.settled(&bundle).is_none();
+        let is_new = self.executor.begins_anew(&bundle);
         is_new.then_some(bundle)
     }
 
     fn answer(&mut self, reply: Reply) -> Bytes {
-        let Reply { bundle, height, results, .. } = reply;
+        let Reply { bundle, height, results, is_new, .. } = reply;
         let results = Answers::Outcomes.form(results).expect("replies are on");
-        self.cache.get_or_keep(bundle, || {
+        self.cache.get_or_keep(bundle, is_new, || {
             let frame = encode_message(&ReplicaReply::Executed { bundle, height, results });
             let bytes = frame.len();
             (frame, bytes)

@@ -263,9 +263,9 @@ impl<P: Protocol> Node<P> {
 
     /// Answers the clients, unless the bundle had already been executed before a crash.
     pub(super) fn reply(&mut self, reply: Reply, world: &mut Surroundings<'_, P::Message>) {
-        let Reply { origin, bundle, height, results } = reply;
+        let Reply { origin, bundle, height, results, is_new } = reply;
         let Some(results) = self.answers().form(results) else { return };
-        let reply = self.replies.get_or_keep(bundle, || {
+        let reply = self.replies.get_or_keep(bundle, is_new, || {
             let bytes = results.body().len();
             (Arc::new(ReplicaReply::Executed { bundle, height, results }), bytes)
         });

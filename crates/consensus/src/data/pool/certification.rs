@@ -3,9 +3,11 @@
 //! Both exist only if leaders propose certified bundles. The former are not pending: a leader must not propose them.
 //! The latter are covered by a certificate; the pool counts the blocks that name them.
 
-use super::{Held, Pool, release};
+use super::{Pool, release};
 use crate::data::lanes::Source;
 use quorate_types::{Bundle, Digest};
+
+const IS_HERE: &str = "an uncertified bundle is in the pool";
 
 /// A bundle of which n-f replicas have yet to sign that they hold it.
 pub(super) struct Uncertified {
@@ -54,10 +56,11 @@ impl Pool {
 
     /// Records that the storage of a bundle is certified. Returns the number of its commands if that makes it pending.
     pub fn certify(&mut self, digest: &Digest) -> usize {
-        let Some(entry) = self.entries.get(digest).filter(|entry| !entry.certified) else { return 0 };
-        let (commands, size) = (entry.bundle.len(), entry.bundle.body().len());
+        let Some(slot) = self.entries.find(digest) else { return 0 };
+        let Some(entry) = self.entries.at(slot).filter(|entry| !entry.certified) else { return 0 };
+        let (commands, size) = (entry.commands(), entry.bundle.body().len());
         let source = self.let_go(digest, size).unwrap_or_default();
-        let entry = self.entries.get_mut(digest).expect("the bundle was found just now");
+        let entry = self.entries.at_mut(slot).expect("the bundle was found just now");
         entry.certified = true;
         if !entry.is_pending() {
             return 0;
@@ -65,7 +68,7 @@ impl Pool {
         self.pending_bundles += 1;
         self.pending_commands += commands;
         self.pending_bytes += size;
-        entry.place = Some(self.lanes.push(source, *digest, commands, size));
+        entry.place = Some(self.lanes.push(source, slot, commands, size));
         commands
     }
 
@@ -101,7 +104,8 @@ impl Pool {
             return;
         }
         let Some(found) = self.uncertified.get_mut(digest) else { return };
-        let (before, size) = (std::mem::replace(&mut found.source, source), self.entries[digest].bundle.body().len());
+        let size = self.entries.get(digest).expect(IS_HERE).bundle.body().len();
+        let before = std::mem::replace(&mut found.source, source);
         self.count_in_crowd(before, 0, size);
         self.count_in_crowd(source, size, 0);
     }
@@ -118,8 +122,8 @@ impl Pool {
     pub fn sweep(&mut self, most: u64) {
         self.sweeps += 1;
         let old = |found: &Uncertified| found.sweeps + most < self.sweeps;
-        let named = |entry: &Held| entry.proposals > 0;
-        let old = self.uncertified.iter().filter(|(digest, found)| old(found) && !named(&self.entries[*digest]));
+        let named = |digest| self.entries.get(digest).is_some_and(|entry| entry.proposals > 0);
+        let old = self.uncertified.iter().filter(|(digest, found)| old(found) && !named(digest));
         for digest in old.map(|(digest, _)| *digest).collect::<Vec<_>>() {
             self.discard_uncertified(&digest);
         }
@@ -127,12 +131,12 @@ impl Pool {
 
     /// Returns the uncertified bundles that no block names.
     pub(super) fn unnamed_uncertified(&self) -> impl Iterator<Item = &Bundle> {
-        let entries = self.uncertified.keys().map(|digest| &self.entries[digest]);
+        let entries = self.uncertified.keys().map(|digest| self.entries.get(digest).expect(IS_HERE));
         entries.filter(|entry| entry.proposals == 0).map(|entry| &entry.bundle)
     }
 
     pub(super) fn discard_uncertified(&mut self, digest: &Digest) {
-        let mut entry = self.entries.remove(digest).expect("an uncertified bundle is in the pool");
+        let mut entry = self.entries.remove(digest).expect(IS_HERE);
         let size = entry.bundle.body().len();
         release(&mut self.shares, &mut entry);
         self.let_go(digest, size);

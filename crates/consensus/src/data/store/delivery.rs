@@ -138,8 +138,9 @@ impl Store {
     /// Returns the bundles of a block that are missing and not vouched for, and the total load of the others.
     pub(super) fn look_at_payload(&self, block: &Block, is_proposal: bool) -> (Vec<Digest>, Load) {
         let (mut lacking, mut load) = (Vec::new(), Load::default());
+        self.pool.warm(block.payload.iter().copied());
         for digest in &block.payload {
-            match self.pool.get(digest).map(Load::of).or_else(|| self.vouch(digest, is_proposal)) {
+            match self.pool.load_of(digest).or_else(|| self.vouch(digest, is_proposal)) {
                 Some(known) => load.add(known),
                 None => lacking.push(*digest),
             }
