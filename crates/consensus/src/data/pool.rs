@@ -3,9 +3,9 @@
 mod certification;
 
 use crate::config::Config;
+use crate::data::block_limits::Load;
 use crate::data::digest_map::{DigestMap, Salt};
 use crate::data::digest_table::{DigestTable, Keyed};
-use crate::data::block_limits::Load;
 pub use crate::data::lanes::Source;
 use crate::data::lanes::{Lanes, Place};
 pub use crate::data::shares::Need;
