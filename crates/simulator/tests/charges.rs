@@ -1,10 +1,10 @@
 //! Costs of wake-ups, cold caches and steps by their input.
 
-use crate::common::{commands, spec};
+use crate::common::{PLAIN, commands, plain_costs, spec};
 use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::ClientAuthentication;
-use quorate_simulator::costs::{MemoryCosts, SHIPPED};
+use quorate_simulator::costs::MemoryCosts;
 use quorate_simulator::ledger::{Charged, Work};
 use quorate_simulator::steps::StepKind;
 use quorate_simulator::{CostTable, NetworkSpec, SimReport, SimSpec, run};
@@ -26,23 +26,23 @@ fn completed(report: &SimReport) -> u64 {
 
 #[test]
 fn a_file_without_the_newer_costs_charges_what_it_did() {
-    let shipped = CostTable::shipped();
+    let plain = plain_costs();
     for absent in
         ["wake_us", "pool_us", "command_byte_ns", "further_write_us", "late_us", "[steps]", "[memory]", "[scheduler]"]
     {
-        assert!(!SHIPPED.contains(absent), "{absent}");
+        assert!(!PLAIN.contains(absent), "{absent}");
     }
-    assert_eq!((shipped.core.wake_us, shipped.core.pool_us, shipped.client.late_us), (0.0, 0.0, 0.0));
-    assert_eq!(shipped.memory.cold_factor, 1.0);
-    assert!(StepKind::ALL.iter().all(|kind| shipped.steps.of(*kind).is_none()));
-    let written = CostTable::parse(&shipped.to_toml(), "written").expect("a table that was written");
-    assert_eq!(written, shipped);
+    assert_eq!((plain.core.wake_us, plain.core.pool_us, plain.client.late_us), (0.0, 0.0, 0.0));
+    assert_eq!(plain.memory.cold_factor, 1.0);
+    assert!(StepKind::ALL.iter().all(|kind| plain.steps.of(*kind).is_none()));
+    let written = CostTable::parse(&plain.to_toml(), "written").expect("a table that was written");
+    assert_eq!(written, plain);
     // A step that costs the same for each kind is the same as one cost for all.
-    let (plain, mut by_kind) = (spec(ProtocolKind::Jolteon), spec(ProtocolKind::Jolteon));
+    let (for_all, mut by_kind) = (spec(ProtocolKind::Jolteon), spec(ProtocolKind::Jolteon));
     for kind in StepKind::ALL {
-        *by_kind.costs.steps.entry(kind) = Some(shipped.core.step_us);
+        *by_kind.costs.steps.entry(kind) = Some(plain.core.step_us);
     }
-    assert_eq!(run(&plain, 1, &commands).trace_hash, run(&by_kind, 1, &commands).trace_hash);
+    assert_eq!(run(&for_all, 1, &commands).trace_hash, run(&by_kind, 1, &commands).trace_hash);
 }
 
 #[test]
@@ -266,12 +266,12 @@ fn clients_sign_each_bundle_and_replicas_verify_it_once() {
 
 #[test]
 fn a_factor_below_one_is_refused() {
-    let text = format!("{SHIPPED}\n[memory]\ncold_factor = 0.5\n");
+    let text = format!("{PLAIN}\n[memory]\ncold_factor = 0.5\n");
     let refused = CostTable::parse(&text, "costs.toml").expect_err("caches cannot save time").to_string();
     assert!(refused.contains("memory.cold_factor") && refused.contains("between 1 and"), "{refused}");
-    let text = format!("{SHIPPED}\n[scheduler]\ninterruptions = [[10.0, 50.0], [2.0, -1.0]]\n");
+    let text = format!("{PLAIN}\n[scheduler]\ninterruptions = [[10.0, 50.0], [2.0, -1.0]]\n");
     let refused = CostTable::parse(&text, "costs.toml").expect_err("no time runs backwards").to_string();
     assert!(refused.contains("scheduler.interruptions") && refused.contains("per second"), "{refused}");
-    let unknown = CostTable::parse(&format!("{SHIPPED}\n[steps]\nvote_us = 0.5\n"), "costs.toml");
+    let unknown = CostTable::parse(&format!("{PLAIN}\n[steps]\nvote_us = 0.5\n"), "costs.toml");
     assert!(unknown.expect_err("no such kind").to_string().contains("vote_us"));
 }

@@ -6,7 +6,7 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::SchemeKind;
 use quorate_simulator::costs::SignatureCosts;
 use quorate_simulator::network::Loss;
-use quorate_simulator::{NetworkSpec, Signatures, run, run_seeds};
+use quorate_simulator::{CostTable, NetworkSpec, Signatures, SimSpec, run, run_seeds};
 use std::time::Duration;
 
 /// Trace hash of the run below. After an intended change, take the new one from `left` in the failing test's output.
@@ -42,6 +42,20 @@ fn a_run_has_the_same_hash_on_every_machine() {
     assert_eq!(report.violation, None);
     assert!(report.lost_packets > 0 && report.retransmissions > 0);
     assert_eq!(report.trace_hash, GOLDEN, "update the hash if a protocol, the wire or the load changed on purpose");
+}
+
+/// The shipped costs and threads that take cores from each other, under every protocol.
+#[test]
+fn runs_with_the_shipped_costs_repeat_and_are_sound() {
+    for protocol in ProtocolKind::ALL {
+        let mut spec = SimSpec { cores: 2, costs: CostTable::shipped(), ..spec(*protocol) };
+        let once = run(&spec, 7, &commands);
+        assert_eq!(once.violation, None, "{protocol}");
+        assert_eq!(once.trace_hash, run(&spec, 7, &commands).trace_hash, "{protocol}");
+        spec.chaos = Some(Duration::from_secs(1));
+        (spec.load.duration, spec.load.drain) = (Duration::from_secs(3600), Duration::ZERO);
+        assert_eq!(run(&spec, 7, &commands).violation, None, "{protocol}");
+    }
 }
 
 #[test]

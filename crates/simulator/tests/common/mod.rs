@@ -17,6 +17,13 @@ pub fn commands() -> Box<dyn Workload> {
     workload(&WorkloadKind::Fixed, 64, 1, 1, None).expect("a sound workload")
 }
 
+/// Costs without those that a table may leave out.
+pub const PLAIN: &str = include_str!("plain_costs.toml");
+
+pub fn plain_costs() -> CostTable {
+    CostTable::parse(PLAIN, "plain_costs.toml").expect("the table is valid")
+}
+
 /// Returns four replicas of a protocol on a local network, for half a second.
 pub fn spec(protocol: ProtocolKind) -> SimSpec {
     SimSpec {
@@ -30,7 +37,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
         reply: ReplyMode::Each,
         wire: Wire::default(),
         network: NetworkSpec::preset("lan").expect("a preset"),
-        costs: CostTable::shipped(),
+        costs: plain_costs(),
         crypto_servers: 0,
         cores: 0,
         load: LoadOptions {
