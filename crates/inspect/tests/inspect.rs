@@ -3,7 +3,7 @@
 
 use crate::remains::*;
 use quorate_client::ClientConfig;
-use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::config::{Dissemination, ProtocolKind};
 use quorate_consensus::recovery::journal::Record;
 use quorate_crypto::SchemeKind;
 use quorate_inspect::check::{Checked, check};
@@ -222,6 +222,37 @@ fn verification_finds_damage_that_checksums_do_not_detect() {
     fs::write(&config, text.replace("application = \"kv\"", "application = \"log\"")).expect("it can be written");
     let words = "a quorum certified the state";
     assert!(remains.inspect(2, true).failure().expect("another state").contains(words), "the difference is detected");
+}
+
+/// Moves the bundles of a block to its commit, as a replica journals them that voted before they arrived.
+fn delay_bundles(mut records: Vec<Record>) -> Vec<Record> {
+    let at = records.iter().position(|record| matches!(record, Record::Bundles(_))).expect("there are bundles");
+    let bundles = records.remove(at);
+    let Record::Block(block) = &records[at] else { panic!("{:?} follows bundles", records[at]) };
+    let commits = |record: &Record| matches!(record, Record::Commit { height, .. } if *height >= block.height);
+    let commit = records.iter().position(commits).expect("the first blocks are committed");
+    records.insert(commit, bundles);
+    records
+}
+
+#[test]
+fn bundles_may_follow_their_block_if_votes_do_not_wait_for_them() {
+    let remains = Remains::after(COMMANDS, 10, ProtocolKind::Jolteon, "late", |config| {
+        config.consensus.dissemination = Dissemination::ReplicasCertified;
+    });
+    let (before, as_exported) = remains.export(1);
+    rewrite(&remains.home(1), delay_bundles);
+    let (after, export) = remains.export(1);
+    assert_eq!(before.committed_height, after.committed_height);
+    assert_eq!(export, as_exported, "an export has the bundles with their block");
+    crate::stranger::check(&export).expect("a stranger can check it");
+    is_noticed(&remains, 1, "lacks its bundle", |mut records| {
+        let at = records.iter().position(|record| matches!(record, Record::Bundles(_))).expect("there are bundles");
+        records.remove(at);
+        records
+    });
+    let waiting = Remains::of(ProtocolKind::Jolteon, "not-late");
+    is_noticed(&waiting, 1, "lacks its bundle", delay_bundles);
 }
 
 #[test]
