@@ -25,6 +25,9 @@ pub trait Behaviour<M>: Send {
 
     /// Returns whether clients get answers to their bundles.
     fn answers_clients(&self, now: Time) -> bool;
+
+    /// Returns whether clients' bundles are refused as if the replica were overloaded.
+    fn refuses_clients(&self, now: Time) -> bool;
 }
 
 /// What a behaviour knows about the cluster.

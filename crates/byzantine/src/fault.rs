@@ -140,6 +140,9 @@ pub enum Fault {
     /// `equivocate-batches`: there, lists its bundles differently for each of the others under one number, so that no
     /// quorum acknowledges the same list. Danezis et al., EuroSys 2022, section 3.1, equivocating blocks.
     EquivocateBatches,
+    /// `busy`: refuses every bundle of its clients as if it were overloaded, and is honest otherwise. A client must turn
+    /// to other replicas, or it is censored.
+    Busy,
     /// `KIND#K`, for a kind that lies: honest until the K-th opportunity to lie, so that replicas which distrust it
     /// after the first lie have trusted it until then.
     Later {
@@ -200,7 +203,7 @@ const DEFAULT_VIEWS_AHEAD: u64 = 1 << 63;
 
 impl Fault {
     /// All faults, with default parameters, taking every opportunity to lie.
-    pub const ALL: [Fault; 31] = [
+    pub const ALL: [Fault; 32] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
         Fault::Fork,
@@ -232,6 +235,7 @@ impl Fault {
         Fault::WithholdAcknowledgements,
         Fault::ForgeAcknowledgements,
         Fault::EquivocateBatches,
+        Fault::Busy,
     ];
 
     /// Returns the name without a parameter.
@@ -268,6 +272,7 @@ impl Fault {
             Fault::ForgeAcknowledgements => "forge-acknowledgements",
             Fault::EquivocateBatches => "equivocate-batches",
             Fault::SpreadToOne { .. } => "spread-to-one",
+            Fault::Busy => "busy",
             Fault::Later { lie, .. } => lie.fault().name(),
         }
     }
@@ -306,6 +311,7 @@ impl Fault {
             | Fault::WithholdAcknowledgements
             | Fault::ForgeAcknowledgements
             | Fault::EquivocateBatches
+            | Fault::Busy
             | Fault::WithholdAnswers => false,
             Fault::Fork
             | Fault::Equivocate

@@ -429,6 +429,10 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
     fn answers_clients(&self, now: Time) -> bool {
         self.fault != Fault::Silent || !self.times.include(now)
     }
+
+    fn refuses_clients(&self, now: Time) -> bool {
+        self.fault == Fault::Busy && self.times.include(now)
+    }
 }
 
 /// Returns whether a message answers a request of its recipient.

@@ -56,6 +56,13 @@ pub enum ClientError {
     /// f+1 replicas refused the command permanently, so at least one honest one did.
     #[error("the replicas refused the command: {0}")]
     Rejected(String),
+    /// The replicas were overloaded until the timeout, and refused the command each time. One that refused it may have
+    /// been a liar that lets it be executed later.
+    #[error(
+        "the cluster is overloaded: it refused the command for {after:?} ({refusal}); help: try again later, and check \
+         before you send the command again"
+    )]
+    Busy { after: Duration, refusal: String },
     #[error("the client's transport failed: {0}")]
     Transport(#[from] io::Error),
 }
@@ -250,7 +257,11 @@ impl Client {
             }
         }
         let (answered, distinct) = self.session.answered(bundle.digest());
+        let is_busy = self.session.is_turned_away(bundle.digest()) && answered.is_empty();
         self.session.abandon(bundle.digest());
+        if let Some(refusal) = self.refusal().filter(|_| is_busy) {
+            return Err(ClientError::Busy { after: self.request_timeout, refusal });
+        }
         Err(self.timeout(true, answered, distinct))
     }
 
@@ -299,9 +310,14 @@ impl Client {
         Time(self.clock.elapsed().as_nanos() as u64)
     }
 
+    /// Returns the last refusal, with its sender.
+    fn refusal(&self) -> Option<String> {
+        self.session.last_refusal().map(|(from, why)| format!("replica {from}: {why}"))
+    }
+
     fn timeout(&mut self, ordered: bool, answered: Signers, distinct: usize) -> ClientError {
         let needed = self.session.options().quorum.weak();
-        let refusal = self.session.last_refusal().map(|(from, why)| format!("replica {from}: {why}"));
+        let refusal = self.refusal();
         ClientError::Timeout(Box::new(NoQuorum {
             ordered,
             after: self.request_timeout,
@@ -317,6 +333,8 @@ impl Client {
     fn pump(&mut self, deadline: Time, mut take: impl FnMut(Incoming)) -> io::Result<()> {
         let now = self.now();
         self.session.poll(now, &mut self.outgoing);
+        // The session sends them again after the wait.
+        self.session.take_turned_away();
         for Outgoing { to, frame } in self.outgoing.drain(..) {
             match to {
                 Destination::All => (0..self.session.options().quorum.replicas() as u16)

@@ -13,11 +13,17 @@ struct Avoided {
     span: Duration,
 }
 
+/// A replica that says this many times in a row that it is busy, at least a wait apart and without executing a bundle
+/// in between, is passed over like one that fails. An overloaded replica goes on to execute bundles.
+const MAX_BUSY_IN_A_ROW: u32 = 3;
+
 /// Chooses the replica for each bundle.
 pub(crate) struct Homes {
     fixed: Option<ReplicaId>,
     next: usize,
     avoided: Vec<Avoided>,
+    /// How often each replica has been busy in a row, and until when it counts as the same time.
+    busy: Vec<(u32, Time)>,
     retry: Duration,
     now: Time,
 }
@@ -25,7 +31,15 @@ pub(crate) struct Homes {
 impl Homes {
     /// `fixed` is preferred as long as it serves; without it, bundles go to all replicas in turn.
     pub fn new(fixed: Option<ReplicaId>, quorum: Quorum, retry: Duration) -> Homes {
-        Homes { fixed, next: 0, avoided: vec![Avoided::default(); quorum.replicas()], retry, now: Time(0) }
+        let n = quorum.replicas();
+        Homes {
+            fixed,
+            next: 0,
+            avoided: vec![Avoided::default(); n],
+            busy: vec![(0, Time(0)); n],
+            retry,
+            now: Time(0),
+        }
     }
 
     /// Returns the replica for a new bundle.
@@ -40,6 +54,11 @@ impl Homes {
             }
         };
         self.first_from(start)
+    }
+
+    /// Returns the replica to which a bundle goes again: the same one, unless it is avoided.
+    pub fn again(&self, home: ReplicaId) -> ReplicaId {
+        self.first_from(home.index())
     }
 
     /// Returns the replica to try after one that did not serve a bundle.
@@ -67,8 +86,23 @@ impl Homes {
         }
     }
 
+    /// Records that this replica refused a bundle sent to it alone, and asked for a wait.
+    pub fn on_busy(&mut self, now: Time, replica: ReplicaId, wait: Duration) {
+        self.now = now;
+        let (times, until) = &mut self.busy[replica.index()];
+        if now < *until {
+            return;
+        }
+        (*times, *until) = (*times + 1, now + wait);
+        if *times > MAX_BUSY_IN_A_ROW {
+            *times = 0;
+            self.on_failure(replica);
+        }
+    }
+
     /// Records that a bundle sent to this replica alone was executed.
     pub fn on_success(&mut self, replica: ReplicaId) {
+        self.busy[replica.index()].0 = 0;
         self.avoided[replica.index()] = Avoided::default();
     }
 }

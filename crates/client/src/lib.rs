@@ -23,5 +23,5 @@ pub use connect::{ConnectError, connect, new_identity};
 pub use quorate_types::{Dissemination, ReplyMode};
 pub use quorum_reply::ReplyQuorum;
 pub use retry::{MAX_BACKOFF_DOUBLINGS, REFUSED_RETRY_DIVISOR};
-pub use session::{Accepted, Destination, Outgoing, Session, SessionCounters, SessionOptions, SubmitError};
+pub use session::{Accepted, Destination, Outgoing, Session, SessionCounters, SessionOptions, SubmitError, TurnedAway};
 pub use status_probe::StatusProbe;

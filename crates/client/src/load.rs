@@ -15,6 +15,7 @@ mod pace;
 mod pause;
 mod recorder;
 mod samples;
+mod throttle;
 mod usage;
 
 pub use self::core::{LoadCore, Stage};
@@ -25,4 +26,5 @@ pub use pace::Pace;
 pub use pause::Pause;
 pub use recorder::{INTERVAL, LoadReport, StepReport};
 pub use samples::{MAX_SAMPLES, Reservoir, Sample};
+pub use throttle::Throttle;
 pub use usage::{Usage, thread_cpu_time, thread_schedule};

@@ -4,7 +4,7 @@
 //! take constant time, regardless of the number of waiting bundles.
 
 use quorate_types::Time;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Maximum number of times that the retry timeout doubles, so it grows to at most 2^6 = 64 times the first.
@@ -15,7 +15,7 @@ pub const REFUSED_RETRY_DIVISOR: u32 = 8;
 const MAX_REFUSED_DOUBLINGS: u32 = REFUSED_RETRY_DIVISOR.ilog2();
 
 /// Number of times that a bundle was sent again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Attempt(u32);
 
 impl Attempt {
@@ -31,7 +31,7 @@ impl Attempt {
 }
 
 /// One attempt of one bundle. Void once the slot holds another bundle or the bundle was sent again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ticket {
     pub slot: u32,
     /// Number of bundles that the slot held before.
@@ -44,6 +44,8 @@ pub struct RetryTimers {
     wait: Duration,
     /// One queue for each number of doublings, then those for refused bundles; each ascends by time.
     queues: [VecDeque<(Time, Ticket)>; FIRST_REFUSED + MAX_REFUSED_DOUBLINGS as usize + 1],
+    /// Deadlines that replicas chose.
+    chosen: BTreeSet<(Time, Ticket)>,
 }
 
 const FIRST_REFUSED: usize = MAX_BACKOFF_DOUBLINGS as usize + 1;
@@ -52,7 +54,7 @@ impl RetryTimers {
     /// Returns timers without deadlines. `wait` is the timeout of the first attempt, and must not be zero.
     pub fn new(wait: Duration) -> Self {
         assert!(!wait.is_zero(), "the retry timeout is zero");
-        RetryTimers { wait, queues: Default::default() }
+        RetryTimers { wait, queues: Default::default(), chosen: BTreeSet::new() }
     }
 
     /// Sets the deadline of an attempt that was sent now.
@@ -69,21 +71,33 @@ impl RetryTimers {
         self.queues[FIRST_REFUSED + doublings as usize].push_back((now + wait, ticket));
     }
 
+    /// Sets the deadline of an attempt for which overloaded replicas have asked for this wait.
+    pub fn arm_busy(&mut self, now: Time, wait: Duration, ticket: Ticket) {
+        self.chosen.insert((now + wait, ticket));
+    }
+
     /// Removes and returns a ticket that is past its deadline.
     #[inline]
     pub fn pop_due(&mut self, now: Time) -> Option<Ticket> {
+        if self.chosen.first().is_some_and(|(at, _)| *at <= now) {
+            return self.chosen.pop_first().map(|(_, ticket)| ticket);
+        }
         let due = self.queues.iter_mut().find(|queue| queue.front().is_some_and(|(at, _)| *at <= now))?;
         due.pop_front().map(|(_, ticket)| ticket)
     }
 
     /// Returns the earliest deadline of a valid ticket, and drops the void ones before it.
     pub fn next_deadline(&mut self, valid: impl Fn(&Ticket) -> bool) -> Option<Time> {
+        while self.chosen.first().is_some_and(|(_, ticket)| !valid(ticket)) {
+            self.chosen.pop_first();
+        }
+        let chosen = self.chosen.first().map(|(at, _)| *at);
         let fronts = self.queues.iter_mut().filter_map(|queue| {
             while queue.front().is_some_and(|(_, ticket)| !valid(ticket)) {
                 queue.pop_front();
             }
             queue.front().map(|(at, _)| *at)
         });
-        fronts.min()
+        fronts.chain(chosen).min()
     }
 }

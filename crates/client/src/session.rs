@@ -5,6 +5,10 @@
 //! in time is sent again to all replicas, after another try with one if replicas spread bundles; its timeout doubles
 //! each time. It stays bit for bit the same, so it is executed at most once.
 //!
+//! Overloaded replicas answer that they are busy, and when to return. The session believes f+1 replicas, or the only
+//! recipient, sends the bundle again after that time, and tells the caller, who may [abandon](Session::abandon) it
+//! instead. A recipient that is always busy is passed over like one that is silent, so a liar delays its clients only.
+//!
 //! A bundle expires at a height ([`Session::expiry`]). A client must not sign a command again before f+1 replicas
 //! reported that the first bundle is void and the command was not executed
 //! ([`Outcome::Expired`](quorate_types::Outcome::Expired)). Otherwise it could be executed twice.
@@ -29,6 +33,11 @@ pub const DEFAULT_RETRY_MS: u64 = 2_000;
 
 /// Number of times that a bundle times out at one replica before it goes to all, if replicas spread bundles.
 const TIMEOUTS_AT_HOMES: u32 = 1;
+
+/// Shortest wait for an overloaded replica.
+const MIN_BUSY_WAIT: Duration = Duration::from_millis(1);
+/// Maximum number of times that the wait of a bundle doubles if it is refused again.
+const MAX_BUSY_DOUBLINGS: u32 = 3;
 
 /// Settings of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +121,8 @@ pub struct SessionCounters {
     pub retries: u64,
     /// `Refused` replies to outstanding bundles.
     pub refusals: u64,
+    /// Bundles refused by overloaded replicas, once for each attempt.
+    pub busy: u64,
     /// Replies to bundles that are not outstanding.
     pub late: u64,
     /// Impossible replies: a wrong number of results, or a sender that is not a member or not the observer.
@@ -126,6 +137,7 @@ impl SessionCounters {
             accepted: self.accepted - earlier.accepted,
             retries: self.retries - earlier.retries,
             refusals: self.refusals - earlier.refusals,
+            busy: self.busy - earlier.busy,
             late: self.late - earlier.late,
             invalid: self.invalid - earlier.invalid,
         }
@@ -152,12 +164,21 @@ pub struct Session<T> {
     timers: RetryTimers,
     counters: SessionCounters,
     last_refusal: Option<(ReplicaId, String)>,
+    /// Bundles that were refused for load since the caller took them last.
+    turned_away: Vec<TurnedAway>,
     heights: Heights,
     /// All replicas were sent a signed bundle since one was last disconnected. A replica that authenticates clients
     /// replies on a link only after a signed bundle arrived on it, even if the leader has passed on other bundles.
     is_introduced: bool,
     /// A bundle was returned as expired, so the session must ask for the height before the next one is signed.
     is_behind: bool,
+}
+
+/// Bundle that overloaded replicas refused. It is sent again after the wait, unless it is abandoned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TurnedAway {
+    pub bundle: Digest,
+    pub wait: Duration,
 }
 
 /// Reusable place for one bundle.
@@ -180,6 +201,8 @@ struct Waiting<T> {
     refused: Signers,
     /// Replicas that refused the bundle permanently.
     rejected: Signers,
+    /// The shortest wait that a replica asked for in the current attempt; `None` if none did.
+    wait: Option<Duration>,
 }
 
 impl<T> Session<T> {
@@ -200,6 +223,7 @@ impl<T> Session<T> {
             timers: RetryTimers::new(options.retry),
             counters: SessionCounters::default(),
             last_refusal: None,
+            turned_away: Vec::new(),
             heights: Heights::new(options.quorum),
             is_introduced: false,
             is_behind: false,
@@ -271,6 +295,7 @@ impl<T> Session<T> {
             timeouts: 0,
             refused: Signers::empty(),
             rejected: Signers::empty(),
+            wait: None,
         });
         self.timers.arm(now, Ticket { slot: at, generation: slot.generation, attempt: Attempt::FIRST });
         self.counters.submitted += 1;
@@ -285,6 +310,10 @@ impl<T> Session<T> {
             ReplicaReply::Executed { bundle, height, results } => self.on_executed(from, bundle, height, results),
             ReplicaReply::Refused { bundle, why, again } => {
                 self.on_refused(now, from, bundle, why, again);
+                None
+            }
+            ReplicaReply::Busy { bundle, retry_after_ms } => {
+                self.on_busy(now, from, bundle, Duration::from_millis(u64::from(retry_after_ms)));
                 None
             }
             ReplicaReply::Height { id, height } => {
@@ -330,14 +359,7 @@ impl<T> Session<T> {
     /// Counts a refusal. After f+1 refusals, at least one from an honest replica, the retry comes sooner than after
     /// silence.
     fn on_refused(&mut self, now: Time, from: ReplicaId, bundle: Digest, why: String, again: bool) {
-        let Some(at) = self.names.get(&bundle).copied() else {
-            self.counters.late += 1;
-            return;
-        };
-        if from.index() >= self.options.quorum.replicas() {
-            self.counters.invalid += 1;
-            return;
-        }
+        let Some(at) = self.refused_slot(from, &bundle) else { return };
         self.counters.refusals += 1;
         self.last_refusal = Some((from, why));
         let slot = &mut self.slots[at as usize];
@@ -351,6 +373,52 @@ impl<T> Session<T> {
         if fresh && before < enough && waiting.refused.len() >= enough {
             self.timers.arm_refused(now, Ticket { slot: at, generation: slot.generation, attempt: waiting.attempt });
         }
+    }
+
+    /// Returns the slot of a bundle that a replica refuses, if the refusal can be meant.
+    fn refused_slot(&mut self, from: ReplicaId, bundle: &Digest) -> Option<u32> {
+        let at = self.names.get(bundle).copied();
+        let is_member = from.index() < self.options.quorum.replicas();
+        self.counters.late += u64::from(at.is_none());
+        self.counters.invalid += u64::from(at.is_some() && !is_member);
+        at.filter(|_| is_member)
+    }
+
+    /// Counts that a replica is too busy for a bundle. Once the only recipient or f+1 replicas are, the bundle waits for
+    /// as long as they ask, at most for half of the first timeout.
+    fn on_busy(&mut self, now: Time, from: ReplicaId, bundle: Digest, wait: Duration) {
+        let Some(at) = self.refused_slot(from, &bundle) else { return };
+        let wait = wait.clamp(MIN_BUSY_WAIT, (self.options.retry / 2).max(MIN_BUSY_WAIT));
+        let slot = &mut self.slots[at as usize];
+        let waiting = slot.waiting.as_mut().expect("a named slot is in use");
+        let enough = if waiting.sent_to == Some(from) { 1 } else { self.options.quorum.weak() };
+        let before = waiting.refused.len();
+        let fresh = waiting.refused.insert(from);
+        // A liar among f+1 can shorten the wait, and lengthen it only up to what an honest one asks for.
+        let shortest = waiting.wait.map_or(wait, |other| other.min(wait));
+        waiting.wait = Some(shortest);
+        if waiting.sent_to == Some(from) {
+            self.homes.on_busy(now, from, wait);
+        }
+        if !fresh || before >= enough || waiting.refused.len() < enough {
+            return;
+        }
+        let wait = backed_off(shortest, waiting.attempt, &bundle);
+        self.counters.busy += 1;
+        self.last_refusal = Some((from, format!("busy, and asks to return after {} ms", shortest.as_millis())));
+        self.timers.arm_busy(now, wait, Ticket { slot: at, generation: slot.generation, attempt: waiting.attempt });
+        self.turned_away.push(TurnedAway { bundle, wait });
+    }
+
+    /// Returns the bundles that were refused for load since the last call.
+    pub fn take_turned_away(&mut self) -> Vec<TurnedAway> {
+        std::mem::take(&mut self.turned_away)
+    }
+
+    /// Returns whether a bundle waits because replicas were too busy for it.
+    pub fn is_turned_away(&self, bundle: Digest) -> bool {
+        let slot = self.names.get(&bundle).map(|at| &self.slots[*at as usize]);
+        slot.and_then(|slot| slot.waiting.as_ref()).is_some_and(|waiting| waiting.wait.is_some())
     }
 
     /// Returns whether f+1 replicas refused a bundle permanently. Since one of them is honest, a retry is useless.
@@ -374,6 +442,7 @@ impl<T> Session<T> {
             }
             waiting.attempt = ticket.attempt.next();
             let refused = std::mem::take(&mut waiting.refused);
+            let was_busy = waiting.wait.take().is_some();
             let sent_to = waiting.sent_to.take();
             self.timers.arm(now, Ticket { attempt: waiting.attempt, ..ticket });
             self.counters.retries += 1;
@@ -382,9 +451,15 @@ impl<T> Session<T> {
                     let was_refused = sent_to.is_some_and(|home| refused.contains(home));
                     waiting.timeouts += u32::from(!was_refused);
                     sent_to.filter(|_| !was_refused).into_iter().for_each(|home| self.homes.on_failure(home));
+                    let retries = waiting.attempt.retries();
                     let to_one = waiting.timeouts <= TIMEOUTS_AT_HOMES
-                        && waiting.attempt.retries() < self.options.quorum.replicas() as u32;
-                    waiting.sent_to = sent_to.filter(|_| to_one).map(|home| self.homes.after(home));
+                        && retries < self.options.quorum.replicas() as u32;
+                    waiting.sent_to = match sent_to {
+                        // The load is everywhere, or one replica lies: ask each twice, and never all of them at once.
+                        Some(home) if was_busy && !retries.is_multiple_of(2) => Some(self.homes.again(home)),
+                        Some(home) if was_busy || to_one => Some(self.homes.after(home)),
+                        _ => None,
+                    };
                 }
                 _ if sent_to == Some(self.leader) => self.leader = after(self.leader, self.options.quorum),
                 _ => {}
@@ -454,6 +529,13 @@ impl<T> Session<T> {
     pub fn last_refusal(&self) -> Option<(ReplicaId, &str)> {
         self.last_refusal.as_ref().map(|(from, why)| (*from, why.as_str()))
     }
+}
+
+/// Returns a wait that doubles with each retry up to [`MAX_BUSY_DOUBLINGS`], with up to half of it added: bundles that
+/// were refused together must not return together.
+fn backed_off(wait: Duration, attempt: Attempt, bundle: &Digest) -> Duration {
+    let doubled = wait.saturating_mul(1 << attempt.retries().min(MAX_BUSY_DOUBLINGS));
+    doubled + doubled.mul_f64(f64::from(bundle.0[8]) / 512.0)
 }
 
 fn after(replica: ReplicaId, quorum: Quorum) -> ReplicaId {

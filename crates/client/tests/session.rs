@@ -451,3 +451,73 @@ proptest! {
         prop_assert_eq!(accepted, Some(1));
     }
 }
+
+fn busy(bundle: &Bundle, retry_after_ms: u32) -> ReplicaReply {
+    ReplicaReply::Busy { bundle: bundle.digest(), retry_after_ms }
+}
+
+#[test]
+fn f_plus_1_busy_replicas_are_believed_and_the_bundle_is_sent_again_unchanged() {
+    let mut bench = Bench::new(options(4));
+    let bundle = bundle(1, 1);
+    assert_eq!(bench.submit(START, &bundle), Destination::All);
+    (0..3).for_each(|_| drop(bench.reply(3, busy(&bundle, 20))));
+    assert_eq!(bench.session.take_turned_away(), [], "one replica may lie");
+    bench.reply(2, busy(&bundle, 30));
+    let away = bench.session.take_turned_away();
+    assert_eq!(away.iter().map(|away| away.bundle).collect::<Vec<_>>(), [bundle.digest()]);
+    let wait = Duration::from_millis(20);
+    assert!((wait..=wait * 3 / 2).contains(&away[0].wait), "{:?}", away[0].wait);
+    assert_eq!(bench.session.next_deadline(), Some(START + away[0].wait));
+    let again = bench.poll(START + away[0].wait);
+    assert_eq!(again.len(), 1);
+    assert_eq!(decode_message::<ClientRequest>(again[0].frame.clone()).unwrap(), ClientRequest::Submit(bundle.clone()));
+    (2..4).for_each(|from| drop(bench.reply(from, busy(&bundle, 20))));
+    let later = bench.session.take_turned_away()[0].wait;
+    assert!(later >= wait * 2, "the wait doubles: {later:?}");
+    assert_eq!(bench.session.counters().busy, 2);
+}
+
+#[test]
+fn a_liar_cannot_make_a_client_wait_long() {
+    let mut bench = Bench::new(SessionOptions { dissemination: Dissemination::Replicas, ..options(4) });
+    let bundle = bundle(1, 1);
+    assert_eq!(bench.submit(START, &bundle), Destination::One(ReplicaId(0)));
+    bench.reply(0, busy(&bundle, u32::MAX));
+    let wait = bench.session.take_turned_away()[0].wait;
+    assert!(wait <= RETRY * 3 / 4, "{wait:?}");
+}
+
+#[test]
+fn a_client_leaves_a_home_that_is_always_busy() {
+    let home = Some(ReplicaId(2));
+    let mut bench = Bench::new(SessionOptions { dissemination: Dissemination::Replicas, home, ..options(4) });
+    let (mut now, mut sent_to) = (START, Vec::new());
+    for sequence in 1..=6 {
+        let bundle = bundle(sequence, 1);
+        let Destination::One(to) = bench.submit(now, &bundle) else { panic!("replicas spread the bundle") };
+        sent_to.push(to.0);
+        if to == ReplicaId(2) {
+            bench.session.receive(now, to, busy(&bundle, 10));
+            bench.session.take_turned_away();
+        }
+        bench.session.abandon(bundle.digest());
+        now = now + Duration::from_millis(20);
+    }
+    assert_eq!(sent_to, [2, 2, 2, 2, 3, 3]);
+}
+
+#[test]
+fn a_refused_bundle_is_offered_to_each_replica_in_turn_and_never_to_all_at_once() {
+    let mut bench = Bench::new(SessionOptions { dissemination: Dissemination::Replicas, ..options(4) });
+    let bundle = bundle(1, 1);
+    let (mut to, mut now, mut tried) = (bench.submit(START, &bundle), START, Vec::new());
+    for _ in 0..8 {
+        let Destination::One(replica) = to else { panic!("sent to all") };
+        tried.push(replica.0);
+        bench.session.receive(now, replica, busy(&bundle, 1));
+        now = now + bench.session.take_turned_away()[0].wait;
+        to = bench.poll(now)[0].to;
+    }
+    assert_eq!(tried, [0, 0, 1, 1, 2, 2, 3, 3]);
+}

@@ -100,6 +100,10 @@ pub struct Config {
     pub pool_bytes: usize,
     /// Maximum number of bundles that wait to be proposed; further ones are refused. Default 1,000,000.
     pub pool_bundles: usize,
+    /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half times the
+    /// shortest time measured, if that is longer. Beyond it, the host refuses bundles of the clients that send the most,
+    /// and tells them when to return. 0: only `pool_bytes` and `pool_bundles` limit the clients. Default 250.
+    pub max_queue_ms: u64,
     /// Maximum number of executed blocks kept for replicas that lag behind. The same on every replica, because it also
     /// determines at which checkpoints the state is kept: after about half as many blocks, or half of `retained_bytes`.
     /// Default 16,384.
@@ -154,6 +158,7 @@ impl Default for Config {
             max_delay_ms: 100,
             pool_bytes: 256 << 20,
             pool_bundles: 1_000_000,
+            max_queue_ms: 250,
             retained_blocks: 16_384,
             retained_bytes: 64 << 20,
             fetch_delay_ms: 10,
@@ -180,6 +185,11 @@ impl Config {
     /// that its view does not time out.
     pub fn batch_latency(&self) -> Duration {
         Duration::from_millis(self.batch_latency_ms).min(self.view_timeout() * 3 / 4)
+    }
+
+    /// Longest time that a client's command should wait for its execution; zero: any time.
+    pub fn max_queue(&self) -> Duration {
+        Duration::from_millis(self.max_queue_ms)
     }
 
     /// Upper bound on the delay of a message between honest replicas.

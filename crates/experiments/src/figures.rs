@@ -37,6 +37,7 @@ pub const FIGURES: &[Figure] = &[
     figure("longest_gap_ms", "ms", "longest time without any completion"),
     figure("completed_commands", "commands", "commands completed in the measured time"),
     figure("executed_commands", "commands", "commands executed in the measured time, as one replica counts them"),
+    figure("refused_commands", "commands", "commands of an open loop that replicas refused because of the load"),
     figure("committed_blocks", "blocks", "blocks committed in the measured time, as one replica counts them"),
     figure("commands_per_block", "commands", "executed commands by committed blocks, both as one replica counts them"),
     figure("views", "views", "views entered in the measured time, as one replica counts them"),

@@ -1,4 +1,5 @@
 //! All tests of this crate in one binary.
 
+mod admission;
 mod places;
 mod turns;

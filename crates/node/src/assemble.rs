@@ -20,6 +20,7 @@ use quorate_crypto::{
     BundleVerifier, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, Identities, Identity as IdentityKey, Keyring,
     ReplicaKeys, SchemeKind,
 };
+use quorate_gateway::admission::Admission;
 use quorate_recording::{Header, Recorder};
 use quorate_storage::{CpuAccount, Identity};
 use quorate_transports::{Endpoint, Endpoints, Wire};
@@ -77,6 +78,7 @@ pub(crate) fn assemble(
     let salt = unguessable();
     let limits = BundleLimits { commands: config.consensus.batch.max_commands(), bytes: config.consensus.batch_bytes };
     let verifier = BundleVerifier::new(config.client_authentication, committee.cluster, DEFAULT_CACHE_BUNDLES);
+    let admission = Admission::new(config.consensus.max_queue());
     observer.observe(config.replica, NodeEvent::Listening(places));
     let baselines = config.baselines.unwrap_or_default();
     if baselines.count_allocations {
@@ -108,7 +110,7 @@ pub(crate) fn assemble(
         mark,
         states,
         executor: executor(config, &committee),
-        gateway: Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, salt),
+        gateway: Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, admission, salt),
         observer,
         settings: config.settings(),
         payload_path: baselines.payload_path,

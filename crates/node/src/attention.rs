@@ -32,6 +32,9 @@ impl<P: Protocol> Host<P> {
             let missing = missing.filter(|peer| !connected.contains(peer));
             attention.extend(missing.map(|peer| format!("is not connected to replica {peer}")));
         }
+        if devices.gateway.admission.is_full() {
+            attention.push("refuses clients: their commands would wait longer than max_queue_ms".to_owned());
+        }
         attention.extend(self.replica.silence().map(|silence| silence.to_string()));
         let evidence = self.replica.evidence().iter();
         attention.extend(evidence.map(|evidence| format!("holds proof against a replica: {evidence}")));

@@ -21,6 +21,8 @@ pub(crate) struct Clients {
     pub submitted: Vec<(LinkId, Digest)>,
     /// Source of the bundles on each link.
     sources: HashMap<LinkId, Source>,
+    /// The one that was looked up last.
+    last: Option<(LinkId, Source)>,
     /// Sources of closed links, not reported to the replica yet.
     pub left: Vec<Source>,
     pub statuses: Statuses,
@@ -42,6 +44,7 @@ impl Default for Clients {
             turns: Turns::default(),
             submitted: Vec::new(),
             sources: HashMap::new(),
+            last: None,
             left: Vec::new(),
             statuses,
             undecodable: 0,
@@ -64,22 +67,25 @@ impl Clients {
     pub fn forget(&mut self, link: LinkId) {
         self.turns.forget(link);
         self.left.extend(self.sources.remove(&link));
+        self.last = None;
     }
 
-    /// Returns the source of each submitted bundle. Bundles of one link are adjacent.
-    pub fn sources(&mut self, transport: &dyn Transport) -> Vec<Source> {
-        let mut last = None;
-        let (submitted, sources) = (&self.submitted, &mut self.sources);
-        let source = |(link, _): &(LinkId, Digest)| match last {
-            Some((before, source)) if before == *link => source,
+    /// Returns the source of the bundles on a link. Bundles of one link are adjacent.
+    pub fn source(&mut self, link: LinkId, transport: &dyn Transport) -> Source {
+        match self.last {
+            Some((last, source)) if last == link => source,
             _ => {
-                let named = || Source::Client { crowd: transport.crowd(*link), link: link.0 };
-                let source = *sources.entry(*link).or_insert_with(named);
-                last = Some((*link, source));
+                let named = || Source::Client { crowd: transport.crowd(link), link: link.0 };
+                let source = *self.sources.entry(link).or_insert_with(named);
+                self.last = Some((link, source));
                 source
             }
-        };
-        submitted.iter().map(source).collect()
+        }
+    }
+
+    /// Returns the source of each submitted bundle.
+    pub fn sources(&mut self, transport: &dyn Transport) -> Vec<Source> {
+        (0..self.submitted.len()).map(|at| self.source(self.submitted[at].0, transport)).collect()
     }
 
     /// Returns the number of frames that were not valid messages.

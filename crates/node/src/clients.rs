@@ -11,7 +11,9 @@ use crate::error::HostError;
 use crate::gateway::{Checked, FORGED};
 use crate::host::Host;
 use bytes::Bytes;
+use quorate_consensus::data::pool::{self, Totals};
 use quorate_consensus::{Input, Protocol, Refusal};
+use quorate_gateway::admission::{Amount, Load};
 use quorate_gateway::budget::{
     BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MAX_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
     STRANGERS_NS_PER_TURN,
@@ -35,6 +37,8 @@ const FORGED_NS: u64 = 8 * SIGNATURE_NS;
 impl<P: Protocol> Host<P> {
     /// Serves clients, starting with those known to be genuine.
     pub(crate) fn serve_clients(&mut self) -> Result<(), HostError> {
+        let load = load_of(self.replica.parts().store.pool.totals());
+        self.devices.gateway.admission.observe(self.now.0, load);
         let transport = &self.devices.transport;
         self.clients.turns.resume(|link| !transport.is_congested(link));
         for source in std::mem::take(&mut self.clients.left) {
@@ -162,6 +166,11 @@ impl<P: Protocol> Host<P> {
             self.refuse_for_now(link, digest, why);
             return None;
         }
+        let address = self.clients.source(link, &*self.devices.transport).crowd().unwrap_or_default();
+        if !self.devices.gateway.admits(link, address, &bundle) && !self.replica.is_known(&digest) {
+            self.devices.gateway.refuse_for_load(&mut *self.devices.transport, link, &bundle);
+            return None;
+        }
         Some(bundle)
     }
 
@@ -263,6 +272,12 @@ impl<P: Protocol> Host<P> {
             }
         }
     }
+}
+
+/// Returns the load as the admission of clients counts it.
+fn load_of(totals: Totals) -> Load {
+    let amount = |sum: pool::Amount| Amount { commands: sum.commands, bytes: sum.bytes };
+    Load { open: amount(totals.open), executed: amount(totals.executed) }
 }
 
 const FOR_STATUS_ONLY: &str =

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use quorate_applications::Reply;
 use quorate_crypto::{BundleVerifier, ClientAuthentication};
+use quorate_gateway::admission::{Admission, Amount};
 use quorate_hosting::{Answers, ReplyCache};
 use quorate_transports::{LinkId, Transport};
 use quorate_types::codec::WIRE_VERSION;
@@ -31,6 +32,9 @@ pub(crate) struct Gateway {
     answers: Answers,
     /// A misbehaving replica answers nothing.
     is_muted: bool,
+    /// A misbehaving replica refuses all bundles.
+    refuses_all: bool,
+    pub admission: Admission<LinkId>,
     limits: BundleLimits,
     links: HashMap<ClientId, LinkId>,
     verifier: BundleVerifier,
@@ -49,6 +53,7 @@ impl Gateway {
         limits: BundleLimits,
         verifier: BundleVerifier,
         cache_bytes: usize,
+        admission: Admission<LinkId>,
         salt: u64,
     ) -> Gateway {
         let answers = Answers::of(me, mode);
@@ -56,6 +61,8 @@ impl Gateway {
         Gateway {
             answers,
             is_muted: false,
+            refuses_all: false,
+            admission,
             limits,
             links: HashMap::new(),
             verifier,
@@ -69,6 +76,22 @@ impl Gateway {
     /// Stops answering executed bundles, or starts again.
     pub fn mute(&mut self, is_muted: bool) {
         self.is_muted = is_muted;
+    }
+
+    /// Refuses all bundles of clients as if the replica were overloaded, or stops doing so.
+    pub fn refuse_all(&mut self, refuses_all: bool) {
+        self.refuses_all = refuses_all;
+    }
+
+    /// Returns whether a client's bundle may wait for its execution here. `address` is that of its link.
+    pub fn admits(&mut self, link: LinkId, address: u64, bundle: &Bundle) -> bool {
+        self.admission.admits(link, address, amount(bundle)) && !self.refuses_all
+    }
+
+    /// Tells a client to send a bundle again later.
+    pub fn refuse_for_load(&mut self, transport: &mut dyn Transport, link: LinkId, bundle: &Bundle) {
+        let retry_after_ms = self.admission.refuse(amount(bundle));
+        self.send(transport, link, &ReplicaReply::Busy { bundle: bundle.digest(), retry_after_ms });
     }
 
     /// Returns whether executed bundles are answered.
@@ -233,6 +256,10 @@ impl Gateway {
     pub fn answer(&mut self, transport: &mut dyn Transport, link: LinkId, id: u64, height: Height, answer: Vec<u8>) {
         self.send(transport, link, &ReplicaReply::Answer { id, height, answer: answer.into() });
     }
+}
+
+fn amount(bundle: &Bundle) -> Amount {
+    Amount { commands: bundle.len() as u64, bytes: bundle.body().len() as u64 }
 }
 
 fn encode(encoder: &mut Encoder, reply: &ReplicaReply) -> Bytes {

@@ -311,6 +311,7 @@ impl<P: Protocol> Host<P> {
         }
         if let Some(liar) = &mut self.liar {
             self.devices.gateway.mute(!liar.answers_clients(self.now));
+            self.devices.gateway.refuse_all(liar.refuses_clients(self.now));
             liar.ring(self.now, &mut self.actions);
             self.perform()?;
         }
@@ -353,6 +354,7 @@ impl<P: Protocol> Host<P> {
         let of_the_host = [
             ("undecodable-from-peers", self.undecodable_from_peers),
             ("undecodable-from-clients", self.clients.undecodable()),
+            ("busy", self.devices.gateway.admission.refused_bundles()),
             ("clients-cut", counters.clients_cut),
             ("not-queued", counters.frames_dropped),
         ];

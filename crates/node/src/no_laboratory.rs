@@ -78,4 +78,8 @@ impl<M> Liar<M> {
     pub fn answers_clients(&self, _: Time) -> bool {
         match self.0 {}
     }
+
+    pub fn refuses_clients(&self, _: Time) -> bool {
+        match self.0 {}
+    }
 }

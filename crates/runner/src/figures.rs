@@ -13,6 +13,7 @@ const DIRECT: &[(&str, &[&str])] = &[
     ("longest_gap_ms", &["longest_gap_ms"]),
     ("completed_commands", &["committed_commands"]),
     ("executed_commands", &["executed_commands"]),
+    ("refused_commands", &["refused_commands"]),
     ("committed_blocks", &["committed_blocks"]),
     ("views", &["views"]),
     ("view_timeouts", &["view_timeouts"]),

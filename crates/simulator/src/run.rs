@@ -256,6 +256,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
             crypto_servers: spec.crypto_servers,
             behaviour,
             salt,
+            max_queue: spec.consensus.max_queue(),
             keeps_journal,
             marks,
             origins: origins.clone(),

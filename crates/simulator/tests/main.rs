@@ -12,6 +12,7 @@ mod hostile;
 mod machines;
 mod marks;
 mod network;
+mod overload;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;
 mod state_transfer;

@@ -282,6 +282,12 @@ pub enum ReplicaReply {
         /// The bundle may be accepted later: there is no room for it now. Otherwise it will never be accepted.
         again: bool,
     },
+    /// A bundle was refused because its commands would wait too long. It may be sent again, unchanged.
+    Busy {
+        bundle: Digest,
+        /// Time after which there should be room, in milliseconds.
+        retry_after_ms: u32,
+    },
     /// Answer to a query, and the height of the state that it was read from.
     Answer { id: u64, height: Height, answer: Bytes },
     /// Counters, as the JSON form of [`crate::Status`].
@@ -322,6 +328,11 @@ impl Wire for ReplicaReply {
                 out.put_u64(*id);
                 height.encode(out);
             }
+            ReplicaReply::Busy { bundle, retry_after_ms } => {
+                out.put_u8(6);
+                bundle.encode(out);
+                out.put_u32(*retry_after_ms);
+            }
         }
     }
 
@@ -354,6 +365,10 @@ impl Wire for ReplicaReply {
                 json: input.get_bytes("status", MAX_TEXT_BYTES)?,
             }),
             5 => Ok(ReplicaReply::Height { id: input.get_u64("height id")?, height: Height::decode(input)? }),
+            6 => Ok(ReplicaReply::Busy {
+                bundle: Digest::decode(input)?,
+                retry_after_ms: input.get_u32("retry time in milliseconds")?,
+            }),
             _ => Err(input.invalid("replica reply", "no such kind")),
         }
     }

@@ -78,6 +78,7 @@ pub struct Settings {
     pub batch_wait_ms: u64,
     pub dissemination: String,
     pub view_timeout_ms: u64,
+    pub max_queue_ms: u64,
     pub view_duration: String,
     pub window: u64,
     pub checkpoint_interval: u64,

@@ -43,7 +43,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
     network.faults.push(FaultSpec::misbehave(0.0, faulty, fault));
     // Faults in spreading bundles only exist where replicas do so.
     let dissemination = match fault {
-        Fault::WithholdBundles | Fault::SpreadToOne { .. } => Dissemination::Replicas,
+        Fault::WithholdBundles | Fault::SpreadToOne { .. } | Fault::Busy => Dissemination::Replicas,
         Fault::WithholdAcknowledgements | Fault::ForgeAcknowledgements | Fault::EquivocateBatches => {
             Dissemination::ReplicasCertified
         }

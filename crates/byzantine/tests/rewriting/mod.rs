@@ -330,6 +330,8 @@ mod bodies {
                 let heard = samples::sends(mouth.rewrite(at_ms, send)).len();
                 assert_eq!(heard, usize::from(!is_active), "a proposal under {fault} at {at_ms} ms");
                 assert_eq!(mouth.answers_clients(at_ms), fault != Fault::Silent || !is_active);
+                let busy = Mouth::<M>::of(Misbehaviour { fault: Fault::Busy, times }, samples::quorum());
+                assert_eq!(busy.refuses_clients(at_ms), is_active);
             }
         }
     }

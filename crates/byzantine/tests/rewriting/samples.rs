@@ -242,6 +242,10 @@ impl<M: Sample> Mouth<M> {
     pub fn answers_clients(&self, at_ms: u64) -> bool {
         self.behaviour.answers_clients(Time::from_millis(at_ms))
     }
+
+    pub fn refuses_clients(&self, at_ms: u64) -> bool {
+        self.behaviour.refuses_clients(Time::from_millis(at_ms))
+    }
 }
 
 pub fn sends<M: Sample>(actions: Vec<Action<M>>) -> Heard<M> {

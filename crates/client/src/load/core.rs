@@ -4,8 +4,9 @@ use crate::load::options::{LoadMode, LoadOptions, LoadOptionsError};
 use crate::load::pace::Pace;
 use crate::load::pause::Pause;
 use crate::load::recorder::{LoadReport, Recorder, Tally};
+use crate::load::throttle::Throttle;
 use crate::load::usage::Usage;
-use crate::session::{Accepted, Outgoing, Session, SessionCounters, SessionOptions};
+use crate::session::{Accepted, Outgoing, Session, SessionCounters, SessionOptions, TurnedAway};
 use crate::workload::Workload;
 use quorate_crypto::ClientIdentity;
 use quorate_types::{BundleBuilder, ClientId, Digest, Outcome, ReplicaId, ReplicaReply, Time};
@@ -31,6 +32,9 @@ const PRELOAD_OUTSTANDING: usize = 10_000;
 const UNSENT_COUNTED_SINGLY: u64 = 100_000;
 /// Maximum number of lists of commands kept for reuse.
 const MAX_SPARE_LISTS: usize = 4_096;
+
+/// Bundles per second that an open loop sends at least to replicas that refuse them for load.
+const BUNDLES_PER_SECOND: u64 = 10;
 
 /// Command without an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +80,8 @@ pub struct LoadCore {
     outstanding: usize,
     /// Open loop: commands sent so far.
     sent: u64,
+    /// Open loop: decides which commands are not sent because replicas are overloaded.
+    throttle: Throttle,
     /// Open loop with steps.
     pace: Option<Pace>,
     /// `None` during the preload.
@@ -121,6 +127,7 @@ impl LoadCore {
             begun: 0,
             outstanding,
             sent: 0,
+            throttle: Throttle::new(BUNDLES_PER_SECOND * options.bundle as u64),
             pace,
             recorder: None,
             filling: None,
@@ -240,6 +247,7 @@ impl LoadCore {
         let Accepted { attached: mut commands, results, .. } = accepted;
         assert!(commands.len() == accepted.commands, "each command of a bundle is on its list");
         self.in_flight -= commands.len();
+        self.throttle.on_executed(commands.len() as u64);
         if let Some(recorder) = self.recorder.as_mut() {
             let tally = tally(recorder, now, &commands, &results);
             recorder.on_answered(now, tally);
@@ -262,6 +270,7 @@ impl LoadCore {
 
     /// Advances to `now` and appends the frames to send.
     pub fn step(&mut self, now: Time, out: &mut Vec<Outgoing>) {
+        self.give_up_refused(now);
         self.session.poll(now, out);
         if self.stage == Stage::Preload {
             self.preload(now, out);
@@ -275,6 +284,22 @@ impl LoadCore {
                         self.send_due(now, max_outstanding, out);
                     }
                 }
+            }
+        }
+    }
+
+    /// Open loop: gives up the commands that overloaded replicas have refused, and slows down. In a closed loop and in the preload, the session sends them again.
+    fn give_up_refused(&mut self, now: Time) {
+        let refused = self.session.take_turned_away();
+        if self.is_closed() || self.stage == Stage::Preload {
+            return;
+        }
+        for TurnedAway { bundle, wait } in refused {
+            self.throttle.on_busy(now, wait);
+            let Some(commands) = self.session.abandon(bundle) else { continue };
+            self.in_flight -= commands.len();
+            if let Some(recorder) = self.recorder.as_mut() {
+                commands.iter().for_each(|command| recorder.on_busy(command.intended, 1));
             }
         }
     }
@@ -410,6 +435,13 @@ impl LoadCore {
     fn send_due(&mut self, now: Time, max_outstanding: usize, out: &mut Vec<Outgoing>) {
         while self.in_flight < max_outstanding {
             let Some(intended) = self.next_intended().filter(|intended| *intended <= now) else { break };
+            if !self.throttle.allows(now) {
+                self.sent += 1;
+                if let Some(recorder) = self.recorder.as_mut() {
+                    recorder.on_busy(intended, 1);
+                }
+                continue;
+            }
             let client = (self.sent % self.options.clients as u64) as u32;
             self.sent += 1;
             if let Some(recorder) = self.recorder.as_mut() {
@@ -522,6 +554,7 @@ impl LoadCore {
             submitted: recorder.submitted_in_window,
             duplicates: recorder.measured.duplicates,
             refused: recorder.measured.refused,
+            busy: recorder.busy,
             unanswered,
             unsent,
             total_submitted: recorder.submitted,

@@ -77,6 +77,7 @@ impl LoadReport {
         self.submitted += other.submitted;
         self.duplicates += other.duplicates;
         self.refused += other.refused;
+        self.busy += other.busy;
         self.unanswered += other.unanswered;
         self.unsent += other.unsent;
         self.total_submitted += other.total_submitted;
@@ -101,6 +102,7 @@ fn sum_of_counters(one: &SessionCounters, other: &SessionCounters) -> SessionCou
         accepted: one.accepted + other.accepted,
         retries: one.retries + other.retries,
         refusals: one.refusals + other.refusals,
+        busy: one.busy + other.busy,
         late: one.late + other.late,
         invalid: one.invalid + other.invalid,
     }

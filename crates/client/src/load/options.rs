@@ -21,7 +21,7 @@ pub enum LoadMode {
 }
 
 /// Default maximum number of unanswered commands in an open loop.
-pub const DEFAULT_MAX_OUTSTANDING: usize = 100_000;
+pub const DEFAULT_MAX_OUTSTANDING: usize = 1_000_000;
 
 /// Shape and duration of a load.
 #[derive(Clone, PartialEq, Debug)]

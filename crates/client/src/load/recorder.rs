@@ -51,6 +51,9 @@ pub struct LoadReport {
     pub duplicates: u64,
     /// Commands refused, by an answer in the window. They are not part of `completed`.
     pub refused: u64,
+    /// Open loop: commands due in the window that overloaded replicas refused, or that were not sent because the
+    /// replicas had asked for a pause. They are not sent again, and have no latency.
+    pub busy: u64,
     /// Commands without an answer at the end of the load.
     pub unanswered: u64,
     /// Open loop: commands that were due but never sent, because too many were unanswered.
@@ -160,6 +163,8 @@ pub struct Recorder {
     pub total: Tally,
     pub submitted_in_window: u64,
     pub submitted: u64,
+    /// Commands due in the window that were refused for load.
+    pub busy: u64,
 }
 
 impl Recorder {
@@ -192,6 +197,7 @@ impl Recorder {
             total: Tally::default(),
             submitted_in_window: 0,
             submitted: 0,
+            busy: 0,
         }
     }
 
@@ -302,6 +308,14 @@ impl Recorder {
     /// Records that `count` commands due at `intended` have no answer at the end.
     pub fn on_unanswered(&mut self, now: Time, intended: Time, count: u64) {
         self.record_latency(intended, now.since(intended).as_micros() as u64, count);
+    }
+
+    /// Records that `count` commands due at `intended` are refused for load.
+    #[inline]
+    pub fn on_busy(&mut self, intended: Time, count: u64) {
+        if self.in_window(intended) {
+            self.busy += count;
+        }
     }
 
     /// Records that `count` commands due at `intended` were never sent.

@@ -1,6 +1,7 @@
 //! Pool of bundles: pending, proposed, or executed and kept for replicas that lag behind.
 
 mod certification;
+mod totals;
 
 use crate::config::Config;
 use crate::data::block_limits::Load;
@@ -13,6 +14,7 @@ use crate::data::shares::{Share, Shares};
 use certification::{Absent, Uncertified};
 use quorate_types::{Bundle, Digest, Height, Quorum, ReplicaId};
 use std::collections::BTreeMap;
+pub use totals::{Amount, Totals};
 
 /// Maximum number of pending bundles that a backup relays to its leader at a time.
 pub const MAX_RELAYED_BUNDLES: usize = 256;
@@ -46,6 +48,8 @@ struct Held {
     place: Option<Place>,
     /// Whether it arrived over a client's link.
     has_crowd: bool,
+    /// Whether it counts in [`Totals`].
+    is_own: bool,
     /// The address of that link.
     crowd: u64,
 }
@@ -65,6 +69,7 @@ impl Held {
             share,
             place: None,
             has_crowd: source.crowd().is_some(),
+            is_own: false,
             crowd: source.crowd().unwrap_or_default(),
         }
     }
@@ -111,6 +116,7 @@ pub struct Pool {
     pending_bytes: usize,
     /// Bytes of all bundles that are not executed, proposed or not.
     open_bytes: usize,
+    totals: Totals,
     max_bundles: usize,
     max_bytes: usize,
     /// The committed height.
@@ -138,6 +144,7 @@ impl Pool {
             pending_commands: 0,
             pending_bytes: 0,
             open_bytes: 0,
+            totals: Totals::default(),
             max_bundles: config.pool_bundles,
             max_bytes: config.pool_bytes,
             height: Height(0),
@@ -208,6 +215,10 @@ impl Pool {
         let named = self.absent.remove(&digest);
         let mut held = Held::new(bundle, source, share, named);
         held.certified = !self.certifies;
+        if let Need::Offered(_) = need {
+            held.is_own = true;
+            self.totals.open.add(Amount::of(&held));
+        }
         let slot = self.entries.insert(held);
         if !self.certifies {
             let place = self.lanes.push(source, slot, commands, size);
@@ -239,7 +250,10 @@ impl Pool {
         let digest = bundle.digest();
         self.offer(bundle, Need::Owed);
         let slot = self.entries.find(&digest).expect("the bundle was just inserted");
-        move_to(&mut self.lanes, self.entries.at_mut(slot).expect("the bundle was just found"), slot, source);
+        let entry = self.entries.at_mut(slot).expect("the bundle was just found");
+        entry.is_own = true;
+        self.totals.open.add(Amount::of(entry));
+        move_to(&mut self.lanes, entry, slot, source);
         Offered::New
     }
 
@@ -253,6 +267,7 @@ impl Pool {
         self.pending_commands -= entry.commands();
         self.pending_bytes -= size;
         self.open_bytes -= size;
+        self.totals.discard(&entry);
     }
 
     /// Handles the loss of a client's link. Its bundles stay pending, in the lane that its address has for closed
@@ -342,6 +357,11 @@ impl Pool {
     /// Returns the number of commands in pending bundles.
     pub fn pending_commands(&self) -> usize {
         self.pending_commands
+    }
+
+    /// Returns what this replica's clients sent to it: what is here and not executed, and what was executed.
+    pub fn totals(&self) -> Totals {
+        self.totals
     }
 
     /// Returns the bytes of pending bundles.
@@ -518,6 +538,7 @@ impl Pool {
         let bundle = entry.bundle.clone();
         if !std::mem::replace(&mut entry.executed, true) {
             self.open_bytes -= bundle.body().len();
+            self.totals.execute(entry);
             release(&mut self.shares, entry);
             if !entry.certified {
                 entry.certified = true;
@@ -534,6 +555,7 @@ impl Pool {
         self.entries.clear();
         self.lanes.clear();
         (self.pending_bundles, self.pending_commands, self.pending_bytes, self.open_bytes) = (0, 0, 0, 0);
+        self.totals.open = Amount::default();
         self.shares.clear();
         self.uncertified.clear();
         self.absent.clear();
@@ -554,6 +576,7 @@ impl Pool {
             self.certifies || self.uncertified.is_empty() && self.absent.is_empty(),
             "bundles need a certificate, or are missing in a block, only if storage is certified"
         );
+        assert!(self.totals.open.bytes <= self.open_bytes as u64, "the clients' own bundles are among the open ones");
         assert!(self.pending_bytes + self.uncertified_bytes <= self.open_bytes, "waiting bundles are not executed");
         if cfg!(debug_assertions) {
             self.lanes.invariants();

@@ -170,6 +170,7 @@ pub fn result(
         latency_within_fences_ms: Latency::within_fences(&report.latency_us),
         committed_commands: report.completed,
         executed_commands: ordered,
+        refused_commands: report.busy,
         committed_blocks: blocks,
         views: growth.views(),
         view_timeouts: growth.most(|status| status.view_timeouts),

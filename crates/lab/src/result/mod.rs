@@ -56,6 +56,10 @@ pub struct BenchResult {
     /// Commands that replicas executed in the measured time, at the replica that executed most.
     #[serde(default)]
     pub executed_commands: u64,
+    /// Open loop: commands due in the measured time that overloaded replicas refused, or that were not sent because the
+    /// replicas had asked for a pause. They have no latency.
+    #[serde(default)]
+    pub refused_commands: u64,
     /// Committed in the measured time, as one replica counts them.
     pub committed_blocks: u64,
     /// Entered in the measured time, as one replica counts them.

@@ -155,7 +155,7 @@ fn rows(result: &BenchResult) -> Vec<[String; 4]> {
     let row = |name: &str, value: String, unit: &str, note: String| [name.into(), value, unit.into(), note];
     let latency = &result.latency_ms;
     let cpu = &result.cpu_us_per_command;
-    vec![
+    let mut rows = vec![
         row(
             "throughput",
             figure(result.throughput_ops),
@@ -197,5 +197,12 @@ fn rows(result: &BenchResult) -> Vec<[String; 4]> {
         ),
         row("views", count(result.views), "entered", format!("{} timed out", count(result.view_timeouts))),
         row("memory", describe_memory(result), "MB", "peak, all processes".into()),
-    ]
+    ];
+    if result.refused_commands > 0 {
+        let offered = result.refused_commands + result.committed_commands;
+        let percent = result.refused_commands as f64 / offered as f64 * 100.0;
+        let share = format!("{} % of those offered, for load", figure(percent));
+        rows.insert(1, row("refused", count(result.refused_commands), "commands", share));
+    }
+    rows
 }

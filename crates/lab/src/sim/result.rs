@@ -285,6 +285,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         latency_within_fences_ms: load.map_or_else(Latency::default, |load| Latency::within_fences(&load.latency_us)),
         committed_commands: load.map_or(0, |load| load.completed),
         executed_commands: ordered,
+        refused_commands: load.map_or(0, |load| load.busy),
         committed_blocks: blocks,
         views: growth.views(),
         view_timeouts: most(|status| status.view_timeouts),

@@ -7,8 +7,9 @@ use crate::hostile::{MAX_UNREAD_BYTES, Request};
 use crate::ledger::Work;
 use crate::parcel::Parcel;
 use quorate_applications::Reply;
-use quorate_consensus::data::pool::Source;
+use quorate_consensus::data::pool::{self, Source};
 use quorate_consensus::{Input, Protocol, Refusal};
+use quorate_gateway::admission::{Amount, Load};
 use quorate_gateway::budget::{
     BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MAX_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
     STRANGERS_NS_PER_TURN,
@@ -143,6 +144,10 @@ impl<P: Protocol> Node<P> {
 
     /// Handles client requests as the node does: authenticated clients first, then strangers.
     pub(super) fn serve_clients(&mut self, world: &mut Surroundings<'_, P::Message>) {
+        let totals = self.parts.replica.parts().store.pool.totals();
+        let amount = |sum: pool::Amount| Amount { commands: sum.commands, bytes: sum.bytes };
+        let load = Load { open: amount(totals.open), executed: amount(totals.executed) };
+        self.admission.observe(self.now.0, load);
         if self.requests.is_empty() {
             return;
         }
@@ -168,7 +173,7 @@ impl<P: Protocol> Node<P> {
             world.charges.hash(&mut self.ledger, 1, u64::from(size));
             match request {
                 Request::Bundle(bundle) => {
-                    if let Some(bundle) = self.accept(bundle, world) {
+                    if let Some(bundle) = self.accept(link, bundle, world) {
                         self.requests.set_standing(link, Standing::Genuine);
                         bundles.push(bundle);
                         let link = u64::from(link);
@@ -222,7 +227,7 @@ impl<P: Protocol> Node<P> {
     }
 
     /// Answers a bundle, or returns it to be ordered.
-    fn accept(&mut self, bundle: Bundle, world: &mut Surroundings<'_, P::Message>) -> Option<Bundle> {
+    fn accept(&mut self, link: u16, bundle: Bundle, world: &mut Surroundings<'_, P::Message>) -> Option<Bundle> {
         let (digest, origin) = (bundle.digest(), bundle.origin());
         if let Some(reply) = self.replies.get(&digest).cloned() {
             self.tell_clients(origin, reply, world);
@@ -235,6 +240,15 @@ impl<P: Protocol> Node<P> {
         if let Some(why) = bad_expiry(&bundle, self.parts.executor.height()) {
             let refusal = ReplicaReply::Refused { bundle: digest, why, again: true };
             self.tell_clients(origin, Arc::new(refusal), world);
+            return None;
+        }
+        let amount = Amount { commands: bundle.len() as u64, bytes: bundle.body().len() as u64 };
+        let behaviour = self.parts.behaviour.as_ref();
+        let refuses_all = behaviour.is_some_and(|behaviour| behaviour.refuses_clients(self.own));
+        let admits = self.admission.admits(link, self.door.address(u64::from(link)), amount) && !refuses_all;
+        if !admits && !self.parts.replica.is_known(&digest) {
+            let retry_after_ms = self.admission.refuse(amount);
+            self.tell_clients(origin, Arc::new(ReplicaReply::Busy { bundle: digest, retry_after_ms }), world);
             return None;
         }
         Some(bundle)

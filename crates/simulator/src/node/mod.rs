@@ -33,6 +33,7 @@ use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Replica, Timer, seam::text};
 use quorate_crypto::VerifiedCache;
+use quorate_gateway::admission::Admission;
 use quorate_gateway::turns::Turns;
 use quorate_hosting::{DEFAULT_REPLY_CACHE_BYTES, DurabilityGate, Outgoing, ReplyCache, StateKeeper};
 use quorate_oracles::Property;
@@ -105,6 +106,8 @@ pub struct Parts<P: Protocol> {
     pub crypto_servers: usize,
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,
+    /// Longest time that a client's command should wait; zero: any time.
+    pub max_queue: Duration,
     /// Whether the replica may restart after a crash.
     pub keeps_journal: bool,
     /// Whether the replica emits marks. It must behave the same without, which a test checks.
@@ -157,6 +160,7 @@ pub struct Node<P: Protocol> {
     /// Client requests with their sizes in bytes, by link.
     requests: Turns<u16, (Request, u32)>,
     door: Door,
+    admission: Admission<u16>,
     local: VecDeque<Input<P::Message>>,
     actions: Vec<Action<P::Message>>,
     alarms: [Time; Timer::ALL.len()],
@@ -204,6 +208,7 @@ impl<P: Protocol> Node<P> {
             peers: VecDeque::new(),
             requests: Turns::default(),
             door: Door::new(parts.origins.len()),
+            admission: Admission::new(parts.max_queue),
             local: VecDeque::new(),
             actions: Vec::new(),
             alarms: [NEVER; Timer::ALL.len()],
@@ -526,6 +531,7 @@ impl<P: Protocol> Node<P> {
         (self.alive, self.returns) = (false, returns);
         self.peers.clear();
         (self.requests, self.door) = (Turns::default(), Door::new(self.parts.origins.len()));
+        self.admission = Admission::new(self.parts.max_queue);
         self.local.clear();
         self.gate.clear();
     }

@@ -4,6 +4,7 @@ use super::Node;
 use crate::chronicle::Landmarks;
 use quorate_consensus::Protocol;
 use quorate_types::Status;
+use std::collections::BTreeMap;
 
 impl<P: Protocol> Node<P> {
     pub fn view(&self) -> u64 {
@@ -22,6 +23,12 @@ impl<P: Protocol> Node<P> {
                 .chain(stands_on.iter().map(|shown| shown.subject.height.0))
                 .collect(),
         }
+    }
+
+    fn dropped(&self) -> BTreeMap<String, u64> {
+        let of_the_replica = self.parts.replica.dropped().iter().map(|(why, count)| (why.to_string(), *count));
+        let busy = Some(self.admission.refused_bundles()).filter(|count| *count > 0);
+        of_the_replica.chain(busy.map(|count| ("busy".to_owned(), count))).collect()
     }
 
     pub fn status(&self, history: bool) -> Status {
@@ -46,7 +53,7 @@ impl<P: Protocol> Node<P> {
             peers: 0,
             connected: Vec::new(),
             attention: Vec::new(),
-            dropped: self.parts.replica.dropped().iter().map(|(why, count)| (why.to_string(), *count)).collect(),
+            dropped: self.dropped(),
             evidence: self.parts.replica.evidence().iter().map(ToString::to_string).collect(),
             history: if history { self.parts.executor.history() } else { Vec::new() },
             settings: None,

@@ -260,6 +260,7 @@ fn misbehaves<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut 
                 | Fault::FloodRelays { .. }
                 | Fault::Overfill { .. }
                 | Fault::WithholdBundles
+                | Fault::Busy
                 | Fault::SpreadToOne { .. }
                 | Fault::WithholdAcknowledgements
                 | Fault::ForgeAcknowledgements

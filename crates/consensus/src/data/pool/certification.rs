@@ -141,6 +141,7 @@ impl Pool {
         release(&mut self.shares, &mut entry);
         self.let_go(digest, size);
         self.open_bytes -= size;
+        self.totals.discard(&entry);
     }
 
     /// Returns the number and bytes of uncertified bundles.

@@ -1,0 +1,139 @@
+//! Pace of an open loop while replicas refuse its commands because of the load.
+//!
+//! A generator that went on at its rate would fill the replicas' network cards with commands that they refuse. One that
+//! paused and then went on would send in bursts, and the replicas' votes would wait behind them. So it pauses for as
+//! long as the replicas ask, goes on more slowly, and speeds up until they refuse again.
+
+use quorate_types::Time;
+use std::time::Duration;
+
+/// The pace falls by 1/N when commands are refused, but not below the rate of execution.
+const SLOWING_DIVISOR: u64 = 4;
+/// The pace grows by 1/N in each of these periods without a refusal, and by twice as much each time that this many have
+/// passed, up to half of itself.
+const GROWTH_DIVISOR: u64 = 16;
+const GROWTH_INTERVAL: Duration = Duration::from_millis(100);
+const INTERVALS_TO_DOUBLE: u32 = 5;
+const MAX_DOUBLINGS: u32 = 3;
+/// Period over which the rate of execution is counted.
+const RATE_WINDOW: Duration = Duration::from_millis(500);
+/// Commands may be sent in advance for this long.
+const MAX_BURST: Duration = Duration::from_millis(20);
+/// The pace is free again when no command was refused or held back for this long.
+const CALM: Duration = Duration::from_secs(1);
+const NS_PER_S: u128 = 1_000_000_000;
+
+/// Decides which of the commands that are due an overloaded cluster is spared.
+#[derive(Clone, Debug)]
+pub struct Throttle {
+    /// Whether the pace is limited.
+    is_on: bool,
+    /// Nothing is sent before.
+    held_until: Time,
+    /// When a command was last refused or held back.
+    troubled_at: Time,
+    /// Commands executed since `window`.
+    executed: u64,
+    /// Commands sent since then.
+    sent: u64,
+    window: Time,
+    /// Commands executed per second, and sent, up to then.
+    per_second: u64,
+    sent_per_second: u64,
+    /// Commands per second that may be sent, and when that was last set.
+    pace: u64,
+    paced_at: Time,
+    /// Number of times that it has grown since the last refusal.
+    growths: u32,
+    /// Least number of commands per second: cautious questions while nothing is executed.
+    least: u64,
+    /// Credit of the pace in billionths of a command.
+    credit: u128,
+    credited_at: Time,
+}
+
+impl Throttle {
+    /// Returns a free pace. Once limited, it never falls below `least` commands per second.
+    pub fn new(least: u64) -> Throttle {
+        Throttle {
+            is_on: false,
+            held_until: Time(0),
+            troubled_at: Time(0),
+            executed: 0,
+            sent: 0,
+            window: Time(0),
+            per_second: 0,
+            sent_per_second: 0,
+            pace: 0,
+            paced_at: Time(0),
+            growths: 0,
+            least: least.max(1),
+            credit: 0,
+            credited_at: Time(0),
+        }
+    }
+
+    /// Records executed commands.
+    #[inline]
+    pub fn on_executed(&mut self, commands: u64) {
+        self.executed += commands;
+    }
+
+    /// Updates the rates.
+    fn count(&mut self, now: Time) {
+        let elapsed = now.since(self.window);
+        if elapsed >= RATE_WINDOW {
+            let rate = |count: u64| u64::try_from(u128::from(count) * NS_PER_S / elapsed.as_nanos()).unwrap_or(u64::MAX);
+            (self.per_second, self.sent_per_second) = (rate(self.executed), rate(self.sent));
+            (self.executed, self.sent, self.window) = (0, 0, now);
+        }
+    }
+
+    /// Records that replicas refused commands, and asked to return after `wait`.
+    pub fn on_busy(&mut self, now: Time, wait: Duration) {
+        self.troubled_at = now;
+        // Other commands were on their way when the first was refused.
+        if now < self.held_until {
+            return;
+        }
+        self.held_until = now + wait;
+        let pace = if self.is_on { self.pace } else { self.sent_per_second.max(self.sent) };
+        self.pace = (pace - pace / SLOWING_DIVISOR).max(self.per_second).max(self.least);
+        (self.paced_at, self.growths) = (self.held_until, 0);
+        (self.is_on, self.credit, self.credited_at) = (true, 0, self.held_until);
+    }
+
+    /// Returns whether a command that is due may be sent.
+    #[inline]
+    pub fn allows(&mut self, now: Time) -> bool {
+        self.count(now);
+        let allows = !self.is_on || self.allows_limited(now);
+        self.sent += u64::from(allows);
+        allows
+    }
+
+    fn allows_limited(&mut self, now: Time) -> bool {
+        if now.since(self.troubled_at) >= CALM {
+            self.is_on = false;
+            return true;
+        }
+        while now >= self.paced_at + GROWTH_INTERVAL {
+            self.paced_at = self.paced_at + GROWTH_INTERVAL;
+            let doublings = (self.growths / INTERVALS_TO_DOUBLE).min(MAX_DOUBLINGS);
+            self.growths = self.growths.saturating_add(1);
+            self.pace = self.pace.saturating_add(self.pace.div_ceil(GROWTH_DIVISOR >> doublings));
+        }
+        let pace = u128::from(self.pace);
+        if now > self.credited_at {
+            self.credit += pace * now.since(self.credited_at).as_nanos();
+            self.credit = self.credit.min((pace * MAX_BURST.as_nanos()).max(u128::from(self.least) * NS_PER_S / 10));
+            self.credited_at = now;
+        }
+        let allows = now >= self.held_until && self.credit >= NS_PER_S;
+        match allows {
+            true => self.credit -= NS_PER_S,
+            false => self.troubled_at = now,
+        }
+        allows
+    }
+}

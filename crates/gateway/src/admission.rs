@@ -1,0 +1,387 @@
+//! Admission control: which bundles of clients a replica refuses because their commands would wait too long.
+//!
+//! Work is counted in bytes, with [`COMMAND_WORK_BYTES`] for each command. The work that is here and not executed is
+//! the queue. It may grow up to a limit, which follows from what the replica measures:
+//!
+//! - Marks at the end of the queue, a few milliseconds apart, tell how long work waits: until as much is executed as was
+//!   executed or waiting at the mark. No bundle carries a time.
+//! - If the mean of that time exceeds the target, the rate of execution is the capacity, and the limit falls toward the
+//!   work of one target.
+//! - If the mean is below the target, the limit grows: toward that same work and a little beyond if the capacity is
+//!   known, and otherwise by a factor of two when the queue comes near it. A replica at part load executes what it is
+//!   given, so its rate says nothing about its capacity.
+//!
+//! At the limit, clients are refused except those within their share. Each piece of executed work gives the active
+//! clients credit in equal parts, by address first and then by link, as the pool's lanes do (ADR 025). So a client that
+//! sends less than its share never notices the others, and nobody gains credit while nothing is executed.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::time::Duration;
+
+/// Work of a command in addition to its bytes: a command of that size costs a replica about twice what an empty one
+/// does.
+pub const COMMAND_WORK_BYTES: u64 = 256;
+/// Limit of the queue before the capacity is known.
+pub const INITIAL_LIMIT_BYTES: u64 = 2 << 20;
+/// The limit never falls below this. A queue of this length costs no time worth mentioning.
+pub const MIN_LIMIT_BYTES: u64 = 256 << 10;
+/// Minimum length of a measurement.
+const MIN_MEASUREMENT_NS: u64 = 100_000_000;
+/// Minimum time between two marks whose time in the queue is measured, and maximum number of marks in the queue.
+const MARK_INTERVAL_NS: u64 = 5_000_000;
+const MAX_MARKS: usize = 4096;
+/// Minimum number of times that work is executed in a measurement: blocks come in bursts.
+const MIN_EXECUTIONS: u32 = 3;
+/// The limit changes at most by 1/N in a measurement.
+const MAX_STEP_DIVISOR: u64 = 4;
+/// The capacity is the highest rate in this period.
+const RATE_PERIOD_NS: u64 = 5_000_000_000;
+/// It is unknown again when nothing was refused for this long.
+const CALM_NS: u64 = 10_000_000_000;
+/// A refused client may return once the queue is below its limit by 1/N.
+const ROOM_DIVISOR: u64 = 8;
+/// Bounds of the time after which a refused client may return.
+pub const MIN_RETRY_MS: u64 = 10;
+pub const MAX_RETRY_MS: u64 = 1_000;
+/// That time before the capacity is known.
+const UNMEASURED_RETRY_MS: u64 = 100;
+/// A client is active until this long after its last bundle.
+const ACTIVE_NS: u64 = 1_000_000_000;
+
+/// Commands and bytes of bundles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Amount {
+    pub commands: u64,
+    pub bytes: u64,
+}
+
+impl Amount {
+    /// Returns the work in bytes.
+    pub fn work(self) -> u64 {
+        self.bytes.saturating_add(self.commands.saturating_mul(COMMAND_WORK_BYTES))
+    }
+}
+
+/// What a replica holds, and what it has executed since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Load {
+    /// Bundles that are here and not executed.
+    pub open: Amount,
+    pub executed: Amount,
+}
+
+/// Client with a link that has sent a bundle lately.
+struct Account {
+    address: u64,
+    /// Work that is admitted even at the limit. Below zero after a bundle larger than the credit.
+    credit: i64,
+    /// The credit given to every link of this address when this one was updated last.
+    given: u64,
+    /// Whether it has sent a bundle since the last count, and before.
+    active: [bool; 2],
+}
+
+/// Active links of one address.
+#[derive(Default)]
+struct Address {
+    links: u64,
+    /// Credit given to each of its links so far.
+    given: u64,
+    /// The credit given to each address when `given` was updated last.
+    updated: u64,
+}
+
+/// Measurement under way.
+#[derive(Default)]
+struct Measurement {
+    begins: u64,
+    /// Executed work at its beginning.
+    executed: u64,
+    executions: u32,
+    /// Nanoseconds in which the queue was not empty.
+    busy_ns: u64,
+    /// Sum and number of the times in the queue.
+    waited_ns: u128,
+    waits: u64,
+    /// The longest queue.
+    longest: u64,
+}
+
+/// Work whose time in the queue is measured: executed once the executed work reaches `position`.
+struct Mark {
+    position: u64,
+    at: u64,
+}
+
+/// Decides which bundles a replica admits. `K` identifies a link. Times are in nanoseconds.
+pub struct Admission<K> {
+    /// 0: everything is admitted.
+    target_ns: u64,
+    limit: u64,
+    /// The highest rates of execution in this period and the one before, in work per second; 0: not measured.
+    rates: [u64; 2],
+    rates_since: u64,
+    refused_at: Option<u64>,
+    lowered_at: u64,
+    /// The shortest time in the queue.
+    shortest_ns: u64,
+    now: u64,
+    load: Load,
+    measurement: Measurement,
+    /// By position and time.
+    marks: VecDeque<Mark>,
+    /// Work admitted since the load was observed.
+    admitted: u64,
+    accounts: HashMap<K, Account>,
+    addresses: HashMap<u64, Address>,
+    /// Credit given to each active address so far.
+    given: u64,
+    counted_at: u64,
+    refused_bundles: u64,
+    refused: Amount,
+}
+
+impl<K: Copy + Eq + Hash> Admission<K> {
+    /// `max_queue` is the target for the time in the queue. With zero, everything is admitted.
+    pub fn new(max_queue: Duration) -> Admission<K> {
+        Admission {
+            target_ns: u64::try_from(max_queue.as_nanos()).unwrap_or(u64::MAX),
+            limit: INITIAL_LIMIT_BYTES,
+            rates: [0, 0],
+            rates_since: 0,
+            refused_at: None,
+            lowered_at: 0,
+            shortest_ns: u64::MAX,
+            now: 0,
+            load: Load::default(),
+            measurement: Measurement::default(),
+            marks: VecDeque::new(),
+            admitted: 0,
+            accounts: HashMap::new(),
+            addresses: HashMap::new(),
+            given: 0,
+            counted_at: 0,
+            refused_bundles: 0,
+            refused: Amount::default(),
+        }
+    }
+
+    /// Notes the replica's load, before the bundles of a turn are admitted.
+    pub fn observe(&mut self, now: u64, load: Load) {
+        if self.target_ns == 0 {
+            return;
+        }
+        let elapsed = now.saturating_sub(self.now);
+        let (queue, executed) = (self.queue(), load.executed.work().saturating_sub(self.load.executed.work()));
+        let measurement = &mut self.measurement;
+        measurement.busy_ns += if queue > 0 { elapsed } else { 0 };
+        measurement.longest = measurement.longest.max(queue);
+        measurement.executions += u32::from(executed > 0);
+        (self.now, self.load, self.admitted) = (self.now.max(now), load, 0);
+        self.mark();
+        if executed > 0 {
+            self.pass_marks();
+            self.give(executed);
+            self.measure();
+        }
+        if now >= self.counted_at.saturating_add(ACTIVE_NS) {
+            self.count_active();
+        }
+    }
+
+    /// Marks the end of the queue, if it has grown since the last mark.
+    fn mark(&mut self) {
+        let position = self.load.executed.work().saturating_add(self.load.open.work());
+        if self.load.open == Amount::default() {
+            return self.marks.clear();
+        }
+        let is_due = self.marks.back().is_none_or(|last| {
+            self.now >= last.at.saturating_add(MARK_INTERVAL_NS) && position > last.position
+        });
+        if is_due && self.marks.len() < MAX_MARKS {
+            self.marks.push_back(Mark { position, at: self.now });
+        }
+    }
+
+    /// Measures how long the executed work was in the queue.
+    fn pass_marks(&mut self) {
+        let executed = self.load.executed.work();
+        while let Some(mark) = self.marks.front().filter(|mark| mark.position <= executed) {
+            let waited = self.now.saturating_sub(mark.at);
+            self.shortest_ns = self.shortest_ns.min(waited);
+            self.measurement.waited_ns += u128::from(waited);
+            self.measurement.waits += 1;
+            self.marks.pop_front();
+        }
+    }
+
+    /// Returns the work that is here and not executed.
+    fn queue(&self) -> u64 {
+        self.load.open.work().saturating_add(self.admitted)
+    }
+
+    /// Returns the longest time that work should be in the queue: at least half more than the shortest ever measured. A
+    /// queue that is shorter than the work in flight between the replicas would cost throughput.
+    fn target(&self) -> u64 {
+        let shortest = if self.shortest_ns == u64::MAX { 0 } else { self.shortest_ns };
+        self.target_ns.max(shortest.saturating_add(shortest / 2))
+    }
+
+    /// Ends a measurement that is long enough, and adapts the limit.
+    fn measure(&mut self) {
+        let lasted = self.now.saturating_sub(self.measurement.begins);
+        let Measurement { executions, waits, .. } = self.measurement;
+        if executions < MIN_EXECUTIONS || waits == 0 || lasted < MIN_MEASUREMENT_NS {
+            return;
+        }
+        let total = self.load.executed.work();
+        let Measurement { executed: before, busy_ns, waited_ns, longest, .. } = self.measurement;
+        self.measurement = Measurement { begins: self.now, executed: total, ..Measurement::default() };
+        let executed = total.saturating_sub(before).max(1);
+        let mean_ns = u64::try_from(waited_ns / u128::from(waits)).unwrap_or(u64::MAX);
+        let target = self.target();
+        let is_calm = self.refused_at.is_none_or(|at| self.now >= at.saturating_add(CALM_NS));
+        if is_calm {
+            self.rates = [0, 0];
+        }
+        let step = self.limit / MAX_STEP_DIVISOR;
+        if mean_ns > target {
+            self.note_rate(per_second(executed, busy_ns));
+            // What is executed now was admitted under the limit before.
+            if self.now < self.lowered_at.saturating_add(mean_ns) {
+                return;
+            }
+            self.lowered_at = self.now;
+            let proportional = share_of(self.limit, target, mean_ns);
+            self.limit = proportional.max(self.limit - step).min(self.of_target(target)).max(MIN_LIMIT_BYTES);
+        } else if self.rate() == 0 {
+            let is_near = longest >= self.limit / 2;
+            self.limit = self.limit.saturating_mul(if is_near { 2 } else { 1 });
+        } else {
+            self.note_rate(per_second(executed, busy_ns));
+            let of_target = self.of_target(target);
+            let most = of_target.saturating_add(of_target / MAX_STEP_DIVISOR);
+            self.limit = self.limit.saturating_add(step).min(most).max(MIN_LIMIT_BYTES);
+        }
+    }
+
+    /// Returns the work that the replica can do in the target time.
+    fn of_target(&self, target: u64) -> u64 {
+        share_of(self.rate(), target, 1_000_000_000)
+    }
+
+    /// Records a measured rate. The capacity is the highest one of the last [`RATE_PERIOD_NS`] to twice that.
+    fn note_rate(&mut self, rate: u64) {
+        if self.now >= self.rates_since.saturating_add(RATE_PERIOD_NS) {
+            self.rates = [0, self.rates[0]];
+            self.rates_since = self.now;
+        }
+        self.rates[0] = self.rates[0].max(rate);
+    }
+
+    fn rate(&self) -> u64 {
+        self.rates[0].max(self.rates[1])
+    }
+
+    /// Gives the active clients credit for executed work.
+    fn give(&mut self, executed: u64) {
+        let addresses = self.addresses.len().max(1) as u64;
+        self.given = self.given.saturating_add(executed / addresses);
+    }
+
+    /// Forgets the clients that are no longer active.
+    fn count_active(&mut self) {
+        self.counted_at = self.now;
+        self.accounts.retain(|_, account| {
+            account.active = [false, account.active[0]];
+            account.active[1]
+        });
+        self.addresses.values_mut().for_each(|address| address.links = 0);
+        for account in self.accounts.values() {
+            self.addresses.entry(account.address).or_default().links += 1;
+        }
+        self.addresses.retain(|_, address| address.links > 0);
+    }
+
+    /// Returns the account of a link, with the credit that it has by now.
+    fn account(&mut self, link: K, address: u64) -> &mut Account {
+        let (given, limit) = (self.given, self.limit);
+        let addresses = self.addresses.len().max(1) as u64;
+        let shared = self.addresses.entry(address).or_insert_with(|| Address { updated: given, ..Address::default() });
+        let is_new = !self.accounts.contains_key(&link);
+        shared.links = (shared.links + u64::from(is_new)).max(1);
+        shared.given += (given - shared.updated) / shared.links;
+        shared.updated = given;
+        let most = limit / addresses / shared.links;
+        // A new client may send one bundle. Reconnecting gains nothing else.
+        let fresh = || Account { address, credit: 1, given: shared.given, active: [true, false] };
+        let account = self.accounts.entry(link).or_insert_with(fresh);
+        let earned = i64::try_from(shared.given.saturating_sub(account.given)).unwrap_or(i64::MAX);
+        account.credit = account.credit.saturating_add(earned).min(i64::try_from(most).unwrap_or(i64::MAX).max(1));
+        account.given = shared.given;
+        account.active[0] = true;
+        account
+    }
+
+    /// Admits a bundle of a client. If this returns false, the host [refuses](Admission::refuse) the bundle, unless the
+    /// replica holds it already.
+    pub fn admits(&mut self, link: K, address: u64, bundle: Amount) -> bool {
+        if self.target_ns == 0 {
+            return true;
+        }
+        let (work, queue, limit) = (bundle.work(), self.queue(), self.limit);
+        let account = self.account(link, address);
+        // An empty queue takes a bundle of any size.
+        let admits = queue == 0 || queue.saturating_add(work) <= limit || account.credit > 0;
+        if admits {
+            let least = -i64::try_from(limit).unwrap_or(i64::MAX);
+            account.credit = account.credit.saturating_sub(i64::try_from(work).unwrap_or(i64::MAX)).max(least);
+            self.admitted = self.admitted.saturating_add(work);
+        }
+        admits
+    }
+
+    /// Counts a refused bundle, and returns the time in milliseconds after which there should be room for it.
+    pub fn refuse(&mut self, bundle: Amount) -> u32 {
+        self.refused.commands += bundle.commands;
+        self.refused.bytes += bundle.bytes;
+        self.refused_bundles += 1;
+        self.refused_at = Some(self.now);
+        let excess = self.queue().saturating_sub(self.limit - self.limit / ROOM_DIVISOR);
+        let wait_ms = match self.rate() {
+            0 => UNMEASURED_RETRY_MS,
+            rate => u64::try_from(u128::from(excess) * 1000 / u128::from(rate)).unwrap_or(u64::MAX),
+        };
+        wait_ms.clamp(MIN_RETRY_MS, MAX_RETRY_MS) as u32
+    }
+
+    /// Returns the limit of the queue, in bytes of work.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Returns the number of bundles refused since the start.
+    pub fn refused_bundles(&self) -> u64 {
+        self.refused_bundles
+    }
+
+    /// Returns the contents of these bundles.
+    pub fn refused(&self) -> Amount {
+        self.refused
+    }
+
+    /// Returns whether the queue is at its limit.
+    pub fn is_full(&self) -> bool {
+        self.target_ns > 0 && self.queue() >= self.limit
+    }
+}
+
+/// Returns `whole * part / of`.
+fn share_of(whole: u64, part: u64, of: u64) -> u64 {
+    u64::try_from(u128::from(whole) * u128::from(part) / u128::from(of.max(1))).unwrap_or(u64::MAX)
+}
+
+fn per_second(amount: u64, nanos: u64) -> u64 {
+    share_of(amount, 1_000_000_000, nanos)
+}

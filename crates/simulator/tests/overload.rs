@@ -1,0 +1,88 @@
+//! Load beyond what a cluster can do, and a replica that only claims to be overloaded.
+
+use crate::common::spec;
+use quorate_byzantine::Fault;
+use quorate_client::load::{LoadMode, LoadReport};
+use quorate_client::workload::{Workload, WorkloadKind, workload};
+use quorate_consensus::config::ProtocolKind;
+use quorate_simulator::faults::FaultSpec;
+use quorate_simulator::{ClientsAt, NetworkSpec, SimReport, SimSpec, run};
+use quorate_types::Dissemination;
+use std::time::Duration;
+
+/// Almost as much as four cards of 300 Mbit/s can take in, in commands per second.
+const SATURATION: f64 = 60_000.0;
+
+fn commands() -> Box<dyn Workload> {
+    workload(&WorkloadKind::Fixed, 512, 1, 1, None).expect("a sound workload")
+}
+
+/// Four replicas in four regions, each with a client that sends a quarter of the rate.
+fn wide_area(rate: f64, max_queue_ms: u64) -> SimSpec {
+    let mut spec = spec(ProtocolKind::Jolteon);
+    spec.consensus.dissemination = Dissemination::Replicas;
+    spec.consensus.batch_bytes = 32 << 20;
+    spec.consensus.max_queue_ms = max_queue_ms;
+    spec.network = NetworkSpec::preset("wan4").expect("a preset");
+    spec.network.bandwidth.egress_mbit_per_s = 300.0;
+    spec.network.bandwidth.ingress_mbit_per_s = 300.0;
+    spec.clients_at = ClientsAt::Replicas;
+    spec.load.clients = 4;
+    spec.load.mode = LoadMode::Open { rate, max_outstanding: 400_000 };
+    spec.load.bundle = 100;
+    spec.load.bundle_wait = Duration::from_millis(10);
+    spec.load.warmup = Duration::from_secs(8);
+    spec.load.duration = Duration::from_secs(4);
+    spec
+}
+
+fn sound(report: &SimReport) -> &LoadReport {
+    assert_eq!(report.violation, None, "{}", report.transcript.join("\n"));
+    report.load.as_ref().expect("the load has ended")
+}
+
+fn timeouts(report: &SimReport) -> u64 {
+    report.end.iter().flatten().map(|status| status.view_timeouts).max().unwrap_or(0)
+}
+
+fn refused_bundles(report: &SimReport) -> u64 {
+    report.end.iter().flatten().filter_map(|status| status.dropped.get("busy")).sum()
+}
+
+#[test]
+fn three_times_saturation_costs_little_throughput_and_no_view() {
+    let at_saturation = run(&wide_area(SATURATION, 250), 1, &commands);
+    let beyond = run(&wide_area(3.0 * SATURATION, 250), 1, &commands);
+    let (peak, load) = (sound(&at_saturation).throughput(), sound(&beyond));
+    assert!(load.throughput() >= 0.85 * peak, "{} of {peak} commands/s", load.throughput());
+    let [median, p99] = [0.5, 0.99].map(|quantile| load.latency_ms(quantile).expect("commands were executed"));
+    assert!(median < 800.0 && p99 < 1500.0, "median {median} ms, p99 {p99} ms");
+    assert_eq!([timeouts(&at_saturation), timeouts(&beyond)], [0, 0], "load alone changes no view");
+    assert!(refused_bundles(&beyond) > 0 && load.busy > load.completed, "two thirds are refused");
+    assert_eq!(load.unsent, 0, "the replicas, not the limit of the generator, bound the queue");
+    let due = (3.0 * SATURATION * 4.0) as u64;
+    let known = load.latency_us.len() + load.busy;
+    assert!(known.abs_diff(due) < due / 100, "{known} of {due} commands are accounted for");
+}
+
+#[test]
+fn without_admission_control_the_same_load_costs_views_and_throughput() {
+    let report = run(&wide_area(3.0 * SATURATION, 0), 1, &commands);
+    assert_eq!(refused_bundles(&report), 0);
+    assert!(timeouts(&report) > 0, "votes wait behind commands");
+    assert!(sound(&report).throughput() < 0.5 * SATURATION);
+}
+
+#[test]
+fn a_replica_that_is_always_busy_starves_no_client() {
+    let mut spec = wide_area(2000.0, 250);
+    spec.network.faults.push(FaultSpec::misbehave(0.0, 1, Fault::Busy));
+    let open = run(&spec, 1, &commands);
+    assert!(refused_bundles(&open) > 0);
+    let load = sound(&open);
+    assert!(load.completed as f64 >= 0.97 * 2000.0 * 4.0, "its client went elsewhere: {}", load.completed);
+    spec.load.mode = LoadMode::Closed { outstanding: 10 };
+    spec.load.duration = Duration::from_secs(2);
+    let closed = run(&spec, 1, &commands);
+    assert!(sound(&closed).completed > 0 && closed.load.as_ref().is_some_and(|load| load.unanswered == 0));
+}
