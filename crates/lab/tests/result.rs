@@ -21,6 +21,7 @@ fn the_keys_are_the_documented_ones() {
         "latency_within_fences_ms",
         "committed_commands",
         "executed_commands",
+        "refused_commands",
         "committed_blocks",
         "views",
         "view_timeouts",

@@ -51,6 +51,7 @@ pub fn sample() -> BenchResult {
         latency_within_fences_ms: Latency::within_fences(&latency),
         committed_commands,
         executed_commands: committed_commands,
+        refused_commands: 0,
         committed_blocks,
         views: 2_219,
         view_timeouts: 1,
