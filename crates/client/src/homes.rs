@@ -32,14 +32,7 @@ impl Homes {
     /// `fixed` is preferred as long as it serves; without it, bundles go to all replicas in turn.
     pub fn new(fixed: Option<ReplicaId>, quorum: Quorum, retry: Duration) -> Homes {
         let n = quorum.replicas();
-        Homes {
-            fixed,
-            next: 0,
-            avoided: vec![Avoided::default(); n],
-            busy: vec![(0, Time(0)); n],
-            retry,
-            now: Time(0),
-        }
+        Homes { fixed, next: 0, avoided: vec![Avoided::default(); n], busy: vec![(0, Time(0)); n], retry, now: Time(0) }
     }
 
     /// Returns the replica for a new bundle.

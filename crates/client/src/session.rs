@@ -452,8 +452,8 @@ impl<T> Session<T> {
                     waiting.timeouts += u32::from(!was_refused);
                     sent_to.filter(|_| !was_refused).into_iter().for_each(|home| self.homes.on_failure(home));
                     let retries = waiting.attempt.retries();
-                    let to_one = waiting.timeouts <= TIMEOUTS_AT_HOMES
-                        && retries < self.options.quorum.replicas() as u32;
+                    let to_one =
+                        waiting.timeouts <= TIMEOUTS_AT_HOMES && retries < self.options.quorum.replicas() as u32;
                     waiting.sent_to = match sent_to {
                         // The load is everywhere, or one replica lies: ask each twice, and never all of them at once.
                         Some(home) if was_busy && !retries.is_multiple_of(2) => Some(self.homes.again(home)),

@@ -196,9 +196,10 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         if self.load.open == Amount::default() {
             return self.marks.clear();
         }
-        let is_due = self.marks.back().is_none_or(|last| {
-            self.now >= last.at.saturating_add(MARK_INTERVAL_NS) && position > last.position
-        });
+        let is_due = self
+            .marks
+            .back()
+            .is_none_or(|last| self.now >= last.at.saturating_add(MARK_INTERVAL_NS) && position > last.position);
         if is_due && self.marks.len() < MAX_MARKS {
             self.marks.push_back(Mark { position, at: self.now });
         }

@@ -83,7 +83,8 @@ impl Throttle {
     fn count(&mut self, now: Time) {
         let elapsed = now.since(self.window);
         if elapsed >= RATE_WINDOW {
-            let rate = |count: u64| u64::try_from(u128::from(count) * NS_PER_S / elapsed.as_nanos()).unwrap_or(u64::MAX);
+            let rate =
+                |count: u64| u64::try_from(u128::from(count) * NS_PER_S / elapsed.as_nanos()).unwrap_or(u64::MAX);
             (self.per_second, self.sent_per_second) = (rate(self.executed), rate(self.sent));
             (self.executed, self.sent, self.window) = (0, 0, now);
         }

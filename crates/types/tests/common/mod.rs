@@ -178,8 +178,7 @@ pub fn reply() -> impl Strategy<Value = ReplicaReply> {
         }),
         (any::<u64>(), bytes(30)).prop_map(|(id, json)| ReplicaReply::Status { id, json }),
         (any::<u64>(), height()).prop_map(|(id, height)| ReplicaReply::Height { id, height }),
-        (digest(), any::<u32>())
-            .prop_map(|(bundle, retry_after_ms)| ReplicaReply::Busy { bundle, retry_after_ms }),
+        (digest(), any::<u32>()).prop_map(|(bundle, retry_after_ms)| ReplicaReply::Busy { bundle, retry_after_ms }),
     ]
 }
 
