@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Most runs of a quick profile, so that it takes about a minute.
 const MAX_QUICK_RUNS: usize = 60;
-const PAPERS: &[&str] = &["framework", "load", "lossmodel", "pipeline", "signatures", "smoke", "transports", "wide-area"];
+const PAPERS: &[&str] =
+    &["framework", "load", "lossmodel", "pipeline", "signatures", "smoke", "transports", "wide-area"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
