@@ -69,8 +69,10 @@ impl<P: Protocol> Replica<P> {
         }
         let store = &mut self.parts.store;
         let held = |entry: &Entry| store.pool.get(&entry.bundle).is_some_and(|bundle| Entry::of(bundle) == *entry);
-        let holds_all = bug!(StoredUnseen) || batch.entries().iter().all(held);
-        if !holds_all || !store.list(now, batch.clone()) {
+        if !batch.entries().iter().all(held) && !bug!(StoredUnseen) {
+            return self.drop_message(from, Drop::BundlesMissing);
+        }
+        if !store.list(now, batch.clone()) {
             return self.drop_message(from, Drop::PoolFull);
         }
         self.acknowledge(from, &batch);

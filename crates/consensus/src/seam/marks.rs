@@ -102,6 +102,8 @@ pub enum Drop {
     /// It contains an invalid certificate or signature.
     NotGenuine,
     PoolFull,
+    /// It lists bundles that have not arrived.
+    BundlesMissing,
     /// It has expired, or will before it can be ordered.
     Expired,
     /// It answers no request.
