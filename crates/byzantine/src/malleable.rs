@@ -65,7 +65,7 @@ impl Malleable for ViewMessage {
     fn propose(&mut self, block: Arc<Block>, bundles: Vec<Bundle>) {
         if let ViewMessage::Proposal(proposal) = self {
             let proposal = Arc::make_mut(proposal);
-            proposal.endorsement.subject = block.subject(Domain::Proposal);
+            proposal.endorsement.subject = block.subject(Proposal::domain(&block));
             (proposal.block, proposal.bundles) = (block, bundles);
         }
     }
@@ -87,7 +87,14 @@ impl Malleable for ViewMessage {
         match self {
             ViewMessage::Proposal(proposal) => {
                 let Proposal { block, evidence, bundles, .. } = Arc::make_mut(proposal);
-                let base = show_base(block.view, &block.justify, evidence, choose);
+                let base = match block.is_optimistic() {
+                    // It shows no base, and its evidence does not depend on one.
+                    true => {
+                        *evidence = evidence.take().and_then(|evidence| choose(Role::Evidence, &evidence));
+                        choose(Role::Base, &block.justify).unwrap_or_else(|| block.justify.clone())
+                    }
+                    false => show_base(block.view, &block.justify, evidence, choose),
+                };
                 let changed = Block::new(block.view, block.author, base, block.payload.clone());
                 let bundles = std::mem::take(bundles);
                 self.propose(changed.into(), bundles);

@@ -65,7 +65,8 @@ pub struct Config {
     pub protocol: ProtocolKind,
     /// Leader election. Default `fixed`.
     pub leader: LeaderKind,
-    /// Recipients of votes in a chained protocol. Default `collector`.
+    /// Recipients of votes in a chained protocol. With optimistic proposals (`simple-moonshot`), votes always go to all.
+    /// Default `collector`.
     pub votes: VotesTo,
     /// `auto`: leaders size their blocks by what they measure, and replicas vote for up to 65,536 commands. A number:
     /// maximum number of commands in a block of several bundles; replicas do not vote for larger blocks. The same on
@@ -92,8 +93,8 @@ pub struct Config {
     /// Shortest view timeout that `adaptive` may choose, in milliseconds. Default 50.
     pub min_view_timeout_ms: u64,
     /// Upper bound on the delay of a message between honest replicas, in milliseconds: Δ in the papers. If the protocol
-    /// requires it, a leader whose view began with timeouts waits this long for a higher certificate, but at most a
-    /// quarter of the view. Default 100.
+    /// requires it, a leader whose view began with timeouts waits this long (`hotstuff-2`) or twice as long
+    /// (`simple-moonshot`) for a higher certificate, but at most a quarter of the view. Default 100.
     pub max_delay_ms: u64,
     /// Maximum bytes of bundles that wait to be proposed; further ones are refused. While twice as many bytes wait for
     /// execution, replicas do not vote for proposals. Default 256 MiB.

@@ -6,6 +6,7 @@ mod common;
 mod golden;
 mod golden_files;
 mod golden_prose;
+mod optimistic;
 mod pbft;
 mod properties;
 mod questions;

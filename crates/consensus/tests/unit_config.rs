@@ -144,7 +144,8 @@ fn the_warning_of_a_stall_is_right_for_every_set_of_silent_replicas() {
             for (protocol, leader, votes) in settings {
                 let needed = quorum(n).quorum();
                 // If all replicas collect, the leader itself is one of them.
-                let collects_its_own = !protocol.is_chained() || votes == VotesTo::All;
+                let to_all = votes == VotesTo::All || protocol.facts().optimistic_proposals;
+                let collects_its_own = !protocol.is_chained() || to_all;
                 let mut cluster = Cluster { silent: silent.clone(), needed, collects_its_own, certified: Vec::new() };
                 let commits = cluster.commits(leader, protocol.chain_length());
                 let warning = Config { protocol, leader, votes, ..config() }.stalls_with_silent(quorum(n), &named);

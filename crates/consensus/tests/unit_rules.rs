@@ -317,3 +317,37 @@ proptest! {
         prop_assert!(may_vote::<Jolteon>(&next, None, Jolteon::lock_after(last, &tree).unwrap_or(lock), &tree));
     }
 }
+
+/// Returns a block that names its parent without a certificate.
+fn ahead(view: u64, parent: &Block) -> Block {
+    Block::optimistic(View(view), ReplicaId(0), voted(parent), vec![])
+}
+
+#[test]
+fn simple_moonshot_votes_for_an_optimistic_block_only_if_locked_on_its_parent_in_the_previous_view() {
+    let blocks = chain(&[1, 2]);
+    let rival = block(2, 3, certify(&blocks[0]), vec![]);
+    let tree = tree(&[blocks[0].clone(), blocks[1].clone(), rival.clone()]);
+    let votes = |block: &Block, lock: &Block| may_vote::<SimpleMoonshot>(block, None, voted(lock), &tree);
+    assert!(votes(&ahead(3, &blocks[1]), &blocks[1]));
+    assert!(!votes(&ahead(3, &blocks[1]), &blocks[0]), "its parent is not known to be certified");
+    assert!(!votes(&ahead(3, &rival), &blocks[1]), "another block of that view is certified");
+    assert!(!votes(&ahead(4, &blocks[1]), &blocks[1]), "a view was skipped");
+}
+
+#[test]
+fn simple_moonshot_votes_for_other_blocks_locks_commits_and_waits_like_hotstuff_2() {
+    let blocks = chain(&[1, 3, 5]);
+    let tree = tree(&blocks);
+    for (parent, locked, votes) in [(0, 1, false), (1, 2, false), (1, 1, true), (2, 1, true)] {
+        let candidate = block(9, 0, certify(&blocks[parent]), vec![]);
+        assert_eq!(may_vote::<SimpleMoonshot>(&candidate, None, voted(&blocks[locked]), &tree), votes);
+    }
+    assert_eq!(SimpleMoonshot::lock_after(&blocks[1], &tree), Some(voted(&blocks[1])));
+    assert_eq!(commits::<SimpleMoonshot>(&[1, 2]), Some(1));
+    assert_eq!(commits::<SimpleMoonshot>(&[1, 3]), None, "views that are not consecutive commit nothing");
+    for (view, waits) in [(4, false), (5, true)] {
+        assert_eq!(SimpleMoonshot::awaits_higher(View(view), &certify(&blocks[1])), waits, "view {view}");
+    }
+    assert_eq!((SimpleMoonshot::AWAITED_DELAYS, HotStuff2::AWAITED_DELAYS), (2, 1), "2Δ, and Δ");
+}

@@ -53,6 +53,31 @@ fn a_replica_proposes_once_per_view_in_ascending_views() {
 }
 
 #[test]
+fn a_replica_makes_one_proposal_of_each_kind_per_view() {
+    let mut safety = safety();
+    let parent = block(4, 0, genesis(), vec![]);
+    let ahead = |view, author| Block::optimistic(View(view), ReplicaId(author), parent.subject(Domain::Vote), vec![]);
+    let one = ahead(5, 1);
+    let ballot = safety.propose_optimistically(&one).expect("the first statement is allowed");
+    assert_eq!(ballot.to_vote(ReplicaId(1)).subject, one.subject(Domain::OptimisticProposal));
+    assert_eq!(safety.propose_optimistically(&ahead(5, 2)), None, "a second optimistic proposal contradicts the first");
+    assert!(safety.propose(&block(5, 1, genesis(), vec![])).is_some(), "one of another kind does not");
+    assert_eq!(safety.propose_optimistically(&ahead(5, 1)), None, "the view has begun");
+    let promise = safety.promise(&ballot);
+    assert_eq!(promise.reserves(), None);
+    let mut restarted = unbound();
+    restarted.recall(&promise, false);
+    assert_eq!(restarted.propose_optimistically(&ahead(5, 2)), None, "a restart does not forget it");
+    let vote = restarted.vote(&parent).map(|ballot| restarted.promise(&ballot)).expect("it has not voted");
+    let mut restarted = unbound();
+    restarted.recall(&vote, false);
+    assert!(!restarted.may_propose_optimistically(View(5)), "a vote reserves the next view");
+    restarted.give_up(View(6), &genesis(), false);
+    assert!(!restarted.may_propose_optimistically(View(6)), "nothing follows a timeout");
+    assert!(restarted.may_propose_optimistically(View(7)));
+}
+
+#[test]
 fn nothing_is_signed_in_a_view_after_its_timeout() {
     let mut safety = safety();
     assert!(safety.give_up(View(5), &genesis(), false).is_some());

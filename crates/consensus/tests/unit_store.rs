@@ -155,6 +155,23 @@ fn a_bounded_answer_is_followed_by_the_next_request_at_once() {
 }
 
 #[test]
+fn a_bundle_that_became_due_while_its_peer_was_busy_is_requested_after_the_answer() {
+    let mut host = Host::new(config());
+    let [first, second] = [1, 2].map(|number| bundle(number, 1, 0));
+    let parent = block(1, 0, genesis(), vec![first.digest()]);
+    host.offer(&parent);
+    host.now = host.now + millis(1);
+    host.offer(&block(2, 0, certify(&parent), vec![second.digest()]));
+    host.now = host.now + millis(9);
+    assert_eq!(host.asked(), [1], "the second bundle is not due yet");
+    host.now = host.now + millis(2);
+    assert_eq!(host.asked(), [], "the peer is busy");
+    host.supply(&first);
+    host.store.on_answer(host.now, SOURCE);
+    assert_eq!(host.asked(), [1], "the second bundle does not wait for the deadline of the first");
+}
+
+#[test]
 fn a_peer_with_short_answers_is_replaced_after_a_while() {
     let mut host = Host::new(config());
     let missing: Vec<Bundle> = (0..20).map(|number| bundle(number, 1, 0)).collect();

@@ -105,7 +105,7 @@ impl Crypto {
     /// On a caller's bug: there is no quorum, a voter occurs twice, a vote is on another subject, or the subject cannot
     /// have certificates.
     pub fn assemble(&mut self, subject: &Subject, votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
-        assert!(subject.domain != Domain::Proposal, "a proposal is signed by its leader alone");
+        assert!(!subject.domain.is_proposal(), "a proposal is signed by its leader alone");
         assert!(subject.domain != Domain::Vote || subject.view > View(0), "view 0 has only the genesis certificate");
         let needed = self.keyring.quorum().quorum();
         assert!(votes.len() >= needed, "{} votes are not a quorum of {needed}", votes.len());
@@ -186,7 +186,7 @@ fn check_structure(keyring: &Keyring, certificate: &Certificate) -> Result<(), C
     let Certificate { subject, signers, attachments, .. } = certificate;
     let quorum = keyring.quorum();
     match subject.domain {
-        Domain::Proposal => return Err(CertificateError::Domain(subject.domain)),
+        domain if domain.is_proposal() => return Err(CertificateError::Domain(subject.domain)),
         Domain::Vote if subject.view == View(0) => return Err(CertificateError::NotGenesis),
         _ => {}
     }

@@ -51,6 +51,7 @@ impl Said {
 pub(super) fn kind_of(domain: Domain) -> &'static str {
     match domain {
         Domain::Proposal => "proposal",
+        Domain::OptimisticProposal => "optimistic-proposal",
         Domain::Vote => "vote",
         Domain::Timeout => "timeout",
         Domain::Prepare => "prepare",

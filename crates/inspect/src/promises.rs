@@ -48,7 +48,7 @@ impl Promises {
         if is_new && on_slot && view < self.moved_to {
             return Err(format!("a {kind} of view {view} after the replica asked for view {}", self.moved_to));
         }
-        if is_new && !self.by_slot && (votes || domain == Domain::Proposal) && view <= self.given_up {
+        if is_new && !self.by_slot && (votes || domain.is_proposal()) && view <= self.given_up {
             return Err(format!("a {kind} of view {view} after the replica timed out of view {}", self.given_up));
         }
         match domain {

@@ -168,7 +168,9 @@ impl Statements {
                 subject.domain
             ));
         }
+        // The leader does not claim that the base of an optimistic proposal is certified; only votes for it do.
         let base = self.tallies.block(&digest).map(|block| block.base);
+        let base = base.filter(|_| domain != Domain::OptimisticProposal);
         if let Some(base) = base.filter(|base| !self.protocol.has_slots() && !self.tallies.is_backed(base)) {
             return unbacked(format!(
                 "replica {who} votes in view {view} for a block on a certificate of view {} that no quorum signed",

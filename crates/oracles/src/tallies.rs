@@ -63,7 +63,7 @@ impl<V> Table<V> {
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn key(domain: Domain, view: View, digest: &Digest) -> u64 {
-    digest.prefix() ^ (view.0 << 3 | domain as u64 & 7).wrapping_mul(MULTIPLIER)
+    digest.prefix() ^ (view.0 << 4 | domain as u64 & 15).wrapping_mul(MULTIPLIER)
 }
 
 /// Block that was proposed.

@@ -17,7 +17,7 @@ pub struct Block {
     pub height: Height,
     /// The proposer.
     pub author: ReplicaId,
-    /// Certificate of the parent.
+    /// Certificate of the parent; without signers in an optimistic block.
     pub justify: Certificate,
     /// Digests of the bundles to execute, in order.
     pub payload: Vec<Digest>,
@@ -46,6 +46,23 @@ impl Block {
         let blank =
             Certificate { subject, signers: Signers::empty(), attachments: Vec::new(), proof: bytes::Bytes::new() };
         Block::new(view, author, blank, payload)
+    }
+
+    /// Makes the block of an optimistic proposal, which names its parent before that is certified. The parent's subject
+    /// is that of the votes for it; the certificate has no signers and no proof.
+    pub fn optimistic(view: View, author: ReplicaId, parent: Subject, payload: Vec<Digest>) -> Block {
+        let uncertified = Certificate {
+            subject: parent,
+            signers: Signers::empty(),
+            attachments: Vec::new(),
+            proof: bytes::Bytes::new(),
+        };
+        Block::new(view, author, uncertified, payload)
+    }
+
+    /// Returns whether it names its parent without a certificate; see [`Block::optimistic`]. Genesis needs none.
+    pub fn is_optimistic(&self) -> bool {
+        self.justify.signers.is_empty() && self.justify.view() > View(0)
     }
 
     /// Whether it extends no other block; see [`Block::of_slot`].

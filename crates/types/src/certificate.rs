@@ -34,11 +34,14 @@ pub enum Domain {
     ViewChange = 8,
     /// "I hold every bundle of this batch": n-f of these prove that the batch can be fetched.
     Stored = 9,
+    /// "I propose this block for the next view, before its parent is certified": the leader's signature. It contradicts
+    /// no proposal of another kind, and is the evidence if its leader signs two.
+    OptimisticProposal = 10,
 }
 
 impl Domain {
     /// All domains, in the order of their numbers.
-    pub const ALL: [Domain; 9] = [
+    pub const ALL: [Domain; 10] = [
         Domain::Proposal,
         Domain::Vote,
         Domain::Timeout,
@@ -48,7 +51,13 @@ impl Domain {
         Domain::Checkpoint,
         Domain::ViewChange,
         Domain::Stored,
+        Domain::OptimisticProposal,
     ];
+
+    /// Returns whether a leader alone signs statements of this kind, so that no quorum can certify them.
+    pub fn is_proposal(self) -> bool {
+        matches!(self, Domain::Proposal | Domain::OptimisticProposal)
+    }
 }
 
 impl Wire for Domain {

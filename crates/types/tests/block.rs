@@ -82,6 +82,23 @@ proptest! {
 }
 
 #[test]
+fn an_optimistic_block_names_its_parent_without_a_certificate() {
+    let genesis = Certificate::genesis(&ClusterId::from_name("a cluster"));
+    let parent = Block::new(View(1), ReplicaId(0), genesis, vec![]);
+    let block = Block::optimistic(View(2), ReplicaId(1), parent.subject(Domain::Vote), vec![]);
+    assert!(block.is_optimistic() && !parent.is_optimistic(), "genesis needs no certificate");
+    assert_eq!((block.parent(), block.height), (parent.digest(), parent.height.next()));
+    let mut out = Encoder::default();
+    block.encode(&mut out);
+    assert_eq!(Block::decode(&mut Decoder::new(out.finish())), Ok(block.clone()));
+    let slot = Block::of_slot(View(3), ReplicaId(0), Height(2), vec![]);
+    assert!(!slot.is_optimistic(), "a slot has no parent");
+    let signers: Signers = (0..3).map(ReplicaId).collect();
+    let certified = Block::new(View(2), ReplicaId(1), Certificate { signers, ..block.justify.clone() }, vec![]);
+    assert!(!certified.is_optimistic() && certified.digest() != block.digest());
+}
+
+#[test]
 fn every_cluster_has_its_own_genesis() {
     let genesis = |name| Certificate::genesis(&ClusterId::from_name(name));
     assert_ne!(genesis("one").subject.digest, genesis("two").subject.digest);

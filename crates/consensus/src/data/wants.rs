@@ -148,9 +148,13 @@ impl Wants {
     }
 
     /// Records that `peer` answered with some of the bundles requested from it. Answers are bounded, so the remaining
-    /// bundles are requested immediately: from the same peer, unless it has been slow to deliver them.
+    /// bundles are requested immediately: from the same peer, unless it has been slow to deliver them. So are those that
+    /// became due while the peer was busy.
     pub fn on_answer(&mut self, now: Time, peer: ReplicaId) {
         self.busy[peer.index()] = None;
+        if self.bundles.values().any(|want| want.peer == peer && want.due <= now) {
+            self.earliest = Some(now);
+        }
         for want in self.bundles.values_mut().filter(|want| want.asked && want.peer == peer) {
             let is_slow = want.first_asked.is_some_and(|first| first + self.retry * PATIENCE <= now);
             want.asked = is_slow;

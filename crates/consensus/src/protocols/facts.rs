@@ -17,6 +17,9 @@ pub struct Facts {
     pub bound_by: Bond,
     /// Whether a timeout signs the whole highest certificate instead of only its view.
     pub timeouts_carry_certificates: bool,
+    /// Whether the leader of the next view proposes on the block that it has just voted for, before that is certified.
+    /// All replicas then collect the votes, since none can vote for such a block without the certificate of its parent.
+    pub optimistic_proposals: bool,
 }
 
 /// Way in which blocks are certified and committed.

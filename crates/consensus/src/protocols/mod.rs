@@ -85,7 +85,7 @@ impl ProtocolKind {
     /// enough if all phases of a block belong to it.
     pub fn live_leaders_in_a_row(self, votes: VotesTo) -> usize {
         match votes {
-            VotesTo::Collector if self.is_chained() => self.chain_length() + 1,
+            VotesTo::Collector if self.is_chained() && !self.facts().optimistic_proposals => self.chain_length() + 1,
             _ => self.chain_length(),
         }
     }

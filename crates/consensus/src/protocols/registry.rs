@@ -15,6 +15,7 @@ macro_rules! every_protocol {
                 fast_hotstuff: FastHotStuff,
                 jolteon: Jolteon,
                 hotstuff_2: HotStuff2,
+                simple_moonshot: SimpleMoonshot,
             }
             others {
                 basic_hotstuff: BasicHotStuff = $crate::protocols::basic::replica,

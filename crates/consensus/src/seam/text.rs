@@ -192,7 +192,11 @@ pub fn record(record: &Record) -> String {
 
 /// Describes a block by its height, view, digest and number of bundles.
 pub fn block(block: &Block) -> String {
-    let on = if block.is_unlinked() { String::new() } else { format!(" on {}", certificate_name(&block.justify)) };
+    let on = match (block.is_unlinked(), block.is_optimistic()) {
+        (true, _) => String::new(),
+        (_, true) => format!(" on the block of {:?}", block.justify.view()),
+        _ => format!(" on {}", certificate_name(&block.justify)),
+    };
     format!("{:?} {:?} {:?}{on} of {} bundles", block.height, block.digest(), block.view, block.payload.len())
 }
 

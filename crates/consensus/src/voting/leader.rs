@@ -108,7 +108,7 @@ impl LeaderElection {
     }
 
     /// Returns the replicas that may be elected on top of `block`, whose ancestors are in the tree: the signers of the
-    /// certificates in the last blocks, without those that let a view time out in them (after Carousel, Cohen et al.,
+    /// certificates in the last blocks, and the authors of optimistic ones, without those that let a view time out in them (after Carousel, Cohen et al.,
     /// FC 2022, section 4, and DiemBFT v4). Empty for other kinds of election, which do not need it.
     pub fn candidates(&self, block: &Block, tree: &BlockTree) -> Arc<[ReplicaId]> {
         if self.kind != LeaderKind::Reputation {
@@ -127,6 +127,10 @@ impl LeaderElection {
                 silent.insert(replica);
             }
             active.union(&at.justify.signers);
+            // An optimistic block names no signers.
+            if at.is_optimistic() {
+                active.insert(at.author);
+            }
             match tree.parent(at) {
                 Some(parent) => at = parent,
                 None => {

@@ -79,6 +79,8 @@ impl Wire for Promise {
 #[derive(Debug)]
 pub struct Safety {
     proposed: View,
+    /// Last view for which this replica proposed optimistically.
+    proposed_optimistically: View,
     /// Upper bound on the views in which this replica may have proposed before a restart and lost the record.
     reserved: View,
     /// Last view voted in, for each domain in [`BLOCK_VOTES`].
@@ -120,6 +122,7 @@ impl Safety {
     pub(crate) fn new(genesis: Subject) -> Self {
         Safety {
             proposed: View(0),
+            proposed_optimistically: View(0),
             reserved: View(0),
             voted: [View(0); BLOCK_VOTES.len()],
             timed_out: View(0),
@@ -165,6 +168,22 @@ impl Safety {
         }
         self.proposed = block.view;
         self.mint(Ballot { subject: block.subject(Domain::Proposal), attachment: Attachment::None, proof: None })
+    }
+
+    /// Returns whether [`Safety::propose_optimistically`] returns a ballot for a block of `view`.
+    pub fn may_propose_optimistically(&self, view: View) -> bool {
+        view > self.proposed().max(self.proposed_optimistically).max(self.timed_out).max(self.abstains)
+    }
+
+    /// Returns a ballot to propose `block`, whose parent is not certified yet, in the view after the current one: once
+    /// per view. It does not bind this replica to propose the same block once the view has begun.
+    pub fn propose_optimistically(&mut self, block: &Block) -> Option<Ballot> {
+        if !self.may_propose_optimistically(block.view) {
+            return None;
+        }
+        self.proposed_optimistically = block.view;
+        let subject = block.subject(Domain::OptimisticProposal);
+        self.mint(Ballot { subject, attachment: Attachment::None, proof: None })
     }
 
     /// Returns a ballot to vote for `block`, in a protocol with one kind of vote; see [`Safety::vote_in`].
@@ -307,6 +326,7 @@ impl Safety {
                 raise(&mut self.proposed, view);
                 raise(&mut self.slots.opened, view);
             }
+            Domain::OptimisticProposal => raise(&mut self.proposed_optimistically, view),
             Domain::Timeout => raise(&mut self.timed_out, view),
             Domain::ViewChange => raise(&mut self.slots.view, view),
             Domain::Checkpoint => self.slots.checkpoint = self.slots.checkpoint.max(height),

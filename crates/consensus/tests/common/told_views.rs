@@ -34,7 +34,8 @@ impl Told for ViewMessage {
                     Domain::Commit => "in commit ",
                     _ => "",
                 };
-                format!("votes {phase}for {} -> {:?}", story.subject(&vote.subject), to[0])
+                let recipient = if to.len() > 1 { "all".into() } else { format!("{:?}", to[0]) };
+                format!("votes {phase}for {} -> {recipient}", story.subject(&vote.subject))
             }
             ViewMessage::Timeout(timeout) => {
                 format!("gives {:?} up, highest {}", timeout.vote.subject.view, certificate_name(&timeout.high))
@@ -53,6 +54,16 @@ fn propose(story: &mut Story, proposal: &Proposal, others: &str, recipients: usi
     let load = story.load(&block.payload);
     let after = proposal.evidence.as_ref().map(|evidence| format!(", after {}", certificate_name(evidence)));
     let only = if recipients == 1 { format!(" -> {others}") } else { String::new() };
+    if block.is_optimistic() {
+        let shows = proposal.evidence.as_ref().map(|high| format!(", shows {}", certificate_name(high)));
+        let parent = story.subject(&block.justify.subject);
+        return format!(
+            "proposes ahead {name} = {:?} {:?} on {parent} with {load}{}{only}",
+            block.view,
+            block.height,
+            shows.unwrap_or_default()
+        );
+    }
     let on = certificate_name(&block.justify);
     format!(
         "proposes {name} = {:?} {:?} on {on}{} with {load}{only}",

@@ -13,6 +13,10 @@ pub fn title<R: Viewed>(story: &str) -> String {
         "lagging-replica" => ("a replica that lags behind", lagging_replica(&R::FACTS)),
         "view-change-with-a-lock" => ("a view change with a locked replica", view_change_with_a_lock()),
         "state-transfer" => ("a replica that comes back by the state", state_transfer()),
+        "leader-crashes-after-proposing-ahead" => {
+            ("a leader that crashes after its optimistic proposal", leader_crashes_ahead())
+        }
+        "uncertified-parent" => ("an optimistic proposal that does not stand", uncertified_parent()),
         "equivocating-leader" => ("a leader that says two things", equivocating_leader(&R::FACTS)),
         _ => panic!("no prose for the story `{story}`"),
     };
@@ -20,6 +24,14 @@ pub fn title<R: Viewed>(story: &str) -> String {
 }
 
 fn happy(facts: &Facts) -> String {
+    if facts.optimistic_proposals {
+        return "Here nothing goes wrong. The leader of the next view proposes on a block when it votes for it, so the \
+                second of the two QCs that a commit takes comes one hop after the first, at all replicas. With no \
+                further command no block follows, and the cluster rests without a message or an alarm. Every link \
+                takes 1 ms and all else takes no time, so a millisecond is a hop; `sent` counts messages. Of four \
+                votes the first three make the QC."
+            .into();
+    }
     if facts.shape == Shape::Phases {
         return "Here nothing goes wrong. A commit takes three QCs, all for one block in one view; the leader shows \
                 each of them to all and collects the votes that answer it. The last one decides, the view is over, \
@@ -41,6 +53,13 @@ fn happy(facts: &Facts) -> String {
 
 fn silent_leader(facts: &Facts) -> String {
     let evidence = if facts.timeouts_carry_certificates { "an AggQC" } else { "a TC" };
+    if facts.optimistic_proposals {
+        return "R0 leads as long as its views succeed (leader `fixed`), and dies before c2 comes. After half a view \
+                timeout of 100 ms the others remind it of c2; after a whole one they give the view up. Their timeouts \
+                make a TC, which begins the next view. R1 leads it; it waits a quarter of the view for a higher lock, \
+                since 2Δ is longer, and proposes with the TC. Then it proposes ahead again."
+            .into();
+    }
     format!(
         "R0 leads as long as its views succeed (leader `fixed`), and dies before c2 comes. After half a view timeout \
          of 100 ms the others remind it of c2; after a whole one they give the view up. Their timeouts make \
@@ -61,6 +80,14 @@ fn view_change_with_a_lock() -> String {
 }
 
 fn lagging_replica(facts: &Facts) -> String {
+    if facts.optimistic_proposals {
+        return "R3 is cut off from replicas and clients while c1 and c2 are ordered. The first proposal after its \
+                return shows the QC of the view before, so R3 follows, and its vote is on time. The block under the QC \
+                is missing: R3 gives it 10 ms (fetch_delay_ms) to come by itself, then asks for it and its ancestors \
+                by digest, and for their bundles. R3 commits when all is there, in order: nothing is executed across \
+                a gap."
+            .into();
+    }
     if facts.shape == Shape::Phases {
         return "R3 is cut off from replicas and clients while c1 and c2 are ordered. The first proposal after its \
                 return tells it all: it shows the commitQC of the view before, so that its view has begun, and R3 \
@@ -96,4 +123,19 @@ fn equivocating_leader(facts: &Facts) -> String {
          last QC. Both blocks are dead, and c2, which one of them carried, is proposed again. All agree at every \
          moment."
     )
+}
+
+fn leader_crashes_ahead() -> String {
+    "Leaders take turns (leader `round-robin`). R2 leads v2, proposes b2 ahead in v1, and dies at once. Its proposal is \
+     on the way: the others vote for it when QC(v1) shows that b1 is certified. No view is lost for a leader whose \
+     proposal is not."
+        .into()
+}
+
+fn uncertified_parent() -> String {
+    "Leaders take turns (leader `round-robin`). R1, who leads v1, is Byzantine: it sends b1' to R2 alone and b1 to R0 \
+     and R3, votes for b1, and says no more. R2, who leads v2, votes for b1' and proposes b2 ahead on it. The votes \
+     of R0, R1 and R3 certify b1. Nobody votes for b2: its parent is not what they are locked on. R2 enters v2 with \
+     QC(v1) and proposes b2', on b1. It made two proposals in v2, but of different kinds: nobody accuses it."
+        .into()
 }

@@ -88,7 +88,8 @@ pub struct BenchSpec {
     /// Leader election: one replica until it fails, all replicas in turn, or all in turn except recently silent ones.
     #[arg(long, help_heading = CLUSTER, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     pub leader: LeaderKind,
-    /// Recipient of votes in a chained protocol: the collector, which leads the next view, or all replicas.
+    /// Recipient of votes in a chained protocol: the collector, which leads the next view, or all replicas. In
+    /// simple-moonshot always all.
     #[arg(long, help_heading = CLUSTER, default_value = "collector", value_parser = choice::<VotesTo>())]
     pub votes: VotesTo,
     /// Size of blocks: auto, by what leaders measure, or a maximum number of commands.
@@ -126,7 +127,8 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]
     pub view_duration: ViewDuration,
     /// Longest delay of a message between correct replicas, in milliseconds. A leader of hotstuff-2 waits this long for
-    /// a higher certificate after a failed view, but at most a quarter of the view timeout.
+    /// a higher certificate after a failed view, and one of simple-moonshot twice as long, but at most a quarter of the
+    /// view timeout.
     #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 100, value_parser = check::number::<u64>("max_delay_ms"))]
     pub max_delay_ms: u64,
     /// PBFT: maximum number of slots in use above the last stable checkpoint.

@@ -55,6 +55,7 @@ impl Family for BasicHotStuff {
         shape: Shape::Phases,
         bound_by: Bond::LockedBlock,
         timeouts_carry_certificates: false,
+        optimistic_proposals: false,
     };
     const VOTES: Domain = Domain::Prepare;
     const ENDS_VIEW: Domain = Domain::Commit;

@@ -9,6 +9,7 @@ use crate::protocols::views::{Consequence, Family, Known, ViewEngine};
 use crate::seam::Drop;
 use quorate_types::{Block, Certificate, Digest, Domain, Subject, View};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Engine of a chained protocol, given its rules.
 pub type ChainedEngine<R> = ViewEngine<Chained<R>>;
@@ -24,7 +25,9 @@ impl<R: Rules> Chained<R> {
         let block = tree.get(digest);
         let lock = block.and_then(|block| R::lock_after(block, tree)).map(Consequence::Lock);
         let commits = block.and_then(|block| R::commits(block, tree));
-        lock.into_iter().chain(commits.map(|block| Consequence::Commit { block, announce: true }))
+        // Where all replicas collect the votes, all know the certificate.
+        let announce = !R::FACTS.optimistic_proposals;
+        lock.into_iter().chain(commits.map(move |block| Consequence::Commit { block, announce }))
     }
 }
 
@@ -36,6 +39,7 @@ impl<R: Rules> Family for Chained<R> {
     const ENDS_VIEW: Domain = Domain::Vote;
     const BUILDS_ON: &'static [Domain] = &[Domain::Vote];
     const NEXT_LEADER_COLLECTS: bool = true;
+    const AWAITED_DELAYS: u32 = R::AWAITED_DELAYS;
 
     fn new(_genesis: &Certificate) -> Self {
         Chained { rules: PhantomData }
@@ -57,6 +61,10 @@ impl<R: Rules> Family for Chained<R> {
 
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
         R::may_vote(candidate, tree)
+    }
+
+    fn would_commit(block: &Block, tree: &BlockTree) -> Option<Arc<Block>> {
+        R::commits(block, tree)
     }
 
     fn admit_vote(&self, known: Known<'_>, subject: &Subject) -> Result<(), Drop> {
@@ -82,10 +90,10 @@ impl<R: Rules> Family for Chained<R> {
 
     fn on_complete_block(&self, block: &Block, known: Known<'_>) -> Vec<Consequence> {
         // If views failed in between, the parent's certificate may have committed a block that the highest certificate
-        // does not.
-        let parent = Self::certified(&block.parent(), known.tree);
+        // does not. An optimistic block does not show that its parent is certified.
+        let parent = (!block.is_optimistic()).then(|| Self::certified(&block.parent(), known.tree));
         let is_high = block.digest() == known.high.subject.digest;
         let own = is_high.then(|| Self::certified(&block.digest(), known.tree));
-        parent.chain(own.into_iter().flatten()).collect()
+        parent.into_iter().flatten().chain(own.into_iter().flatten()).collect()
     }
 }

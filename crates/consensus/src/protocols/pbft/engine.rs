@@ -425,6 +425,7 @@ impl Protocol for PbftEngine {
         shape: Shape::Slots,
         bound_by: Bond::Slot,
         timeouts_carry_certificates: false,
+        optimistic_proposals: false,
     };
 
     fn admit(&self, parts: &Parts, from: ReplicaId, message: &PbftMessage) -> Admission {

@@ -2,6 +2,7 @@
 //! replicas catch up.
 
 mod admission;
+mod optimism;
 mod recovery;
 mod timeouts;
 mod voting;
@@ -19,7 +20,7 @@ use crate::protocols::turn::Turn;
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Drop, Halt, Mark, Timer, To};
 use crate::voting::leader::Duties;
-use quorate_types::{Block, Certificate, ClusterId, Domain, Height, ReplicaId, Subject, Time, View, Vote};
+use quorate_types::{Block, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -39,7 +40,8 @@ struct Views<F: Family> {
     high: Certificate,
     /// Certificate that began the current view, if it is not `high`.
     evidence: Option<Certificate>,
-    /// Undecided proposals for the current view, at most one per author.
+    /// Undecided proposals for the current view, at most one of each kind per author, and optimistic ones for the views
+    /// right after it.
     candidates: Vec<Arc<Proposal>>,
     /// Sole collector of this replica's vote in the current view; `None` if it has not voted or sent its vote to all.
     collector: Option<ReplicaId>,
@@ -54,8 +56,12 @@ struct Views<F: Family> {
     urged_by: BTreeMap<ReplicaId, Time>,
     /// Whether only this replica knows the certificate that committed commands.
     unannounced: bool,
-    /// Endorsements of recent proposals, to detect a leader that proposes twice in a view.
-    proposals: BTreeMap<(View, ReplicaId), Vote>,
+    /// Parent of the block that this replica proposed optimistically for the current view.
+    ahead_on: Option<Subject>,
+    /// View in which this replica showed the others that its optimistic proposal stands.
+    upheld: View,
+    /// Endorsements of recent proposals, to detect a leader that makes two of one kind in a view.
+    proposals: BTreeMap<(View, ReplicaId, Domain), Vote>,
     /// Highest certificate in the journal.
     kept_high: Subject,
     /// Certificate that began the current view, if it is in the journal.
@@ -78,6 +84,8 @@ impl<F: Family> Views<F> {
             urged: false,
             urged_by: BTreeMap::new(),
             unannounced: false,
+            ahead_on: None,
+            upheld: View(0),
             proposals: BTreeMap::new(),
             family: PhantomData,
         }
@@ -155,7 +163,7 @@ impl<F: Family> Views<F> {
         }
         turn.parts.tally.forget_before(View(view.0 - 1));
         self.evidence = evidence;
-        self.candidates.clear();
+        self.candidates.retain(|candidate| candidate.block.view >= view);
         self.given_up = None;
         self.urged = false;
         self.ready_since = None;
@@ -172,6 +180,8 @@ impl<F: Family> Views<F> {
         if turn.parts.config.leader == LeaderKind::Fixed && turn.parts.pacemaker.is_fruitless(turn.now) {
             self.give_up(turn);
         }
+        self.ahead_on = optimism::parent_ahead(view, turn.parts);
+        self.try_vote(turn);
         self.work(turn);
         if turn.parts.pacemaker.is_working() {
             turn.out.arm(Timer::View, turn.parts.pacemaker.duration() / 2);
@@ -191,10 +201,11 @@ impl<F: Family> Views<F> {
     /// Proposes if this replica leads the view, has not proposed in it, and there is enough to propose.
     fn work(&mut self, turn: &mut Turn<'_, F::Message>) {
         self.watch(turn);
+        self.propose_optimistically(turn);
         let view = turn.parts.pacemaker.view();
         let proposed = turn.parts.safety.proposed() >= view && !self.proposes_twice(turn.parts);
         let silent = turn.parts.safety.timed_out().max(turn.parts.safety.abstains()) >= view;
-        if proposed || silent || self.leader(turn.parts) != Some(turn.parts.me) {
+        if proposed || silent || self.leader(turn.parts) != Some(turn.parts.me) || self.upholds_proposal(turn) {
             return;
         }
         if let Some(left) = self.awaits_higher(turn.now, turn.parts) {
@@ -223,7 +234,8 @@ impl<F: Family> Views<F> {
     /// Returns how much longer a leader waits for a higher certificate, if the protocol requires it: at most
     /// 1/[`MAX_WAIT_DIVISOR`] of its view timeout in total.
     fn awaits_higher(&self, now: Time, parts: &Parts) -> Option<Duration> {
-        let patience = parts.config.max_delay().min(parts.pacemaker.duration() / MAX_WAIT_DIVISOR);
+        let patience =
+            (parts.config.max_delay() * F::AWAITED_DELAYS).min(parts.pacemaker.duration() / MAX_WAIT_DIVISOR);
         let left = patience.saturating_sub(now.since(parts.pacemaker.entered()));
         (!left.is_zero() && F::awaits_higher(parts.pacemaker.view(), &self.high)).then_some(left)
     }
@@ -262,12 +274,30 @@ impl<F: Family> Views<F> {
         if behind || !turn.parts.store.tree.contains(&justify.subject.digest) {
             return;
         }
-        turn.parts.store.follow(justify.subject.digest);
+        self.propose_on(justify.subject.digest, room, turn, |author, payload| {
+            Block::new(view, author, justify, payload)
+        });
+    }
+
+    /// Proposes the block that `make` creates from its author and its commands, on a parent in the tree.
+    fn propose_on(
+        &mut self,
+        parent: Digest,
+        room: Room,
+        turn: &mut Turn<'_, F::Message>,
+        make: impl FnOnce(ReplicaId, Vec<Digest>) -> Block,
+    ) {
+        turn.parts.store.follow(parent);
         let before = turn.parts.store.pool.pending_commands();
         let payload = turn.parts.store.pool.select(room.commands, room.bytes);
         turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
-        let block = Arc::new(Block::new(view, turn.parts.me, justify, payload));
-        let ballot = turn.parts.safety.propose(&block).expect("a leader proposes once per view");
+        let block = Arc::new(make(turn.parts.me, payload));
+        let view = block.view;
+        let ballot = match block.is_optimistic() {
+            true => turn.parts.safety.propose_optimistically(&block),
+            false => turn.parts.safety.propose(&block),
+        };
+        let ballot = ballot.expect("a leader makes one proposal of each kind per view");
         self.unannounced = false;
         if !block.payload.is_empty() {
             self.batching.on_block(turn.now);
@@ -289,7 +319,10 @@ impl<F: Family> Views<F> {
     /// Builds the proposal of this replica's block for the current view: with the evidence that the view has begun, if
     /// the block does not show it, and with the bundles that travel with it.
     fn proposal(&self, block: Arc<Block>, endorsement: Vote, parts: &Parts) -> Proposal {
-        let evidence = self.evidence.clone().filter(|_| !begins::<F>(block.view, &block.justify, None));
+        let evidence = match block.is_optimistic() {
+            true => (self.high.view() > View(0)).then(|| self.high.clone()),
+            false => self.evidence.clone().filter(|_| !begins::<F>(block.view, &block.justify, None)),
+        };
         let bundles = parts.carried_bundles(&block);
         Proposal { block, evidence, endorsement, bundles }
     }
@@ -329,7 +362,11 @@ impl<F: Family> ViewEngine<F> {
         if bug!(ViewJumpOnProposal) && block.view > turn.parts.pacemaker.view() {
             self.views.enter(block.view, None, turn);
         }
-        self.learn_from(from, &block.justify, proposal.evidence.as_ref(), turn);
+        match (block.is_optimistic(), &proposal.evidence) {
+            (false, evidence) => self.learn_from(from, &block.justify, evidence.as_ref(), turn),
+            (true, Some(high)) => self.learn_from(from, high, None, turn),
+            (true, None) => {}
+        }
         // Only the first block of a view's leader is stored unrequested, so that no replica can fill the tree. Any
         // other block that becomes certified is fetched by its digest.
         let leads = self.views.leads(&proposal, turn.parts);
@@ -349,7 +386,7 @@ impl<F: Family> ViewEngine<F> {
         if first && !block.payload.is_empty() {
             self.views.batching.on_block(turn.now);
         }
-        if first && block.view == turn.parts.pacemaker.view() {
+        if first && self.views.is_candidate(&block, turn.view()) {
             self.views.candidates.push(proposal);
             self.views.try_vote(turn);
         }
@@ -399,8 +436,12 @@ impl<F: Family> ViewEngine<F> {
         }
         let Subject { domain, view, .. } = certificate.subject;
         if domain != Domain::Timeout {
+            let high = self.views.high.view();
             let consequences = self.family.on_certificate(certificate, self.views.known(turn.parts));
             self.views.carry_out(consequences, from, turn);
+            if self.views.high.view() > high {
+                self.views.on_higher_certificate(turn);
+            }
         }
         let again = bug!(ViewEnteredTwice)
             && view.next() == turn.parts.pacemaker.view()
@@ -499,7 +540,8 @@ impl<F: Family> Protocol for ViewEngine<F> {
     }
 
     fn duties() -> Duties {
-        Duties { ends_view: F::ENDS_VIEW, next_leader_collects: F::NEXT_LEADER_COLLECTS }
+        let collects = F::NEXT_LEADER_COLLECTS && !F::FACTS.optimistic_proposals;
+        Duties { ends_view: F::ENDS_VIEW, next_leader_collects: collects }
     }
 
     fn force_view(&mut self, view: View, turn: &mut Turn<'_, F::Message>) {
@@ -539,8 +581,14 @@ impl<F: Family> Protocol for ViewEngine<F> {
         let spoken = parts.safety.voted().max(parts.safety.timed_out());
         let forgets = bug!(RecoveryForgetsTimeouts);
         assert!(spoken <= view || forgets, "a replica does not vote above its view");
-        let current = |candidate: &Arc<Proposal>| candidate.block.view == view;
-        assert!(views.candidates.iter().all(current), "all candidates are for the current view");
-        assert!(views.candidates.len() <= parts.quorum.replicas(), "an author has at most one candidate");
+        assert!(
+            views.candidates.iter().all(|candidate| views.is_candidate(&candidate.block, view)),
+            "all candidates are for the current view, or optimistic and for one right after it"
+        );
+        let most = if F::FACTS.optimistic_proposals { 2 + optimism::MAX_VIEWS_AHEAD as usize } else { 1 };
+        assert!(
+            views.candidates.len() <= parts.quorum.replicas() * most,
+            "an author has at most one candidate of each kind in a view"
+        );
     }
 }

@@ -12,8 +12,9 @@ use std::sync::Arc;
 pub struct Proposal {
     pub block: Arc<Block>,
     /// Certificate of the previous view, of votes or of timeouts, unless the block's own certificate is from that view.
+    /// With an optimistic block: the highest certificate of the leader, for replicas that lag behind.
     pub evidence: Option<Certificate>,
-    /// Leader's signature on the block, as a vote in the proposal domain.
+    /// Leader's signature on the block, as a vote in [its domain](Proposal::domain).
     pub endorsement: Vote,
     /// Commands, if the leader disseminates them.
     pub bundles: Vec<Bundle>,
@@ -76,6 +77,9 @@ impl Message for ViewMessage {
 
     fn certificates(&self) -> Vec<(Role, &Certificate)> {
         let (base, evidence) = match self {
+            ViewMessage::Proposal(proposal) if proposal.block.is_optimistic() => {
+                return proposal.evidence.iter().map(|evidence| (Role::Evidence, evidence)).collect();
+            }
             ViewMessage::Proposal(proposal) => (&proposal.block.justify, proposal.evidence.as_ref()),
             ViewMessage::Timeout(timeout) => (&timeout.high, timeout.evidence.as_ref()),
             ViewMessage::Advance { high, evidence } => (&**high, evidence.as_deref()),
@@ -114,10 +118,22 @@ impl Message for ViewMessage {
 }
 
 impl Proposal {
+    /// Returns the evidence that the view of the block has begun. An optimistic proposal shows none.
+    pub fn evidence(&self) -> Option<&Certificate> {
+        self.evidence.as_ref().filter(|_| !self.block.is_optimistic())
+    }
+
+    /// Returns the domain of the leader's signature on a block.
+    pub fn domain(block: &Block) -> Domain {
+        if block.is_optimistic() { Domain::OptimisticProposal } else { Domain::Proposal }
+    }
+
     /// Returns whether the parts are consistent. The domains of the certificates are not checked here.
     pub fn is_well_formed(&self, from: ReplicaId) -> bool {
         let block = &self.block;
-        self.endorsement.subject == block.subject(Domain::Proposal)
+        let bare = || block.justify.proof.is_empty() && block.justify.view().next() == block.view;
+        (!block.is_optimistic() || bare())
+            && self.endorsement.subject == block.subject(Proposal::domain(block))
             && self.endorsement.voter == block.author
             && block.author == from
             && block.justify.view() < block.view

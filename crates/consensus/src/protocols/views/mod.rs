@@ -76,6 +76,8 @@ pub trait Family: Send + Sized + 'static {
     /// Whether the next leader, who builds on their certificate, collects the votes for a block. Otherwise its proposer
     /// does.
     const NEXT_LEADER_COLLECTS: bool;
+    /// Longest time that a leader waits if it [awaits a higher certificate](Family::awaits_higher), in message delays.
+    const AWAITED_DELAYS: u32 = 1;
 
     /// Creates the initial state.
     fn new(genesis: &Certificate) -> Self;
@@ -101,8 +103,8 @@ pub trait Family: Send + Sized + 'static {
         justify.view() >= evidence.and_then(Certificate::highest_attached_view).unwrap_or(View(0))
     }
 
-    /// Returns whether a leader of `view` waits up to the longest message delay for a certificate higher than its
-    /// highest.
+    /// Returns whether a leader of `view` waits up to [`AWAITED_DELAYS`](Family::AWAITED_DELAYS) times the longest
+    /// message delay for a certificate higher than its highest.
     fn awaits_higher(_view: View, _high: &Certificate) -> bool {
         false
     }
@@ -120,6 +122,11 @@ pub trait Family: Send + Sized + 'static {
     /// Returns the message that shows the others a certificate that this replica formed from votes, if the protocol has
     /// one.
     fn phase_message(_certificate: &Certificate) -> Option<Self::Message> {
+        None
+    }
+
+    /// Returns the block that is committed once `block` is certified, if there is one. Only optimistic leaders ask.
+    fn would_commit(_block: &Block, _tree: &BlockTree) -> Option<Arc<Block>> {
         None
     }
 
@@ -142,6 +149,7 @@ pub fn collector<F: Family>(block: &Block, parts: &Parts) -> ReplicaId {
 /// Returns the recipients of a vote for a block in the tree.
 pub fn votes_to<F: Family>(block: &Block, parts: &Parts) -> To {
     match parts.config.votes {
+        _ if F::FACTS.optimistic_proposals => To::All,
         VotesTo::All => To::All,
         VotesTo::Collector => To::One(collector::<F>(block, parts)),
     }

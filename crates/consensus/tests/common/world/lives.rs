@@ -19,10 +19,7 @@ impl<P: Play> Node<P> {
         let Some(after) = after else { panic!("{me:?} sends {:?} without waiting for its record", vote.subject) };
         let reserves = |earlier: &Subject| {
             let timed_out = earlier.domain == Domain::Timeout || earlier.domain == Domain::Checkpoint;
-            P::RESERVES
-                && vote.subject.domain == Domain::Proposal
-                && !timed_out
-                && earlier.view.next() == vote.subject.view
+            P::RESERVES && vote.subject.domain.is_proposal() && !timed_out && earlier.view.next() == vote.subject.view
         };
         let promised = |record: &Record| matches!(record, Record::Promise(promise) if promise.subject == vote.subject || reserves(&promise.subject));
         let waits = self.durable.range(..=after).rev().any(|(_, record)| promised(record));

@@ -23,6 +23,7 @@ impl Rules for ChainedHotStuff {
         shape: Shape::Chain(3),
         bound_by: Bond::LockedBlock,
         timeouts_carry_certificates: false,
+        optimistic_proposals: false,
     };
 
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {

@@ -23,6 +23,7 @@ impl Rules for FastHotStuff {
         shape: Shape::Chain(2),
         bound_by: Bond::Timeouts,
         timeouts_carry_certificates: true,
+        optimistic_proposals: false,
     };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {

@@ -25,6 +25,7 @@ impl Rules for HotStuff2 {
         shape: Shape::Chain(2),
         bound_by: Bond::LockedView,
         timeouts_carry_certificates: false,
+        optimistic_proposals: false,
     };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {

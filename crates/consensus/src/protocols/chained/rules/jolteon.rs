@@ -20,6 +20,7 @@ impl Rules for Jolteon {
         shape: Shape::Chain(2),
         bound_by: Bond::Timeouts,
         timeouts_carry_certificates: false,
+        optimistic_proposals: false,
     };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {

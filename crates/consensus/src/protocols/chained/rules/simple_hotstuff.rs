@@ -21,6 +21,7 @@ impl Rules for SimpleHotStuff {
         shape: Shape::Chain(3),
         bound_by: Bond::LockedView,
         timeouts_carry_certificates: false,
+        optimistic_proposals: false,
     };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {

@@ -16,6 +16,9 @@ impl<F: Family> Views<F> {
         if block.author != from {
             return Admission::Drop(Drop::NotTheSender);
         }
+        if block.is_optimistic() {
+            return self.admit_optimistic(parts, from, proposal);
+        }
         let fits = proposal.is_well_formed(from) && builds_on::<F>(&block.justify);
         // A leader that knows that a view is over must build on the certificate that shows it. Otherwise reputation
         // would count a failure of that view's leader.

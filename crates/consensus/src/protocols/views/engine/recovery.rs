@@ -13,7 +13,7 @@ use crate::protocols::views::message::{FromView, Timeout, ViewMessage};
 use crate::protocols::views::{Family, builds_on, ends_view, shows_what_it_tells, votes_to};
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Mark, To};
-use quorate_types::{Attachment, Certificate, Domain, Encoder, Subject, View, Vote, Wire};
+use quorate_types::{Attachment, Block, Certificate, Domain, Encoder, Subject, View, Vote, Wire};
 use std::sync::Arc;
 
 /// State gathered from the journal.
@@ -63,7 +63,9 @@ impl<F: Family> ViewEngine<F> {
                 }
                 // The certificate in a block that was voted for is not journaled twice; see `Views::keep`.
                 let block = parts.store.tree.get(&promise.subject.digest);
-                if let Some(block) = block.filter(|block| block.justify.view() >= self.recall.high.view()) {
+                let shows =
+                    |block: &&Arc<Block>| !block.is_optimistic() && block.justify.view() >= self.recall.high.view();
+                if let Some(block) = block.filter(shows) {
                     self.recall.certificate::<F>(block.justify.clone());
                 }
             }
@@ -114,13 +116,24 @@ impl<F: Family> Views<F> {
             return self.give_up(turn);
         }
         let said = |domain: &Domain| turn.parts.safety.last(*domain).map(|promise| promise.subject);
-        let kinds = [Domain::Proposal, Domain::Vote, Domain::Prepare, Domain::PreCommit, Domain::Commit];
-        let last: Vec<Subject> = kinds.iter().filter_map(said).filter(|subject| subject.view == view).collect();
+        let kinds = [
+            Domain::OptimisticProposal,
+            Domain::Proposal,
+            Domain::Vote,
+            Domain::Prepare,
+            Domain::PreCommit,
+            Domain::Commit,
+        ];
+        let current = |subject: &Subject| {
+            let ahead = subject.domain == Domain::OptimisticProposal && subject.view == view.next();
+            subject.view == view || ahead
+        };
+        let last: Vec<Subject> = kinds.iter().filter_map(said).filter(current).collect();
         for subject in last {
             let Some(block) = turn.parts.store.tree.get(&subject.digest).cloned() else { continue };
             let vote = unsigned(subject, turn.parts);
             match subject.domain {
-                Domain::Proposal => {
+                Domain::Proposal | Domain::OptimisticProposal => {
                     turn.show_covers(To::Others, &block);
                     let proposal = self.proposal(block, vote, turn.parts);
                     turn.out.recast(To::All, ViewMessage::Proposal(Arc::new(proposal)).into());

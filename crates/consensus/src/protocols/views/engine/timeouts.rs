@@ -56,6 +56,7 @@ impl<F: Family> Views<F> {
             Alarm::GiveUp => self.give_up(turn),
             Alarm::Remind(time) => {
                 turn.out.arm(Timer::View, time);
+                self.show_to_others(turn);
                 if let Some(leader) = self.leader(turn.parts).filter(|leader| *leader != turn.parts.me) {
                     turn.relay(To::One(leader), turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
                 }

@@ -13,11 +13,11 @@ use quorate_types::{Block, Digest, Domain};
 use std::sync::Arc;
 
 impl<F: Family> Views<F> {
-    /// Returns whether this is the author's first proposal in its view, as far as remembered. A different earlier
-    /// proposal is reported as evidence.
+    /// Returns whether this is the author's first proposal of its kind in its view, as far as remembered. A different
+    /// earlier proposal of that kind is reported as evidence.
     pub(super) fn is_first(&mut self, proposal: &Proposal, out: &mut Outbox<F::Message>) -> bool {
         let endorsement = &proposal.endorsement;
-        let place = (endorsement.subject.view, endorsement.voter);
+        let place = (endorsement.subject.view, endorsement.voter, endorsement.subject.domain);
         if let Some(earlier) = self.proposals.get(&place) {
             if earlier.subject != endorsement.subject {
                 out.suspect(Evidence { first: earlier.clone(), second: endorsement.clone() });
@@ -31,7 +31,7 @@ impl<F: Family> Views<F> {
 
     pub(super) fn try_vote(&mut self, turn: &mut Turn<'_, F::Message>) {
         loop {
-            let decidable = |candidate: &Arc<Proposal>| turn.parts.store.tree.get(&candidate.block.digest()).is_some();
+            let decidable = |candidate: &Arc<Proposal>| self.is_decidable(&candidate.block, turn.parts);
             let Some(at) = self.candidates.iter().position(decidable) else { return };
             let proposal = self.candidates.swap_remove(at);
             let (block, tree) = (&proposal.block, &turn.parts.store.tree);
@@ -39,7 +39,7 @@ impl<F: Family> Views<F> {
                 turn.out.drop_message(block.author, Drop::NotTheLeader);
                 continue;
             }
-            let candidate = Candidate { block, evidence: proposal.evidence.as_ref(), lock: turn.parts.safety.lock() };
+            let candidate = Candidate { block, evidence: proposal.evidence(), lock: turn.parts.safety.lock() };
             if let Err(rule) = F::may_vote(candidate, tree) {
                 turn.out.mark(Mark::Refused { view: block.view, rule });
                 continue;
@@ -56,6 +56,7 @@ impl<F: Family> Views<F> {
                 self.collector = if let To::One(collector) = to { Some(collector) } else { None };
                 self.keep(Some(&block.digest()), turn);
                 turn.cast(&ballot, to, |vote| ViewMessage::Vote(vote).into());
+                self.propose_optimistically(turn);
             }
         }
     }
@@ -96,8 +97,8 @@ impl<F: Family> Views<F> {
     pub(super) fn leads(&self, proposal: &Proposal, parts: &Parts) -> Option<bool> {
         let block = &proposal.block;
         let justify = &block.justify;
-        let basis = F::basis(block.view, justify, proposal.evidence.as_ref());
-        let elects = parts.config.leader == LeaderKind::RoundRobin || F::elects(justify, proposal.evidence.as_ref());
+        let basis = F::basis(block.view, justify, proposal.evidence());
+        let elects = parts.config.leader == LeaderKind::RoundRobin || F::elects(justify, proposal.evidence());
         let leader = parts.leaders.leader(block.view, &basis, &parts.store.tree)?;
         Some(elects && (leader == block.author || bug!(AnyProposer)))
     }
