@@ -217,7 +217,9 @@ impl Writer {
     fn form(&self, certificate: &Certificate) -> CertificateForm {
         assert!(certificate.attachments.is_empty(), "certificates of blocks and states have no attachments");
         let (listed, width) = (self.is_listed, self.shape.signature_bytes);
-        let unproven = width > 0 && certificate.proof.is_empty() && !certificate.signers.is_empty();
+        // An optimistic block names its parent without signers. Genesis has none either, but needs no proof.
+        let (bare, unproved) = (certificate.signers.is_empty(), width > 0 && certificate.proof.is_empty());
+        let unproven = if bare { certificate.view().0 > 0 } else { unproved };
         CertificateForm {
             domain: certificate.subject.domain as u8,
             view: certificate.subject.view.0,
