@@ -25,7 +25,7 @@ use crate::spec::{BenchSpec, Fault, Interval, LoadProfile, Pacing};
 use course::Course;
 use measure::Readings;
 use quorate_applications::{ApplicationKind, KeyValueCommand};
-use quorate_client::load::{LoadGenerator, LoadHandle, LoadMode, LoadOptions, LoadReport};
+use quorate_client::load::{DEFAULT_MAX_OUTSTANDING, LoadGenerator, LoadHandle, LoadMode, LoadOptions, LoadReport};
 use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, WorkloadKind, workload};
 use quorate_client::{ClientConfig, StatusProbe, connect, new_identity};
 use quorate_types::ClientId;
@@ -215,7 +215,8 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
     let mode = match spec.pacing() {
         Pacing::Closed { outstanding } => LoadMode::Closed { outstanding: outstanding as usize },
         Pacing::Open { rate } => {
-            let max_outstanding = quorate_client::load::DEFAULT_MAX_OUTSTANDING.min(spec.max_in_flight());
+            let of_clients = spec.clients as usize * MAX_OUTSTANDING_PER_CLIENT;
+            let max_outstanding = DEFAULT_MAX_OUTSTANDING.min(spec.max_in_flight()).min(of_clients);
             LoadMode::Open { rate: rate as f64, max_outstanding }
         }
     };
@@ -232,6 +233,9 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
     }
 }
 
+/// Open loop: maximum number of unanswered commands of each client. Replicas forget numbers that are half of a session's
+/// window (`SESSION_WINDOW`) older than the newest.
+const MAX_OUTSTANDING_PER_CLIENT: usize = 30_000;
 /// Maximum number of starts and ends of one recurring fault that a result lists.
 const MAX_FAULT_EVENTS: usize = 100;
 
