@@ -39,6 +39,10 @@ const MAX_STEP_DIVISOR: u64 = 4;
 const RATE_PERIOD_NS: u64 = 5_000_000_000;
 /// It is unknown again when nothing was refused for this long.
 const CALM_NS: u64 = 10_000_000_000;
+/// Half the limit should shorten the time in the queue by 1/N at least.
+const SHORTER_DIVISOR: u64 = 10;
+/// The shortest time in the queue may turn out to be this many times the shortest ever, or the target.
+const MAX_LONGER: u64 = 2;
 /// A refused client may return once the queue is below its limit by 1/N.
 const ROOM_DIVISOR: u64 = 8;
 /// Bounds of the time after which a refused client may return.
@@ -104,6 +108,8 @@ struct Measurement {
     /// Sum and number of the times in the queue.
     waited_ns: u128,
     waits: u64,
+    /// The shortest of these times.
+    shortest_ns: u64,
     /// The longest queue.
     longest: u64,
 }
@@ -124,8 +130,13 @@ pub struct Admission<K> {
     rates_since: u64,
     refused_at: Option<u64>,
     lowered_at: u64,
-    /// The shortest time in the queue.
+    raised_at: u64,
+    /// The limit, and the mean time in the queue, since which a lower limit has been expected to shorten that time.
+    expectation: Option<(u64, u64)>,
+    /// The shortest time in the queue: what work takes that waits for no other work here.
     shortest_ns: u64,
+    /// The shortest ever.
+    least_ns: u64,
     now: u64,
     load: Load,
     measurement: Measurement,
@@ -152,7 +163,10 @@ impl<K: Copy + Eq + Hash> Admission<K> {
             rates_since: 0,
             refused_at: None,
             lowered_at: 0,
+            raised_at: 0,
+            expectation: None,
             shortest_ns: u64::MAX,
+            least_ns: u64::MAX,
             now: 0,
             load: Load::default(),
             measurement: Measurement::default(),
@@ -211,6 +225,9 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         while let Some(mark) = self.marks.front().filter(|mark| mark.position <= executed) {
             let waited = self.now.saturating_sub(mark.at);
             self.shortest_ns = self.shortest_ns.min(waited);
+            self.least_ns = self.least_ns.min(waited);
+            let shortest = if self.measurement.waits == 0 { waited } else { self.measurement.shortest_ns };
+            self.measurement.shortest_ns = shortest.min(waited);
             self.measurement.waited_ns += u128::from(waited);
             self.measurement.waits += 1;
             self.marks.pop_front();
@@ -222,8 +239,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         self.load.open.work().saturating_add(self.admitted)
     }
 
-    /// Returns the longest time that work should be in the queue: at least half more than the shortest ever measured. A
-    /// queue that is shorter than the work in flight between the replicas would cost throughput.
+    /// Returns the longest time that work should be in the queue: at least half more than the shortest measured. A queue that is shorter than the work in flight between the replicas would cost throughput.
     fn target(&self) -> u64 {
         let shortest = if self.shortest_ns == u64::MAX { 0 } else { self.shortest_ns };
         self.target_ns.max(shortest.saturating_add(shortest / 2))
@@ -237,7 +253,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
             return;
         }
         let total = self.load.executed.work();
-        let Measurement { executed: before, busy_ns, waited_ns, longest, .. } = self.measurement;
+        let Measurement { executed: before, busy_ns, waited_ns, shortest_ns, longest, .. } = self.measurement;
         self.measurement = Measurement { begins: self.now, executed: total, ..Measurement::default() };
         let executed = total.saturating_sub(before).max(1);
         let mean_ns = u64::try_from(waited_ns / u128::from(waits)).unwrap_or(u64::MAX);
@@ -254,17 +270,35 @@ impl<K: Copy + Eq + Hash> Admission<K> {
                 return;
             }
             self.lowered_at = self.now;
+            self.doubt_shortest(mean_ns, shortest_ns);
             let proportional = share_of(self.limit, target, mean_ns);
             self.limit = proportional.max(self.limit - step).min(self.of_target(target)).max(MIN_LIMIT_BYTES);
         } else if self.rate() == 0 {
-            let is_near = longest >= self.limit / 2;
-            self.limit = self.limit.saturating_mul(if is_near { 2 } else { 1 });
+            // The effect of the last doubling shows after the time in the queue.
+            if longest >= self.limit / 2 && self.now >= self.raised_at.saturating_add(mean_ns) {
+                (self.limit, self.raised_at) = (self.limit.saturating_mul(2), self.now);
+            }
         } else {
+            self.expectation = None;
             self.note_rate(per_second(executed, busy_ns));
             let of_target = self.of_target(target);
             let most = of_target.saturating_add(of_target / MAX_STEP_DIVISOR);
             self.limit = self.limit.saturating_add(step).min(most).max(MIN_LIMIT_BYTES);
         }
+    }
+
+    /// Takes the shortest time in the queue of a measurement for the shortest there is, if half the limit has not
+    /// shortened the mean: work waits for something else, such as a new leader that is farther away. Otherwise the limit
+    /// would fall without end, and throughput with it.
+    fn doubt_shortest(&mut self, mean_ns: u64, shortest_ns: u64) {
+        let (limit, mean_before) = *self.expectation.get_or_insert((self.limit, mean_ns));
+        if self.limit > MIN_LIMIT_BYTES && self.limit > limit / 2 {
+            return;
+        }
+        if mean_ns > mean_before - mean_before / SHORTER_DIVISOR {
+            self.shortest_ns = shortest_ns.min(self.least_ns.max(self.target_ns).saturating_mul(MAX_LONGER));
+        }
+        self.expectation = Some((self.limit, mean_ns));
     }
 
     /// Returns the work that the replica can do in the target time.

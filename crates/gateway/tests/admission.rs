@@ -131,6 +131,19 @@ fn a_slow_cluster_keeps_as_much_work_as_its_delay_takes() {
 }
 
 #[test]
+fn a_cluster_whose_leader_moves_away_recovers() {
+    let mut server = Server::new(TARGET, 10, 20);
+    server.run(10, &[(1, 30)]);
+    server.delay_ticks = 48;
+    server.run(20, &[(1, 30)]);
+    server.reset();
+    server.run(10, &[(1, 30)]);
+    let done: u64 = server.done.values().sum();
+    assert!(done >= 95 * TICKS_PER_SECOND, "{done} of {} bundles", 100 * TICKS_PER_SECOND);
+    assert!(server.longest_wait <= 150, "{} ticks", server.longest_wait);
+}
+
+#[test]
 fn light_clients_lose_nothing_to_one_that_sends_ten_times_as_much() {
     let mut server = Server::new(TARGET, 12, 5);
     let offered: Vec<(u64, usize)> = (0..10).map(|link| (link, if link == 0 { 10 } else { 1 })).collect();
