@@ -56,7 +56,9 @@ fn a_block_waits_for_one_flush_per_phase() {
             let blocks = life.last.committed_blocks - life.first.committed_blocks;
             let flushes = 1.0 / flush.as_secs_f64() / f64::from(phases);
             let per_block = flushes / blocks as f64;
-            assert!((1.0..1.5).contains(&per_block), "{protocol}, {leader}: {per_block} flushes per block");
+            // A leader that proposes ahead may just have missed the flush of its vote.
+            let most = if protocol.facts().optimistic_proposals { 2.0 } else { 1.5 };
+            assert!((1.0..most).contains(&per_block), "{protocol}, {leader}: {per_block} flushes per block");
         }
     }
 }
