@@ -103,7 +103,8 @@ pub struct Config {
     pub pool_bundles: usize,
     /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half times the
     /// shortest time measured, if that is longer. Beyond it, the host refuses bundles of the clients that send the most,
-    /// and tells them when to return. 0: only `pool_bytes` and `pool_bundles` limit the clients. Default 250.
+    /// and tells them when to return. 0, the default: only `pool_bytes` and `pool_bundles` limit the clients. Measured with
+    /// clients that each send to one replica; with others it may cost most of the throughput.
     pub max_queue_ms: u64,
     /// Maximum number of executed blocks kept for replicas that lag behind. The same on every replica, because it also
     /// determines at which checkpoints the state is kept: after about half as many blocks, or half of `retained_bytes`.
@@ -159,7 +160,7 @@ impl Default for Config {
             max_delay_ms: 100,
             pool_bytes: 256 << 20,
             pool_bundles: 1_000_000,
-            max_queue_ms: 250,
+            max_queue_ms: 0,
             retained_blocks: 16_384,
             retained_bytes: 64 << 20,
             fetch_delay_ms: 10,

@@ -113,8 +113,6 @@ fn resumes_the_transfer(protocol: ProtocolKind) {
     let mut spec = store(protocol);
     // Peers keep one state until the whole transfer is done.
     (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (240, 2 << 20);
-    // The replica would refuse its clients while it is behind, and fetch their bundles later.
-    spec.consensus.max_queue_ms = 0;
     let calm = run(&spec, 1, &records);
     let (undisturbed, adopted) = last_adopted(judged(&calm, &[AWAY], "calm"), AWAY).expect("a state was fetched");
     let midst = (undisturbed.begun.0 + adopted.0) as f64 / 2.0 / 1e6;
