@@ -252,13 +252,6 @@ impl Config {
                 help: "set at most view_timeout_ms".into(),
             });
         }
-        if self.dissemination.is_certified() && self.protocol.facts().optimistic_proposals {
-            return Err(ConfigError {
-                place: "dissemination",
-                what: format!("is `{}`, with which {} may stall", self.dissemination, self.protocol),
-                help: "set `replicas`, or use another protocol".into(),
-            });
-        }
         self.validate_leaders()?;
         match self.protocol.has_slots() {
             true => self.validate_slots(),

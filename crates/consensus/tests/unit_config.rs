@@ -53,9 +53,6 @@ fn invalid_settings_are_refused_with_key_and_help() {
         ("batch_wait_ms", "raise view_timeout_ms", |config| {
             (config.batch, config.batch_policy, config.batch_wait_ms) = (400.into(), BatchPolicy::Timed, u64::MAX);
         }),
-        ("dissemination", "set `replicas`", |config| {
-            (config.protocol, config.dissemination) = (ProtocolKind::SimpleMoonshot, Dissemination::ReplicasCertified);
-        }),
     ];
     for (key, help, change) in refused {
         let mut config = config();

