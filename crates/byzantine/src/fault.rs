@@ -140,8 +140,8 @@ pub enum Fault {
     /// `equivocate-batches`: there, lists its bundles differently for each of the others under one number, so that no
     /// quorum acknowledges the same list. Danezis et al., EuroSys 2022, section 3.1, equivocating blocks.
     EquivocateBatches,
-    /// `busy`: refuses every bundle of its clients as if it were overloaded, and is honest otherwise. A client must turn
-    /// to other replicas, or it is censored.
+    /// `busy`: refuses every bundle of its clients as if it were overloaded, and is honest otherwise. A client must
+    /// turn to other replicas, or it is censored.
     Busy,
     /// `KIND#K`, for a kind that lies: honest until the K-th opportunity to lie, so that replicas which distrust it
     /// after the first lie have trusted it until then.

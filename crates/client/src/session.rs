@@ -384,8 +384,8 @@ impl<T> Session<T> {
         at.filter(|_| is_member)
     }
 
-    /// Counts that a replica is too busy for a bundle. Once the only recipient or f+1 replicas are, the bundle waits for
-    /// as long as they ask, at most for half of the first timeout.
+    /// Counts that a replica is too busy for a bundle. Once the only recipient or f+1 replicas are, the bundle waits
+    /// for as long as they ask, at most for half of the first timeout.
     fn on_busy(&mut self, now: Time, from: ReplicaId, bundle: Digest, wait: Duration) {
         let Some(at) = self.refused_slot(from, &bundle) else { return };
         let wait = wait.clamp(MIN_BUSY_WAIT, (self.options.retry / 2).max(MIN_BUSY_WAIT));

@@ -65,17 +65,17 @@ pub struct Config {
     pub protocol: ProtocolKind,
     /// Leader election. Default `fixed`.
     pub leader: LeaderKind,
-    /// Recipients of votes in a chained protocol. With optimistic proposals (`simple-moonshot`), votes always go to all.
-    /// Default `collector`.
+    /// Recipients of votes in a chained protocol. With optimistic proposals (`simple-moonshot`), votes always go to
+    /// all. Default `collector`.
     pub votes: VotesTo,
     /// `auto`: leaders size their blocks by what they measure, and replicas vote for up to 65,536 commands. A number:
     /// maximum number of commands in a block of several bundles; replicas do not vote for larger blocks. The same on
     /// every replica. Default `auto`.
     pub batch: BatchSize,
     /// Maximum latency that filling its blocks may cost under `auto`, in milliseconds. A leader holds commands back for
-    /// a fuller block at most this long, and at most 2 ms. One that sends the commands with its proposals aims at blocks
-    /// that are certified within this time, or within three quarters of `view_timeout_ms` if that is shorter. Default
-    /// 1000.
+    /// a fuller block at most this long, and at most 2 ms. One that sends the commands with its proposals aims at
+    /// blocks that are certified within this time, or within three quarters of `view_timeout_ms` if that is shorter.
+    /// Default 1000.
     pub batch_latency_ms: u64,
     /// Maximum bytes of bundles in a block. Replicas do not vote for larger blocks. The same on every replica. Default
     /// 8 MiB.
@@ -102,9 +102,9 @@ pub struct Config {
     /// Maximum number of bundles that wait to be proposed; further ones are refused. Default 1,000,000.
     pub pool_bundles: usize,
     /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half times the
-    /// shortest time measured, if that is longer. Beyond it, the host refuses bundles of the clients that send the most,
-    /// and tells them when to return. 0, the default: only `pool_bytes` and `pool_bundles` limit the clients. Measured with
-    /// clients that each send to one replica; with others it may cost most of the throughput.
+    /// shortest time measured, if that is longer. Beyond it, the host refuses bundles of the clients that send the
+    /// most, and tells them when to return. 0, the default: only `pool_bytes` and `pool_bundles` limit the clients.
+    /// Measured with clients that each send to one replica; with others it may cost most of the throughput.
     pub max_queue_ms: u64,
     /// Maximum number of executed blocks kept for replicas that lag behind. The same on every replica, because it also
     /// determines at which checkpoints the state is kept: after about half as many blocks, or half of `retained_bytes`.

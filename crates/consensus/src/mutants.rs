@@ -69,9 +69,9 @@ pub enum Bug {
     /// may not exist: a bug of our own. Aptos shows that certificate with the timeouts and compares
     /// (`TwoChainTimeoutCertificate`). The invariant had to be removed too.
     TimeoutsAlone,
-    /// A replica acknowledges that it stores bundles of which it knows only the digests: ProvableHQ/snarkOS pull request
-    /// 4412. Here a replica does not rely on its own acknowledgement for a bundle that it lacks; that check had to be
-    /// removed too.
+    /// A replica acknowledges that it stores bundles of which it knows only the digests (ProvableHQ/snarkOS pull
+    /// request 4412). Here a replica does not rely on its own acknowledgement of a bundle that it lacks; that check had
+    /// to be removed too.
     StoredUnseen,
     /// Voters do not check the commands and bytes of a block against `batch` and `batch_bytes`: a bug of our own.
     BlocksUnbounded,

@@ -3,8 +3,8 @@
 //! Work is counted in bytes, with [`COMMAND_WORK_BYTES`] for each command. The work that is here and not executed is
 //! the queue. It may grow up to a limit, which follows from what the replica measures:
 //!
-//! - Marks at the end of the queue, a few milliseconds apart, tell how long work waits: until as much is executed as was
-//!   executed or waiting at the mark. No bundle carries a time.
+//! - Marks at the end of the queue, a few milliseconds apart, tell how long work waits: until as much is executed as
+//!   was executed or waiting at the mark. No bundle carries a time.
 //! - If the mean of that time exceeds the target, the rate of execution is the capacity, and the limit falls toward the
 //!   work of one target.
 //! - If the mean is below the target, the limit grows: toward that same work and a little beyond if the capacity is
@@ -239,7 +239,8 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         self.load.open.work().saturating_add(self.admitted)
     }
 
-    /// Returns the longest time that work should be in the queue: at least half more than the shortest measured. A queue that is shorter than the work in flight between the replicas would cost throughput.
+    /// Returns the longest time that work should be in the queue: at least half more than the shortest measured. A
+    /// queue that is shorter than the work in flight between the replicas would cost throughput.
     fn target(&self) -> u64 {
         let shortest = if self.shortest_ns == u64::MAX { 0 } else { self.shortest_ns };
         self.target_ns.max(shortest.saturating_add(shortest / 2))
@@ -288,8 +289,8 @@ impl<K: Copy + Eq + Hash> Admission<K> {
     }
 
     /// Takes the shortest time in the queue of a measurement for the shortest there is, if half the limit has not
-    /// shortened the mean: work waits for something else, such as a new leader that is farther away. Otherwise the limit
-    /// would fall without end, and throughput with it.
+    /// shortened the mean: work waits for something else, such as a new leader that is farther away. Otherwise the
+    /// limit would fall without end, and throughput with it.
     fn doubt_shortest(&mut self, mean_ns: u64, shortest_ns: u64) {
         let (limit, mean_before) = *self.expectation.get_or_insert((self.limit, mean_ns));
         if self.limit > MIN_LIMIT_BYTES && self.limit > limit / 2 {

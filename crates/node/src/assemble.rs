@@ -24,7 +24,7 @@ use quorate_gateway::admission::Admission;
 use quorate_recording::{Header, Recorder};
 use quorate_storage::{CpuAccount, Identity};
 use quorate_transports::{Endpoint, Endpoints, Wire};
-use quorate_types::{Address, Committee};
+use quorate_types::{Address, ClusterId, Committee};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
@@ -76,9 +76,6 @@ pub(crate) fn assemble(
     let places = transport.listening().expect("a replica's transport listens");
     let waker = transport.waker();
     let salt = unguessable();
-    let limits = BundleLimits { commands: config.consensus.batch.max_commands(), bytes: config.consensus.batch_bytes };
-    let verifier = BundleVerifier::new(config.client_authentication, committee.cluster, DEFAULT_CACHE_BUNDLES);
-    let admission = Admission::new(config.consensus.max_queue());
     observer.observe(config.replica, NodeEvent::Listening(places));
     let baselines = config.baselines.unwrap_or_default();
     if baselines.count_allocations {
@@ -110,15 +107,7 @@ pub(crate) fn assemble(
         mark,
         states,
         executor: executor(config, &committee),
-        gateway: Gateway::new(
-            config.replica,
-            config.reply,
-            limits,
-            verifier,
-            config.reply_cache_bytes,
-            admission,
-            salt,
-        ),
+        gateway: gateway(config, committee.cluster, salt),
         observer,
         settings: config.settings(),
         payload_path: baselines.payload_path,
@@ -127,6 +116,13 @@ pub(crate) fn assemble(
     let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders };
     let node = for_replica(config.consensus.protocol, hosting);
     Ok(Assembled { node, orders, waker })
+}
+
+fn gateway(config: &NodeConfig, cluster: ClusterId, salt: u64) -> Gateway {
+    let limits = BundleLimits { commands: config.consensus.batch.max_commands(), bytes: config.consensus.batch_bytes };
+    let verifier = BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES);
+    let admission = Admission::new(config.consensus.max_queue());
+    Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, admission, salt)
 }
 
 /// A replica's own keys and the committee's, ready for use.

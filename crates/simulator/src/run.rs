@@ -269,13 +269,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let late = Duration::from_nanos((spec.costs.client.late_us * 1e3) as u64);
     let clients = Clients::new(spec, &places, homes, workload(), identities, late);
     let connections = world::Connections::new(spec, replicas, seed);
-    let mut oracle = Oracle::new(spec.quorum, cluster.genesis(), &spec.consensus);
-    if let Some(within) = served_within(&spec.network.faults).filter(|_| chaos.is_none()) {
-        oracle.watch_service(within);
-    }
-    for (replica, misbehaviour) in misbehaviour(&spec.network.faults) {
-        oracle.distrust(replica, misbehaviour.fault.lies());
-    }
+    let oracle = oracle(spec, cluster, chaos.is_some());
     let remake = &remake;
     let parts =
         world::Parts { spec, seed, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on };
@@ -289,6 +283,17 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     }
     let recorded = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
     (report(seed, world, &places), recorded)
+}
+
+fn oracle(spec: &SimSpec, cluster: ClusterId, has_chaos: bool) -> Oracle {
+    let mut oracle = Oracle::new(spec.quorum, cluster.genesis(), &spec.consensus);
+    if let Some(within) = served_within(&spec.network.faults).filter(|_| !has_chaos) {
+        oracle.watch_service(within);
+    }
+    for (replica, misbehaviour) in misbehaviour(&spec.network.faults) {
+        oracle.distrust(replica, misbehaviour.fault.lies());
+    }
+    oracle
 }
 
 /// Returns the network of a run with chaos.

@@ -1,11 +1,12 @@
 //! The load generator's decisions, without clock or sockets.
 
+mod finish;
+
 use crate::load::options::{LoadMode, LoadOptions, LoadOptionsError};
 use crate::load::pace::Pace;
 use crate::load::pause::Pause;
-use crate::load::recorder::{LoadReport, Recorder, Tally};
+use crate::load::recorder::{Recorder, Tally};
 use crate::load::throttle::Throttle;
-use crate::load::usage::Usage;
 use crate::session::{Accepted, Outgoing, Session, SessionCounters, SessionOptions, TurnedAway};
 use crate::workload::Workload;
 use quorate_crypto::ClientIdentity;
@@ -28,13 +29,10 @@ pub enum Stage {
 
 /// Maximum number of unanswered commands during the preload.
 const PRELOAD_OUTSTANDING: usize = 10_000;
-/// Number of unsent commands that are recorded one by one.
-const UNSENT_COUNTED_SINGLY: u64 = 100_000;
 /// Maximum number of lists of commands kept for reuse.
 const MAX_SPARE_LISTS: usize = 4_096;
-
 /// Bundles per second that an open loop sends at least to replicas that refuse them for load.
-const BUNDLES_PER_SECOND: u64 = 10;
+const LEAST_BUNDLES_PER_SECOND: u64 = 10;
 
 /// Command without an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,7 +125,7 @@ impl LoadCore {
             begun: 0,
             outstanding,
             sent: 0,
-            throttle: Throttle::new(BUNDLES_PER_SECOND * options.bundle as u64),
+            throttle: Throttle::new(LEAST_BUNDLES_PER_SECOND * options.bundle as u64),
             pace,
             recorder: None,
             filling: None,
@@ -288,7 +286,8 @@ impl LoadCore {
         }
     }
 
-    /// Open loop: gives up the commands that overloaded replicas have refused, and slows down. In a closed loop and in the preload, the session sends them again.
+    /// Open loop: gives up the commands that overloaded replicas have refused, and slows down. In a closed loop and in
+    /// the preload, the session sends them again.
     fn give_up_refused(&mut self, now: Time) {
         let refused = self.session.take_turned_away();
         if self.is_closed() || self.stage == Stage::Preload {
@@ -523,72 +522,6 @@ impl LoadCore {
             let submitted = self.session.submit(now, &bundle, commands, out);
             submitted.expect("commands are limited, and no two bundles are equal as sequence numbers are used once");
         }
-    }
-
-    /// Returns the report of a load that is [`Stage::Done`]. The caller passes the usage and the bundle counters of the
-    /// window, because only it knows them at the window's start and end.
-    pub fn finish(mut self, now: Time, window_usage: Usage, window_bundles: SessionCounters) -> LoadReport {
-        assert_eq!(self.stage, Stage::Done, "only a finished load has a report");
-        let unanswered = if self.recorder.is_some() { self.in_flight as u64 } else { 0 };
-        let unsent = self.record_unsent(now);
-        let mut recorder =
-            self.recorder.take().unwrap_or_else(|| Recorder::new(now, Duration::ZERO, Duration::ZERO, false, &[], 0));
-        recorder.close_commits(now);
-        for commands in self.session.into_attached() {
-            commands.iter().for_each(|command| recorder.on_unanswered(now, command.intended, 1));
-        }
-        let (start, end) = recorder.window();
-        LoadReport {
-            seconds: recorder.take_seconds(),
-            second_counts: recorder.take_second_counts(),
-            commit_us: recorder.take_commits(),
-            steps: recorder.take_steps(),
-            samples: recorder.take_samples(),
-            window: end.since(start),
-            warmup: start.since(recorder.start()),
-            longest_gap: recorder.longest_gap(now),
-            latency_us: recorder.latency_us,
-            schedule_lag_us: recorder.lag_us,
-            intervals: recorder.intervals,
-            completed: recorder.measured.completed(),
-            submitted: recorder.submitted_in_window,
-            duplicates: recorder.measured.duplicates,
-            refused: recorder.measured.refused,
-            busy: recorder.busy,
-            unanswered,
-            unsent,
-            total_submitted: recorder.submitted,
-            total_completed: recorder.total.completed(),
-            total_refused: recorder.total.refused,
-            preloaded: self.preloaded,
-            preload_refused: self.preload_refused,
-            bundles: window_bundles,
-            usage: window_usage,
-            malformed: 0,
-            first_malformed: None,
-            stopped: self.stopped,
-        }
-    }
-
-    /// Open loop: records the commands that were due but never sent as unanswered, and returns their number.
-    fn record_unsent(&mut self, now: Time) -> u64 {
-        let mut unsent = 0;
-        while let Some(intended) = self.next_intended() {
-            // Beyond the first ones, one command stands for several, so that an absurd rate does not take long to
-            // count.
-            let count = 1 + unsent / UNSENT_COUNTED_SINGLY;
-            let before = self.sent;
-            self.sent += count;
-            if self.next_intended().is_none() {
-                self.sent = before + 1;
-            }
-            let count = self.sent - before;
-            unsent += count;
-            if let Some(recorder) = self.recorder.as_mut() {
-                recorder.on_unsent(now, intended, count);
-            }
-        }
-        unsent
     }
 }
 

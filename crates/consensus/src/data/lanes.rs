@@ -55,8 +55,8 @@ impl Place {
     }
 }
 
-/// Start, ticket number and slot in the pool of a pending bundle. The ticket is void once the bundle is pending elsewhere or no
-/// longer pending.
+/// Start, ticket number and slot in the pool of a pending bundle. The ticket is void once the bundle is pending
+/// elsewhere or no longer pending.
 type Ticket = (u64, u64, u32);
 
 struct Lane {

@@ -1,17 +1,19 @@
 //! Pool of bundles: pending, proposed, or executed and kept for replicas that lag behind.
 
 mod certification;
+mod held;
 mod totals;
 
 use crate::config::Config;
 use crate::data::block_limits::Load;
 use crate::data::digest_map::{DigestMap, Salt};
 use crate::data::digest_table::{DigestTable, Keyed};
+use crate::data::lanes::Lanes;
 pub use crate::data::lanes::Source;
-use crate::data::lanes::{Lanes, Place};
 pub use crate::data::shares::Need;
 use crate::data::shares::{Share, Shares};
 use certification::{Absent, Uncertified};
+use held::Held;
 use quorate_types::{Bundle, Digest, Height, Quorum, ReplicaId};
 use std::collections::BTreeMap;
 pub use totals::{Amount, Totals};
@@ -28,71 +30,6 @@ pub const EXPIRY_MARGIN_BLOCKS: u64 = 4096;
 const EXPIRY_INTERVAL_BLOCKS: u64 = EXPIRY_MARGIN_BLOCKS / 4;
 /// Number of void tickets that the queues may hold in excess of the good ones.
 const QUEUE_SLACK: usize = 1024;
-
-struct Held {
-    bundle: Bundle,
-    /// Number of its commands: the bundle's own memory is cold by the time it is proposed.
-    commands: u32,
-    /// Number of blocks in the tree that refer to it.
-    proposals: u32,
-    /// Number of those blocks that lie on abandoned branches.
-    aside: u32,
-    executed: bool,
-    /// Whether a leader may propose it: its storage is certified, or need not be.
-    certified: bool,
-    /// Whether a block that names it was here first.
-    came_late: bool,
-    /// The share of the pool that it counts against, until it is executed.
-    share: Option<Share>,
-    /// Its place in the lanes while it is pending.
-    place: Option<Place>,
-    /// Whether it arrived over a client's link.
-    has_crowd: bool,
-    /// Whether it counts in [`Totals`].
-    is_own: bool,
-    /// The address of that link.
-    crowd: u64,
-}
-
-impl Held {
-    /// Returns a new bundle that is not pending yet; `named` counts the blocks that named it before.
-    fn new(bundle: Bundle, source: Source, share: Option<Share>, named: Option<Absent>) -> Held {
-        let Absent { proposals, aside } = named.unwrap_or_default();
-        Held {
-            commands: bundle.len() as u32,
-            bundle,
-            proposals,
-            aside,
-            executed: false,
-            certified: false,
-            came_late: named.is_some(),
-            share,
-            place: None,
-            has_crowd: source.crowd().is_some(),
-            is_own: false,
-            crowd: source.crowd().unwrap_or_default(),
-        }
-    }
-
-    fn is_pending(&self) -> bool {
-        self.certified && self.proposals == self.aside && !self.executed
-    }
-
-    fn has_ticket(&self, ticket: u64) -> bool {
-        self.place.is_some_and(|place| place.ticket() == ticket)
-    }
-
-    fn commands(&self) -> usize {
-        self.commands as usize
-    }
-}
-
-impl Keyed for Held {
-    #[inline]
-    fn key(&self) -> Digest {
-        self.bundle.digest()
-    }
-}
 
 /// Outcome of offering a bundle to the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,10 +99,6 @@ impl Pool {
     pub fn offer(&mut self, bundle: Bundle, need: Need) -> Offered {
         let is_late = self.is_late(&bundle);
         let (digest, commands, size) = (bundle.digest(), bundle.len(), bundle.body().len());
-        let unplaced = match need {
-            Need::Offered(source) if self.certifies => self.uncertified_of(source),
-            _ => 0,
-        };
         if let Some(slot) = self.entries.find(&digest) {
             if let Need::Offered(source) = need {
                 let known = self.entries.at_mut(slot).expect("a bundle is in the slot where it was found");
@@ -181,28 +114,12 @@ impl Pool {
         if is_late && need.refuses_late() {
             return Offered::Late;
         }
-        let (waiting, waiting_bytes) =
-            (self.pending_bundles + self.uncertified.len(), self.pending_bytes + self.uncertified_bytes);
-        let crowded = waiting >= self.max_bundles || waiting_bytes + size > self.max_bytes;
-        let full = match need {
-            Need::Offered(source) => {
-                crowded
-                    || self.shares.is_used_up(need, size)
-                    || source.crowd().is_some() && {
-                        let free = (self.max_bundles - waiting, self.max_bytes - waiting_bytes);
-                        !self.lanes.have_room(source, size + unplaced, free)
-                    }
-            }
-            Need::Relayed(_) | Need::Spread(_) => {
-                crowded || self.shares.is_used_up(need, size) && !bug!(RelaysUnbounded)
-            }
-            Need::Proposed => self.open_bytes + size > self.max_bytes.saturating_mul(2),
-            Need::Owed | Need::Certified => false,
-        };
-        if full {
+        if !self.has_room(need, size) {
             return match need {
                 // The other replicas keep what was spread, so dropping it would make no room there.
-                Need::Offered(source) if !crowded && !self.shares.spreads && self.make_room(source, size) => {
+                Need::Offered(source)
+                    if !self.is_crowded(size) && !self.shares.spreads && self.make_room(source, size) =>
+                {
                     self.squeeze_in(bundle, source)
                 }
                 _ => Offered::Full,
@@ -230,6 +147,40 @@ impl Pool {
             self.hold_back(digest, source, size);
         }
         Offered::New
+    }
+
+    /// Returns the number and bytes of the bundles that wait to be proposed or certified.
+    fn waiting(&self) -> (usize, usize) {
+        (self.pending_bundles + self.uncertified.len(), self.pending_bytes + self.uncertified_bytes)
+    }
+
+    /// Returns whether the pool as a whole has no room for a bundle of this size.
+    fn is_crowded(&self, size: usize) -> bool {
+        let (bundles, bytes) = self.waiting();
+        bundles >= self.max_bundles || bytes + size > self.max_bytes
+    }
+
+    /// Returns whether there is room for a bundle of this size for its need.
+    fn has_room(&mut self, need: Need, size: usize) -> bool {
+        match need {
+            Need::Offered(source) => {
+                !self.is_crowded(size)
+                    && !self.shares.is_used_up(need, size)
+                    && (source.crowd().is_none() || self.has_room_for(source, size))
+            }
+            Need::Relayed(_) | Need::Spread(_) => {
+                !self.is_crowded(size) && (!self.shares.is_used_up(need, size) || bug!(RelaysUnbounded))
+            }
+            Need::Proposed => self.open_bytes + size <= self.max_bytes.saturating_mul(2),
+            Need::Owed | Need::Certified => true,
+        }
+    }
+
+    /// Returns whether a client's source has room for a bundle of this size, in a pool that is not crowded.
+    fn has_room_for(&mut self, source: Source, size: usize) -> bool {
+        let (bundles, bytes) = self.waiting();
+        let unplaced = if self.certifies { self.uncertified_of(source) } else { 0 };
+        self.lanes.have_room(source, size + unplaced, (self.max_bundles - bundles, self.max_bytes - bytes))
     }
 
     /// Drops the newest pending bundle of the largest lane in a source's crowd, if far more is pending there than for

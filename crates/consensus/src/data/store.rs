@@ -1,9 +1,9 @@
 //! The blocks and bundles that a replica holds, and the ones it is still missing.
 //!
 //! A block enters the tree only when it is whole: its parent is here, and each of its bundles is here or, if leaders
-//! propose certified bundles, certified to be elsewhere (see `store/delivery.rs`). Until then it waits in the store, and
-//! the store requests the missing parts. Fetched blocks need no signature, because they are requested by a
-//! digest that a certificate or a child block names.
+//! propose certified bundles, certified to be elsewhere (see `store/delivery.rs`). Until then it waits in the store,
+//! and the store requests the missing parts. Fetched blocks need no signature, because they are requested by a digest
+//! that a certificate or a child block names.
 //!
 //! A lagging replica fetches blocks from the newest down. It fetches the bundles of a block only once it holds every
 //! block between that one and the tree; otherwise it might request bundles it can never use, because its peers no

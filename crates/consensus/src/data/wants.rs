@@ -148,8 +148,8 @@ impl Wants {
     }
 
     /// Records that `peer` answered with some of the bundles requested from it. Answers are bounded, so the remaining
-    /// bundles are requested immediately: from the same peer, unless it has been slow to deliver them. So are those that
-    /// became due while the peer was busy.
+    /// bundles are requested immediately: from the same peer, unless it has been slow to deliver them. So are those
+    /// that became due while the peer was busy.
     pub fn on_answer(&mut self, now: Time, peer: ReplicaId) {
         self.busy[peer.index()] = None;
         if self.bundles.values().any(|want| want.peer == peer && want.due <= now) {

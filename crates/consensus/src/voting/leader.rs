@@ -108,8 +108,9 @@ impl LeaderElection {
     }
 
     /// Returns the replicas that may be elected on top of `block`, whose ancestors are in the tree: the signers of the
-    /// certificates in the last blocks, and the authors of optimistic ones, without those that let a view time out in them (after Carousel, Cohen et al.,
-    /// FC 2022, section 4, and DiemBFT v4). Empty for other kinds of election, which do not need it.
+    /// certificates in the last blocks, and the authors of optimistic ones, without those that let a view time out in
+    /// them (after Carousel, Cohen et al., FC 2022, section 4, and DiemBFT v4). Empty for other kinds of election,
+    /// which do not need it.
     pub fn candidates(&self, block: &Block, tree: &BlockTree) -> Arc<[ReplicaId]> {
         if self.kind != LeaderKind::Reputation {
             return Arc::default();

@@ -233,8 +233,8 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
     }
 }
 
-/// Open loop: maximum number of unanswered commands of each client. Replicas forget numbers that are half of a session's
-/// window (`SESSION_WINDOW`) older than the newest.
+/// Open loop: maximum number of unanswered commands of each client. Replicas forget numbers that are half of a
+/// session's window (`SESSION_WINDOW`) older than the newest.
 const MAX_OUTSTANDING_PER_CLIENT: usize = 30_000;
 /// Maximum number of starts and ends of one recurring fault that a result lists.
 const MAX_FAULT_EVENTS: usize = 100;

@@ -1,5 +1,5 @@
-//! Simple Moonshot: Doidge, Ramesh, Shrestha, Tobkin, "Moonshot: optimizing chain-based rotating leader BFT via optimistic
-//! proposals", DSN 2024, section 4. The rank of a certificate in the paper is its view here.
+//! Simple Moonshot: Doidge, Ramesh, Shrestha, Tobkin, "Moonshot: optimizing chain-based rotating leader BFT via
+//! optimistic proposals", DSN 2024, section 4. The rank of a certificate in the paper is its view here.
 //!
 //! The leader of the next view proposes as soon as it has voted in this one, so a block follows its parent after one
 //! message delay instead of two, and is committed after three instead of four. The rules are those of HotStuff-2, which
@@ -10,15 +10,15 @@
 //! each vote is for a block whose parent is certified and ranks no lower than the voter's lock, as in HotStuff-2, whose
 //! argument applies. It does not matter who sent the certificate, nor that the leader did not have it.
 //!
-//! **Liveness.** The leader of a view that began with timeouts waits before it proposes. Any honest replica that has the
-//! certificate of the failed view shows it to those that timed out. If it arrives in time, the optimistic proposal stands
-//! and the leader shows the certificate to the others; no honest replica can then have voted for anything else. If not,
-//! the leader proposes again, on the highest certificate.
+//! **Liveness.** The leader of a view that began with timeouts waits before it proposes. Any honest replica that has
+//! the certificate of the failed view shows it to those that timed out. If it arrives in time, the optimistic proposal
+//! stands and the leader shows the certificate to the others; no honest replica can then have voted for anything else.
+//! If not, the leader proposes again, on the highest certificate.
 //!
-//! Differences from the paper: the leader does not repeat its optimistic block as a normal proposal when its view begins
-//! with the certificate of the parent, and replicas do not show each certificate to all. All replicas collect the votes
-//! themselves. One that lacks some finds the certificate in the next optimistic proposal, or is shown it by the others
-//! once half of their view has passed, or when it times out.
+//! Differences from the paper: the leader does not repeat its optimistic block as a normal proposal when its view
+//! begins with the certificate of the parent, and replicas do not show each certificate to all. All replicas collect
+//! the votes themselves. One that lacks some finds the certificate in the next optimistic proposal, or is shown it by
+//! the others once half of their view has passed, or when it times out.
 
 use super::{Candidate, HotStuff2, Refusal, Rules};
 use crate::data::block_tree::BlockTree;

@@ -64,8 +64,8 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Returns whether this replica's optimistic proposal for the current view is on the block that it would extend now.
-    /// If timeouts began the view, shows the others the certificate of that block, because they may have no other
+    /// Returns whether this replica's optimistic proposal for the current view is on the block that it would extend
+    /// now. If timeouts began the view, shows the others the certificate of that block, because they may have no other
     /// reason to know it.
     pub(super) fn upholds_proposal(&mut self, turn: &mut Turn<'_, F::Message>) -> bool {
         if self.ahead_on != Some(self.high.subject) {
@@ -81,9 +81,9 @@ impl<F: Family> Views<F> {
         true
     }
 
-    /// Shows the others how the current view began, halfway through it. Until then each replica relies on the votes that
-    /// it receives, and those of a faulty replica may have reached only some: this one would time out alone, just when
-    /// the others are told.
+    /// Shows the others how the current view began, halfway through it. Until then each replica relies on the votes
+    /// that it receives, and those of a faulty replica may have reached only some: this one would time out alone, just
+    /// when the others are told.
     pub(super) fn show_to_others(&self, turn: &mut Turn<'_, F::Message>) {
         if F::FACTS.optimistic_proposals {
             let (high, evidence) = (Box::new(self.high.clone()), self.evidence.clone().map(Box::new));
