@@ -15,6 +15,7 @@ mod partial;
 pub mod recording;
 pub mod replay;
 pub mod report;
+pub mod requests;
 pub mod result;
 pub mod search;
 pub mod sim;

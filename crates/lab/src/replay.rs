@@ -1,6 +1,7 @@
 //! `quorate replay`: replays recorded replicas, reruns recorded simulations, and reports the first difference.
 
 use crate::bench::commands;
+use crate::requests::RequestTimes;
 use crate::result::count;
 use crate::sim::SimError;
 use crate::sim::SimulatedRun;
@@ -8,12 +9,15 @@ use clap::Args;
 use quorate_applications::ApplicationKind;
 use quorate_recording::{
     Audience, Comparison, Difference, Disagreement, End, Ending, Header, Reader, Recorder, RecordingError, Replayed,
-    Rerun, replay,
+    Requests, Rerun, replay,
 };
 use quorate_simulator::run_recorded;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+
+/// Maximum number of slow bundles that `--requests` lists.
+const MAX_SLOWEST: u64 = 10_000;
 
 /// Flags of `quorate replay`.
 #[derive(Args, Clone, Debug)]
@@ -27,6 +31,10 @@ pub struct ReplayArgs {
     /// Stop after this many steps, and do not rerun a simulation.
     #[arg(long, value_name = "STEP", value_parser = clap::value_parser!(u64).range(1..))]
     pub until: Option<u64>,
+    /// Report how long clients' bundles took from their arrival to their proposal and commit, and list this many of
+    /// the slowest.
+    #[arg(long, value_name = "SLOWEST", value_parser = clap::value_parser!(u64).range(..=MAX_SLOWEST))]
+    pub requests: Option<u64>,
     /// Write the result as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     pub json: Option<String>,
@@ -67,6 +75,8 @@ pub struct ReplayResult {
     pub difference: Option<StepDifference>,
     /// Result of rerunning a simulation.
     pub rerun: Option<RerunResult>,
+    /// How long clients' bundles took, with `--requests`.
+    pub requests: Option<RequestTimes>,
 }
 
 /// Step whose actions differ from the recorded ones.
@@ -117,13 +127,16 @@ pub struct RunDifference {
 /// If the recording cannot be read, or cannot have been made by a replica.
 pub fn run(args: &ReplayArgs, audience: Option<Audience<'_>>) -> Result<ReplayResult, RecordingError> {
     let mut reader = Reader::open(&args.file)?;
-    let replayed = replay(&mut reader, args.until, audience)?;
+    let mut requests = args.requests.map(|_| Requests::default());
+    let replayed = replay(&mut reader, args.until, audience, requests.as_mut())?;
     let header = reader.header().clone();
     let rerun = match (&header.simulation, args.until) {
         (Some(simulation), None) => Some(rerun(simulation, &args.file)?),
         _ => None,
     };
-    Ok(result(&args.file, &header, replayed, rerun))
+    let slowest = args.requests.unwrap_or_default() as usize;
+    let requests = requests.map(|requests| RequestTimes::of(&requests, slowest));
+    Ok(ReplayResult { requests, ..result(&args.file, &header, replayed, rerun) })
 }
 
 /// Reruns a simulation and compares it with its recording.
@@ -193,6 +206,7 @@ fn result(file: &Path, header: &Header, replayed: Replayed, rerun: Option<RerunR
         panic: replayed.panic,
         difference: replayed.difference.map(step_difference),
         rerun,
+        requests: None,
     }
 }
 
@@ -269,7 +283,8 @@ impl ReplayResult {
             None => writeln!(text, "difference  none: every action is as recorded")?,
             Some(difference) => difference.write(text)?,
         }
-        self.rerun.as_ref().map_or(Ok(()), |rerun| rerun.write(text))
+        self.rerun.as_ref().map_or(Ok(()), |rerun| rerun.write(text))?;
+        self.requests.as_ref().map_or(Ok(()), |requests| requests.write(text))
     }
 }
 

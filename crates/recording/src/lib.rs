@@ -20,6 +20,7 @@ mod header;
 mod reader;
 mod recorder;
 mod replay;
+mod requests;
 mod writer;
 
 pub use comparison::Comparison;
@@ -29,4 +30,5 @@ pub use header::{FORMAT, Header};
 pub use reader::{Ending, Reader};
 pub use recorder::{Deviation, Recorder, Rerun, Tape, step};
 pub use replay::{Audience, Difference, Disagreement, Replayed, replay};
+pub use requests::{Request, Requests};
 pub use writer::{DEFAULT_LIMIT_MB, EXTENSION, MAX_LIMIT_MB, Writer, path_of};

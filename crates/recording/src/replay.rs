@@ -3,6 +3,7 @@
 use crate::entry::{Begin, Entry, Step};
 use crate::error::{Fault, RecordingError};
 use crate::reader::{Ending, Reader};
+use crate::requests::Requests;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::seam::encoding::Fingerprint;
 use quorate_consensus::{Action, Input, Protocol, Replica, seam::text};
@@ -71,22 +72,25 @@ pub enum Disagreement {
 }
 
 /// Replays a recording up to its end, to the step `until`, or to the first difference. `transcript` receives a line for
-/// each input and action.
+/// each input and action, `requests` collects the times of clients' bundles.
 ///
 /// # Errors
 /// If the recording cannot be read or is not consistent.
-pub fn replay(
+pub fn replay<'a>(
     reader: &mut Reader,
     until: Option<u64>,
-    transcript: Option<Audience<'_>>,
+    transcript: Option<Audience<'a>>,
+    requests: Option<&'a mut Requests>,
 ) -> Result<Replayed, RecordingError> {
-    for_protocol(reader.header().consensus.protocol, Work { reader, until: until.unwrap_or(u64::MAX), transcript })
+    let protocol = reader.header().consensus.protocol;
+    for_protocol(protocol, Work { reader, until: until.unwrap_or(u64::MAX), transcript, requests })
 }
 
 struct Work<'r, 't> {
     reader: &'r mut Reader,
     until: u64,
     transcript: Option<Audience<'t>>,
+    requests: Option<&'t mut Requests>,
 }
 
 impl ForProtocol for Work<'_, '_> {
@@ -94,8 +98,8 @@ impl ForProtocol for Work<'_, '_> {
 
     fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Self::Output {
         let replicas = (0..self.reader.header().replicas).map(|_| None).collect();
-        let stage =
-            Stage { make, replicas, actions: Vec::new(), encoder: Encoder::default(), transcript: self.transcript };
+        let (actions, encoder) = (Vec::new(), Encoder::default());
+        let stage = Stage { make, replicas, actions, encoder, transcript: self.transcript, requests: self.requests };
         stage.play(self.reader, self.until)
     }
 }
@@ -113,6 +117,7 @@ struct Stage<'a, P: Protocol> {
     actions: Vec<Action<P::Message>>,
     encoder: Encoder,
     transcript: Option<Audience<'a>>,
+    requests: Option<&'a mut Requests>,
 }
 
 impl<P: Protocol> Stage<'_, P> {
@@ -144,6 +149,9 @@ impl<P: Protocol> Stage<'_, P> {
         if let Some(transcript) = &mut self.transcript {
             transcript(&format!("{me:?} begins"));
         }
+        if let Some(requests) = &mut self.requests {
+            requests.on_begin(me);
+        }
         self.replicas[me.index()].replace(Actor { replica, blocks: 0, commands: 0 }).is_some()
     }
 
@@ -161,6 +169,9 @@ impl<P: Protocol> Stage<'_, P> {
             let time = format!("{now:?}");
             transcript(&format!("{number:>7} {time:>13}  {me:?} {view:?} takes {said}"));
         }
+        if let Some(requests) = &mut self.requests {
+            requests.on_input(me, now, &input);
+        }
         self.actions.clear();
         let actions = &mut self.actions;
         let ended = catch_unwind(AssertUnwindSafe(|| actor.replica.step(now, input, actions)));
@@ -168,6 +179,9 @@ impl<P: Protocol> Stage<'_, P> {
         if let Some(transcript) = &mut self.transcript {
             self.actions.iter().for_each(|action| transcript(&format!("{INDENT}{}", text::action(action))));
             panic.iter().for_each(|panic| transcript(&format!("{INDENT}panics: {panic}")));
+        }
+        if let Some(requests) = &mut self.requests {
+            self.actions.iter().for_each(|action| requests.on_action(me, now, action));
         }
         replayed.steps += 1;
         replayed.time = replayed.time.max(now);

@@ -20,7 +20,7 @@ fn bytes() -> &'static [u8] {
 }
 
 fn open_and_replay(path: &Path) -> Result<Replayed, RecordingError> {
-    replay(&mut Reader::open(path)?, None, None)
+    replay(&mut Reader::open(path)?, None, None, None)
 }
 
 fn replay_bytes(bytes: &[u8]) -> Result<Replayed, RecordingError> {

@@ -3,3 +3,4 @@
 mod common;
 mod damage;
 mod replay;
+mod requests;

@@ -15,7 +15,7 @@ use std::path::Path;
 const ROUNDS: u64 = 6;
 
 fn replay_all(path: &Path) -> Replayed {
-    replay(&mut Reader::open(path).expect("a recording"), None, None).expect("a valid recording")
+    replay(&mut Reader::open(path).expect("a recording"), None, None, None).expect("a valid recording")
 }
 
 fn steps(entries: &[Entry]) -> u64 {
@@ -37,7 +37,7 @@ fn every_protocol_is_replayed_exactly() {
         let mut lines = Vec::new();
         let mut tell = |line: &str| lines.push(line.to_owned());
         let mut reader = Reader::open(&path).expect("a recording");
-        let replayed = replay(&mut reader, None, Some(&mut tell)).expect("a valid recording");
+        let replayed = replay(&mut reader, None, Some(&mut tell), None).expect("a valid recording");
         assert_eq!(replayed.difference, None, "{protocol}");
         assert_eq!(replayed.steps, steps(&entries(&path)), "{protocol}");
         assert!(replayed.blocks >= ROUNDS && replayed.commands == ROUNDS, "{protocol}: {replayed:?}");
@@ -54,7 +54,8 @@ fn a_replay_stops_at_the_given_step() {
     let scratch = Scratch::new();
     let path = scratch.path("life.recording");
     record(ProtocolKind::Jolteon, ROUNDS, &path, NO_LIMIT);
-    let replayed = replay(&mut Reader::open(&path).expect("a recording"), Some(7), None).expect("a valid recording");
+    let replayed =
+        replay(&mut Reader::open(&path).expect("a recording"), Some(7), None, None).expect("a valid recording");
     assert_eq!((replayed.steps, replayed.ending), (7, None));
 }
 
@@ -232,7 +233,7 @@ fn a_step_before_the_start_and_an_invalid_input_are_refused() {
     let refused = |name: &str, entry| {
         let path = scratch.path(name);
         rewrite(&path, ProtocolKind::Jolteon, vec![entry], true);
-        replay(&mut Reader::open(&path).expect("a recording"), None, None)
+        replay(&mut Reader::open(&path).expect("a recording"), None, None, None)
             .expect_err("the recording is inconsistent")
             .to_string()
     };
