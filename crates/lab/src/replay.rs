@@ -31,9 +31,9 @@ pub struct ReplayArgs {
     /// Stop after this many steps, and do not rerun a simulation.
     #[arg(long, value_name = "STEP", value_parser = clap::value_parser!(u64).range(1..))]
     pub until: Option<u64>,
-    /// Report how long clients' bundles took from their arrival to their proposal and commit, and list this many of
-    /// the slowest.
-    #[arg(long, value_name = "SLOWEST", value_parser = clap::value_parser!(u64).range(..=MAX_SLOWEST))]
+    /// Report how long clients' bundles took from their arrival to their proposal and commit, and list the slowest
+    /// bundle of each of this many blocks.
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(..=MAX_SLOWEST))]
     pub requests: Option<u64>,
     /// Write the result as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]

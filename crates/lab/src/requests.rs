@@ -3,6 +3,7 @@
 use crate::result::count;
 use quorate_recording::{Request, Requests};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ pub struct RequestTimes {
     pub together: Option<Quantiles>,
     /// The longest time from the start of a turn to that of the next, between arrival and commit.
     pub longest_pause: Option<Quantiles>,
-    /// The bundles that took longest, in falling order.
+    /// The bundles that took longest, one of each block, in falling order.
     pub slowest: Vec<SlowRequest>,
 }
 
@@ -39,7 +40,7 @@ pub struct Quantiles {
     pub max_ms: f64,
 }
 
-/// One of the bundles that took longest.
+/// The bundle of a block that took longest.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SlowRequest {
     pub replica: u16,
@@ -65,6 +66,8 @@ impl RequestTimes {
             all.iter().filter_map(|request| Some((request, request.proposed?.since(request.received)))).collect();
         let mut order: Vec<&Request> = all.iter().collect();
         order.sort_by_key(|request| std::cmp::Reverse(request.latency()));
+        let mut blocks = HashSet::new();
+        order.retain(|request| blocks.insert((request.replica, request.block)));
         RequestTimes {
             bundles: all.len(),
             commands: all.iter().map(|request| request.commands).sum(),

@@ -76,24 +76,24 @@ pub enum Disagreement {
 ///
 /// # Errors
 /// If the recording cannot be read or is not consistent.
-pub fn replay<'a>(
+pub fn replay(
     reader: &mut Reader,
     until: Option<u64>,
-    transcript: Option<Audience<'a>>,
-    requests: Option<&'a mut Requests>,
+    transcript: Option<Audience<'_>>,
+    requests: Option<&mut Requests>,
 ) -> Result<Replayed, RecordingError> {
     let protocol = reader.header().consensus.protocol;
     for_protocol(protocol, Work { reader, until: until.unwrap_or(u64::MAX), transcript, requests })
 }
 
-struct Work<'r, 't> {
+struct Work<'r, 't, 'q> {
     reader: &'r mut Reader,
     until: u64,
     transcript: Option<Audience<'t>>,
-    requests: Option<&'t mut Requests>,
+    requests: Option<&'q mut Requests>,
 }
 
-impl ForProtocol for Work<'_, '_> {
+impl ForProtocol for Work<'_, '_, '_> {
     type Output = Result<Replayed, RecordingError>;
 
     fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Self::Output {
@@ -111,16 +111,16 @@ struct Actor<P: Protocol> {
     commands: u64,
 }
 
-struct Stage<'a, P: Protocol> {
+struct Stage<'t, 'q, P: Protocol> {
     make: MakeReplica<P>,
     replicas: Vec<Option<Actor<P>>>,
     actions: Vec<Action<P::Message>>,
     encoder: Encoder,
-    transcript: Option<Audience<'a>>,
-    requests: Option<&'a mut Requests>,
+    transcript: Option<Audience<'t>>,
+    requests: Option<&'q mut Requests>,
 }
 
-impl<P: Protocol> Stage<'_, P> {
+impl<P: Protocol> Stage<'_, '_, P> {
     fn play(mut self, reader: &mut Reader, until: u64) -> Result<Replayed, RecordingError> {
         let mut replayed = Replayed::default();
         while reader.steps() < until && replayed.difference.is_none() {
