@@ -55,9 +55,12 @@ fn spec(protocol: ProtocolKind, record: &str) -> BenchSpec {
     }
 }
 
+fn arguments(file: &Path) -> ReplayArgs {
+    ReplayArgs { file: file.to_owned(), transcript: false, until: None, requests: None, json: None }
+}
+
 fn replay_file(file: &Path) -> ReplayResult {
-    let args = ReplayArgs { file: file.to_owned(), transcript: false, until: None, json: None };
-    replay::run(&args, None).expect("a recording")
+    replay::run(&arguments(file), None).expect("a recording")
 }
 
 #[test]
@@ -90,10 +93,37 @@ fn a_single_replica_is_recorded_and_a_misbehaving_one_as_honest() {
     }
     let mut lines = Vec::new();
     let mut tell = |line: &str| lines.push(line.to_owned());
-    let args = ReplayArgs { file: scratch.path("silent.recording").into(), transcript: true, until: None, json: None };
+    let args = ReplayArgs { transcript: true, ..arguments(Path::new(&scratch.path("silent.recording"))) };
     let result = replay::run(&args, Some(&mut tell)).expect("a recording");
     assert_eq!(result.failure(), None, "{}", result.to_table());
     assert!(lines.iter().any(|line| line.contains("sends R0: Vote(")), "its honest vote is recorded");
+}
+
+#[test]
+fn the_times_of_requests_are_reported() {
+    let scratch = Scratch::new();
+    let file = scratch.path("run.recording");
+    let options = SimOptions::default();
+    sim::run(&spec(ProtocolKind::Jolteon, &file), &options, &|_| {}).expect("a sound spec");
+    let args = ReplayArgs { requests: Some(3), ..arguments(Path::new(&file)) };
+    let result = replay::run(&args, None).expect("a recording");
+    let requests = result.requests.as_ref().expect("they were asked for");
+    // All four replicas commit each bundle, and the fixed leader proposes it.
+    assert!(requests.proposed > 0 && requests.bundles.abs_diff(4 * requests.proposed) <= requests.open, "{requests:?}");
+    assert!(requests.commands as u64 <= 4 * result.commands, "{requests:?}");
+    let [wait, rest, together] = [requests.until_proposal, requests.until_commit, requests.together];
+    let [wait, rest, together] = [wait, rest, together].map(|quantiles| quantiles.expect("there are requests"));
+    for quantiles in [wait, rest, together] {
+        assert!(quantiles.p50_ms <= quantiles.p90_ms && quantiles.p90_ms <= quantiles.p99_ms, "{quantiles:?}");
+        assert!(
+            quantiles.p99_ms <= quantiles.max_ms && quantiles.max_ms <= wait.max_ms + rest.max_ms.max(together.max_ms)
+        );
+    }
+    let slowest = &requests.slowest;
+    assert_eq!((slowest.len(), slowest[0].latency_ms), (3, together.max_ms));
+    assert!(slowest.is_sorted_by(|one, next| one.latency_ms >= next.latency_ms), "{slowest:?}");
+    let table = result.to_table();
+    assert!(table.contains("arrival to proposal") && table.contains(&slowest[2].bundle), "{table}");
 }
 
 #[test]
