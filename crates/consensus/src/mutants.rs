@@ -73,6 +73,10 @@ pub enum Bug {
     /// request 4412). Here a replica does not rely on its own acknowledgement of a bundle that it lacks; that check had
     /// to be removed too.
     StoredUnseen,
+    /// An optimistic block is voted for although its parent is not certified (Doidge et al., DSN 2024: a vote for it
+    /// needs the lock on its parent). Here the engine waits for that lock and the rule checks it; both had to be
+    /// removed.
+    ParentUncertified,
     /// Voters do not check the commands and bytes of a block against `batch` and `batch_bytes`: a bug of our own.
     BlocksUnbounded,
     /// The relays of one peer may fill the whole pool: a bug of our own.
@@ -88,7 +92,7 @@ impl Bug {
     pub const UNDER_LOAD: [Bug; 3] = [Bug::BlocksUnbounded, Bug::RelaysUnbounded, Bug::RelaysUnscreened];
 
     /// All other bugs. Each is an exhibit of the museum.
-    pub const SHOWN: [Bug; 21] = [
+    pub const SHOWN: [Bug; 22] = [
         Bug::CommitsOverMissing,
         Bug::ViewJumpOnProposal,
         Bug::ViewJumpOnViewChange,
@@ -110,6 +114,7 @@ impl Bug {
         Bug::BlamedUnheard,
         Bug::TimeoutsAlone,
         Bug::StoredUnseen,
+        Bug::ParentUncertified,
     ];
 }
 

@@ -10,7 +10,7 @@ use quorate_consensus::protocols::chained::rules::{HotStuff2, SimpleMoonshot};
 use quorate_consensus::protocols::views::message::{FromView, Proposal, ViewMessage};
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Action, Config, To};
-use quorate_types::{Attachment, Block, Certificate, Domain, ReplicaId, Subject, View, Vote};
+use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -195,4 +195,56 @@ fn a_replica_that_fetches_the_parent_votes_for_the_optimistic_block_on_it() {
     world.kill(3); // It has voted in v1; in v2 the others need R0.
     assert!(world.run_until_done(LONG, &command));
     assert_eq!(world.view_timeouts(), 0, "R0 fetches the block of v1 and votes in v2");
+}
+
+/// Gives R0 an optimistic proposal of R2 for v2, which R2 leads, on a parent with this subject.
+fn propose_ahead_on(world: &mut World<Moonshot>, parent: Subject) -> Arc<Block> {
+    let block = Arc::new(Block::optimistic(View(2), ReplicaId(2), parent, vec![]));
+    let message = proposal(world, block.clone(), None);
+    world.inject(2, 0, message);
+    world.run_for(HOP);
+    block
+}
+
+#[test]
+fn an_optimistic_proposal_that_misstates_the_height_of_its_parent_is_dropped() {
+    let (mut world, parent) = with_a_silent_next_leader();
+    let block = propose_ahead_on(&mut world, Subject { height: Height(1000), ..parent.subject(Domain::Vote) });
+    assert!(!world.replica(0).parts().store.tree.contains(&block.digest()));
+    assert_eq!(dropped(&world, 0, Drop::Malformed), 1);
+    let command = world.submit(1);
+    assert!(world.run_until_done(LONG, &command), "a block off the chain does not stop the replica");
+}
+
+#[test]
+fn an_optimistic_proposal_that_waits_for_its_parent_is_dropped_if_it_misstates_it() {
+    let mut world = beginning::<Moonshot>();
+    world.corrupt(2, Box::new(|_, _, _| {}));
+    let command = world.submit(1);
+    world.network.filter = Some(Box::new(|flight| {
+        let Letter::Protocol(ViewMessage::Proposal(proposal)) = flight.letter else { return false };
+        proposal.block.view == View(1) && flight.to == ReplicaId(0)
+    }));
+    world.run_for(HOP);
+    let voted = world.replica(1).parts().safety.last(Domain::Vote).expect("R1 votes in v1").subject;
+    let block = propose_ahead_on(&mut world, Subject { height: Height(1000), ..voted });
+    assert!(world.run_until_done(LONG, &command));
+    assert!(!world.replica(0).parts().store.tree.contains(&block.digest()));
+    assert_eq!(world.replica(0).parts().store.waiting(), 0);
+}
+
+/// A faulty leader makes its parent up: nobody could ever answer the request for it.
+#[test]
+fn the_request_for_a_parent_that_nobody_certified_ends_with_the_view() {
+    let (mut world, parent) = with_a_silent_next_leader();
+    let missing = Block::new(View(1), ReplicaId(1), parent.justify.clone(), vec![Digest([7; 32])]);
+    let far = Subject { height: Height(1000), ..missing.subject(Domain::Vote) };
+    let block = propose_ahead_on(&mut world, far);
+    let store = &world.replica(0).parts().store;
+    assert!(store.wants_block(&block.parent()) && store.waiting() == 1);
+    let command = world.submit(1);
+    assert!(world.run_until_done(LONG, &command));
+    assert!(world.replica(0).view() > View(2));
+    let store = &world.replica(0).parts().store;
+    assert_eq!((store.wants_block(&block.parent()), store.waiting()), (false, 0), "it can no longer be voted for");
 }

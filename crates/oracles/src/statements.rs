@@ -189,7 +189,7 @@ impl Statements {
     /// Observes that a replica commits a block.
     ///
     /// # Errors
-    /// If no quorum made the block final, directly or as an ancestor of a block that follows in this step.
+    /// If no quorum made the block final, directly or as an ancestor of another block.
     pub fn commits(&mut self, who: ReplicaId, block: &Block) -> Result<(), Violation> {
         if block.height <= self.settled || self.untrusted.contains(who) {
             return Ok(());

@@ -199,13 +199,19 @@ impl Tallies {
         }
     }
 
+    /// Marks a block and its ancestors.
     fn finish(&mut self, digest: &Digest) {
-        if let Some(block) = self.blocks.entries.get_mut(&digest.prefix()) {
+        let mut at = *digest;
+        while let Some(block) = self.blocks.entries.get_mut(&at.prefix())
+            && !block.final_
+        {
             block.final_ = true;
+            at = block.base.digest;
         }
     }
 
-    /// Returns whether signed votes make a block final directly, not as an ancestor. Dropped blocks count as final.
+    /// Returns whether signed votes make a block final, directly or as an ancestor of another. Dropped blocks count as
+    /// final.
     pub fn is_final(&self, digest: &Digest) -> bool {
         if self.protocol.has_slots() {
             return self.decided.entries.contains_key(&digest.prefix()) || self.decided.dropped.is_some();

@@ -86,6 +86,21 @@ fn ancestors_are_final_with_the_block_that_follows_in_the_same_step() {
     commits(&mut fixture, 0, &second).expect("its child is certified");
 }
 
+/// Missing bundles may delay the commit of the descendant.
+#[test]
+fn an_ancestor_is_final_only_once_votes_make_a_descendant_final() {
+    let certified = |last| {
+        let mut fixture = Fixture::new(ProtocolKind::HotStuff2);
+        let (first, mut known) = fixture.certifies(1, &genesis());
+        for view in 3..=last {
+            known = fixture.certifies(view, &known).1;
+        }
+        commits(&mut fixture, 0, &first)
+    };
+    assert_breach(certified(3), Property::Backing, "make it final");
+    certified(4).expect("the blocks of views 3 and 4 make the one of view 3 final");
+}
+
 #[test]
 fn a_slot_needs_a_quorum_of_commits_and_a_commit_needs_a_quorum_of_prepares() {
     let mut fixture = Fixture::new(ProtocolKind::Pbft);

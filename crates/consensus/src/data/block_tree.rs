@@ -2,7 +2,7 @@
 //! ancestors are in the tree, back to the oldest block that is kept.
 
 use crate::data::digest_map::{DigestMap, Salt};
-use quorate_types::{Block, Digest, Height, ReplicaId};
+use quorate_types::{Block, Digest, Height, ReplicaId, Subject};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -113,6 +113,14 @@ impl BlockTree {
     /// Returns a block, or `None` if it is not here. Genesis has no block.
     pub fn get(&self, digest: &Digest) -> Option<&Arc<Block>> {
         self.nodes.get(digest).map(|node| &node.block)
+    }
+
+    /// Returns whether a block states the view and the height of its parent, which is here, correctly. Only an
+    /// optimistic block may not: no quorum has signed what it states.
+    pub fn links(&self, block: &Block) -> bool {
+        let Subject { view, height, .. } = block.justify.subject;
+        let is_parent = |parent: &Arc<Block>| (parent.view, parent.height) == (view, height);
+        !block.is_optimistic() || self.parent(block).is_some_and(is_parent)
     }
 
     /// Returns the candidates for leader on top of a block, as computed when it was inserted. Empty if the election

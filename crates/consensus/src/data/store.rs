@@ -11,6 +11,7 @@
 
 pub(crate) mod answers;
 mod aside;
+mod certified;
 pub(crate) mod delivery;
 
 use crate::config::Config;
@@ -24,7 +25,8 @@ use crate::data::wants::Wants;
 use crate::recovery::frontier::Frontier;
 use crate::seam::{Envelope, MAX_FETCHED_BLOCKS};
 use crate::voting::leader::LeaderElection;
-use quorate_types::{Block, Bundle, Digest, Height, Quorum, ReplicaId, Time};
+use quorate_types::{Block, Bundle, Digest, Height, Quorum, ReplicaId, Time, View};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,6 +82,10 @@ pub struct Store {
     fresh_absent: Vec<(Digest, Height)>,
     /// Waiting blocks that turned out to be certified, and need not wait for bundles.
     released: Vec<Digest>,
+    /// Parents of optimistic proposals that came without them, by the view and digest of the proposal.
+    ahead: BTreeMap<(View, Digest), Digest>,
+    /// Requested blocks that only such proposals name.
+    supposed: BTreeSet<Digest>,
 }
 
 /// Outcome of offering a block to the store.
@@ -95,6 +101,8 @@ pub enum Taken {
     Overload,
     /// Its bundles exceed the block limits.
     TooLarge,
+    /// It misstates the view or the height of its parent.
+    Mislinked,
 }
 
 impl Store {
@@ -123,6 +131,8 @@ impl Store {
             stuck: None,
             fresh_absent: Vec::new(),
             released: Vec::new(),
+            ahead: BTreeMap::new(),
+            supposed: BTreeSet::new(),
         }
     }
 
@@ -237,7 +247,8 @@ impl Store {
         leaders: &LeaderElection,
         whole: &mut Vec<Digest>,
     ) -> Taken {
-        let is_proposal = source != self.me && !self.wants.has_block(&block.digest());
+        let is_certified = self.wants.has_block(&block.digest()) && !self.supposed.contains(&block.digest());
+        let is_proposal = source != self.me && !is_certified;
         self.take(now, block, source, is_proposal, leaders, whole)
     }
 
@@ -261,12 +272,15 @@ impl Store {
             return Taken::Waiting;
         }
         let lacks_parent = !block.is_unlinked() && !self.tree.contains(&block.parent());
+        if !lacks_parent && !self.tree.links(&block) {
+            return Taken::Mislinked;
+        }
         let (lacking, load) = self.look_at_payload(&block, is_proposal);
         if is_proposal && !self.limits.allow(&load) {
             return Taken::TooLarge;
         }
         if (!lacks_parent || bug!(CommitsOverMissing)) && lacking.is_empty() {
-            self.wants.remove_block(&digest);
+            self.forget_want(&digest);
             self.admit(block, leaders, whole);
             return Taken::Whole;
         }
@@ -274,12 +288,13 @@ impl Store {
             return Taken::Overload;
         }
         let was_fetched = self.wants.has_block(&digest);
-        self.wants.remove_block(&digest);
+        self.forget_want(&digest);
         let is_rooted = !lacks_parent || self.waiting.get(&block.parent()).is_some_and(|parent| parent.is_rooted);
         if lacks_parent {
             self.children.entry(block.parent()).or_default().push(digest);
-            if !self.waiting.contains_key(&block.parent()) {
-                self.want_block(now, block.parent(), Height(block.height.0 - 1), source);
+            match block.is_optimistic() && is_proposal {
+                true => self.suppose_parent(now, &block, source),
+                false => self.want_block(now, block.parent(), Height(block.height.0 - 1), source),
             }
         }
         for bundle in &lacking {
@@ -326,7 +341,12 @@ impl Store {
         true
     }
 
-    /// Drops a waiting block and the requests that only it needs. No other block may build on it.
+    /// Returns the number of blocks that wait for missing parts.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Drops a waiting block and the requests that only it needs. No certified block may build on it.
     fn give_up(&mut self, digest: &Digest) {
         let Some(waiting) = self.waiting.remove(digest) else { return };
         for bundle in &waiting.block.payload {
@@ -340,30 +360,6 @@ impl Store {
         if let Some(siblings) = self.children.get_mut(&waiting.block.parent()) {
             siblings.retain(|child| child != digest);
         }
-    }
-
-    /// Requests a block that a certificate names, after `fetch_delay_ms`: its proposal may be on the way.
-    pub fn want_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
-        self.want_block_at(now + self.delay, digest, height, source);
-    }
-
-    /// Requests a block at once: it was proposed long ago and will not arrive by itself.
-    pub fn fetch_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
-        self.want_block_at(now, digest, height, source);
-    }
-
-    fn want_block_at(&mut self, due: Time, digest: Digest, height: Height, source: ReplicaId) {
-        if let Some(waiting) = self.waiting.get_mut(&digest) {
-            waiting.is_proposal = false;
-            if self.certifies {
-                self.released.push(digest);
-            }
-            return;
-        }
-        if height <= self.committed() || self.tree.contains(&digest) {
-            return;
-        }
-        self.wants.add_block(due, digest, height, source);
     }
 
     /// Accepts a bundle from a client, or a fetched bundle from a peer. Appends the blocks that become whole to
@@ -462,6 +458,10 @@ impl Store {
             for child in self.children.remove(&digest).unwrap_or_default() {
                 let Some(waiting) = self.waiting.get_mut(&child) else { continue };
                 waiting.lacks_parent = false;
+                if !self.tree.links(&waiting.block) {
+                    self.give_up(&child);
+                    continue;
+                }
                 ready.extend(self.take_whole(&child));
                 self.root(Time(0), child);
             }

@@ -6,7 +6,9 @@ use super::{
     views,
 };
 use crate::checker::Property;
-use quorate_consensus::config::ProtocolKind::{self, BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft};
+use quorate_consensus::config::ProtocolKind::{
+    self, BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft, SimpleMoonshot,
+};
 use quorate_consensus::mutants::Bug;
 
 /// A bug of the list without an exhibit.
@@ -291,4 +293,9 @@ pub const EXHIBITS: &[Exhibit] = &[
         .source("ProvableHQ/snarkOS #4412")
         .mutant(Mutant::Hook(Bug::StoredUnseen))
         .breaks(Property::Liveness, Jolteon, spreading::bundle_shown_to_nobody),
+    exhibit(36, "", "an optimistic block is voted for before its parent is certified")
+        .source("Doidge et al., DSN 2024")
+        .mutant(Mutant::Hook(Bug::ParentUncertified))
+        .breaks(Property::Agreement, SimpleMoonshot, chains::uncertified_parent)
+        .found_by(&[(Hunt::Twins, 50)]),
 ];

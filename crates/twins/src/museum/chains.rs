@@ -1,10 +1,13 @@
 //! Exhibits about the blocks that a chain commits, and the blocks that may extend one another.
 
 use super::rules::by_rules;
-use super::scene::{Ending, Play, Setting, builds_on, genesis, leaders, only, play_jolteon, run};
+use super::scene::{Ending, Play, Setting, builds_on, genesis, has_purpose, leaders, only, play, play_jolteon, run};
 use crate::participants::InstanceId;
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::protocols::chained::replica;
+use quorate_consensus::protocols::chained::rules::SimpleMoonshot;
+use quorate_consensus::seam::Purpose;
 use quorate_types::ReplicaId;
 
 /// 1: four honest replicas; only R1 knows the certificate of view 4, and only R2 that of view 6.
@@ -87,6 +90,27 @@ pub fn old_parent_accepted(how: &Play) -> Ending {
         world.misbehave(InstanceId(0), builds_on(4, genesis));
         run(world, 1..=7);
         world.heal((1..4).map(ReplicaId));
+    })
+}
+
+/// 36: the votes for the block of view 1 are lost, and only R1 receives those for the optimistic block on it; the others
+/// go on from genesis.
+pub fn uncertified_parent(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::SimpleMoonshot, 4);
+    play(how, setting, replica::<SimpleMoonshot>, |world| {
+        leaders(world, &[1, 2, 0, 0]);
+        only(world, 1..=2, &[1, 2, 3]);
+        only(world, 3..=5, &[0, 2, 3]);
+        world.lose(Some(Box::new(|from, to, view, message| {
+            let (informed, is_vote) = (InstanceId(1), has_purpose(message, Purpose::Vote));
+            match view.0 {
+                1 => is_vote,
+                2 => is_vote && to != informed || from == informed,
+                _ => false,
+            }
+        })));
+        run(world, 1..=5);
+        world.heal((0..4).map(ReplicaId));
     })
 }
 

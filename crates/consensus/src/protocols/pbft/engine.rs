@@ -188,6 +188,7 @@ impl PbftEngine {
         match turn.offer(message.block, from) {
             Taken::Overload => turn.out.drop_message(from, Drop::Overload),
             Taken::TooLarge => turn.out.drop_message(from, Drop::TooLarge),
+            Taken::Mislinked => turn.out.drop_message(from, Drop::Malformed),
             Taken::Whole | Taken::Waiting | Taken::Late => {}
         }
         turn.parts.store.take_up(&digest);

@@ -164,6 +164,7 @@ impl<F: Family> Views<F> {
         turn.parts.tally.forget_before(View(view.0 - 1));
         self.evidence = evidence;
         self.candidates.retain(|candidate| candidate.block.view >= view);
+        turn.parts.store.abandon_before(view);
         self.given_up = None;
         self.urged = false;
         self.ready_since = None;
@@ -381,6 +382,7 @@ impl<F: Family> ViewEngine<F> {
         match turn.offer(block.clone(), from) {
             Taken::Overload => return turn.out.drop_message(from, Drop::Overload),
             Taken::TooLarge => return turn.out.drop_message(from, Drop::TooLarge),
+            Taken::Mislinked => return turn.out.drop_message(from, Drop::Malformed),
             Taken::Whole | Taken::Waiting | Taken::Late => {}
         }
         if first && !block.payload.is_empty() {

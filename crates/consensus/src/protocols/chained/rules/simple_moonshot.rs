@@ -1,5 +1,6 @@
 //! Simple Moonshot: Doidge, Ramesh, Shrestha, Tobkin, "Moonshot: optimizing chain-based rotating leader BFT via
-//! optimistic proposals", DSN 2024, section 4. The rank of a certificate in the paper is its view here.
+//! optimistic proposals", DSN 2024 (arXiv 2401.01791). The delays are those of its abstract; our labels of the
+//! rules were not compared with its text. The rank of a certificate in the paper is its view here.
 //!
 //! The leader of the next view proposes as soon as it has voted in this one, so a block follows its parent after one
 //! message delay instead of two, and is committed after three instead of four. The rules are those of HotStuff-2, which

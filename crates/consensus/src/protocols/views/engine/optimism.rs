@@ -51,7 +51,8 @@ impl<F: Family> Views<F> {
     /// view has begun and this replica is locked on a block of the view before. Until the certified block is complete,
     /// the lock lags behind the highest certificate.
     pub(super) fn is_decidable(&self, block: &Block, parts: &Parts) -> bool {
-        let is_locked = || block.view <= parts.pacemaker.view() && parts.safety.lock().view >= block.justify.view();
+        let is_high = || parts.safety.lock().view >= block.justify.view() || bug!(ParentUncertified);
+        let is_locked = || block.view <= parts.pacemaker.view() && is_high();
         parts.store.tree.get(&block.digest()).is_some() && (!block.is_optimistic() || is_locked())
     }
 

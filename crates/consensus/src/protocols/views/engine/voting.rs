@@ -40,7 +40,10 @@ impl<F: Family> Views<F> {
                 continue;
             }
             let candidate = Candidate { block, evidence: proposal.evidence(), lock: turn.parts.safety.lock() };
-            if let Err(rule) = F::may_vote(candidate, tree) {
+            let unchecked = bug!(ParentUncertified) && block.is_optimistic();
+            if let Err(rule) = F::may_vote(candidate, tree)
+                && !unchecked
+            {
                 turn.out.mark(Mark::Refused { view: block.view, rule });
                 continue;
             }
