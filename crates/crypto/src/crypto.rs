@@ -1,6 +1,5 @@
 //! Signing and verification for one replica.
 
-use crate::bisect::find_bad;
 use crate::cache::{SignatureCache, VerifiedCache};
 use crate::error::{CertificateError, CryptoError, KeyRole};
 use crate::key_pair::KeyPair;
@@ -8,7 +7,7 @@ use crate::keyring::Keyring;
 use crate::scheme::{Claim, ProofFault, Recipients, SchemeKind};
 use crate::statements::Statements;
 use bytes::Bytes;
-use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Statement, Subject, View, Vote};
+use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
 use std::sync::Arc;
 
 /// Number of own signatures to remember: more than a window of PBFT slots needs, in about half a megabyte.
@@ -26,6 +25,9 @@ pub struct Crypto {
     genesis: Certificate,
     cache: VerifiedCache,
     signed: SignatureCache,
+    /// Members whose bad signatures have spoiled a sum. In schemes with aggregates they are verified alone, so that
+    /// each costs at most one bisection.
+    spoilers: Signers,
     verifications: u64,
     cache_hits: u64,
 }
@@ -68,6 +70,7 @@ impl Crypto {
             key,
             cache: VerifiedCache::new(cache_certificates),
             signed: SignatureCache::new(MAX_KEPT_SIGNATURES),
+            spoilers: Signers::empty(),
             verifications: 0,
             cache_hits: 0,
         })
@@ -122,11 +125,33 @@ impl Crypto {
         let statements = Statements::new(self.keyring.cluster(), subject, attachments);
         let claims: Vec<Claim<'_>> =
             (votes.iter().enumerate()).map(|(at, vote)| (vote.voter, statements.at(at), &vote.signature[..])).collect();
-        let bad = find_bad(&claims, |claims| self.check(claims));
-        if !bad.is_empty() {
-            return Err(bad.into_iter().map(|(replica, ..)| *replica).collect());
+        self.check_spoilers(&claims)?;
+        let proven = self.keyring.prove(&claims);
+        self.verifications += proven.checked;
+        if let Err(bad) = &proven.proof {
+            self.spoilers.union(&bad.iter().copied().filter(|replica| self.keyring.is_member(*replica)).collect());
         }
-        Ok(self.keyring.assemble(&claims))
+        proven.proof
+    }
+
+    /// Returns earlier spoilers whose signatures are bad again, ascending.
+    fn check_spoilers(&mut self, claims: &[Claim<'_>]) -> Result<(), Vec<ReplicaId>> {
+        if !self.keyring.kind().profile().aggregatable {
+            return Ok(());
+        }
+        let suspect: Vec<Claim<'_>> =
+            claims.iter().filter(|(replica, ..)| self.spoilers.contains(*replica)).copied().collect();
+        self.verifications += suspect.len() as u64;
+        let bad: Vec<ReplicaId> =
+            (suspect.iter().filter(|(replica, message, signature)| !self.keyring.verify(*replica, message, signature)))
+                .map(|(replica, ..)| *replica)
+                .collect();
+        if bad.is_empty() { Ok(()) } else { Err(bad) }
+    }
+
+    /// Members whose bad signatures have spoiled a certificate's proof so far.
+    pub fn spoilers(&self) -> &Signers {
+        &self.spoilers
     }
 
     /// Verifies a certificate of a quorum; accepts genesis.
@@ -165,11 +190,6 @@ impl Crypto {
     /// The committee's keyring, for verification on other threads.
     pub fn keyring(&self) -> Arc<Keyring> {
         self.keyring.clone()
-    }
-
-    fn check(&mut self, claims: &[Claim<'_>]) -> bool {
-        self.verifications += claims.len() as u64;
-        self.keyring.verify_many(claims)
     }
 }
 

@@ -42,6 +42,8 @@ pub enum KeyFault {
     Length { scheme: &'static str, expected: usize, found: usize },
     #[error("is damaged: it is not a point of the curve; help: copy it from the replica's key file")]
     NotAPoint,
+    #[error("is damaged: it is not a public key of the scheme {0}; help: copy it from the replica's key file")]
+    NotAKey(&'static str),
     #[error("is of small order, so anyone could sign for it; help: generate another")]
     Weak,
     /// If two members shared a key, its holder would have two votes or two identities.

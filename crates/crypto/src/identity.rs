@@ -16,7 +16,7 @@ pub const IDENTITY_SCHEME: SchemeKind = SchemeKind::ED25519;
 
 /// One replica's private keys. Handshakes never use the voting key. So the voting scheme may be slow or convince only
 /// its recipients, and a replica of a cluster without signatures is still authenticated.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ReplicaKeys {
     pub identity: KeyPair,
     pub voting: KeyPair,

@@ -6,13 +6,16 @@ use bytes::Bytes;
 use quorate_types::digest::encode_hex;
 use quorate_types::{Committee, ReplicaId};
 use std::fmt;
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// A private key and its public key. The private key is wiped from memory when dropped, and never printed.
+/// A private key and its public key. The private key is never printed, and wiped from memory when its last clone is
+/// dropped.
+#[derive(Clone)]
 pub struct KeyPair {
     kind: SchemeKind,
     public_key: Bytes,
-    private_key: Box<dyn PrivateKey>,
+    private_key: Arc<dyn PrivateKey>,
 }
 
 impl KeyPair {
@@ -38,7 +41,7 @@ impl KeyPair {
     }
 
     fn new(kind: SchemeKind, private_key: Box<dyn PrivateKey>) -> KeyPair {
-        KeyPair { kind, public_key: private_key.public_key(), private_key }
+        KeyPair { kind, public_key: private_key.public_key(), private_key: private_key.into() }
     }
 
     pub fn kind(&self) -> SchemeKind {

@@ -2,7 +2,7 @@
 
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::key_pair::KeyPair;
-use crate::scheme::{Claim, Keys, ProofFault, Recipients, SchemeKind};
+use crate::scheme::{Claim, Keys, ProofFault, Proven, Recipients, SchemeKind};
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId, Signers};
@@ -87,6 +87,11 @@ impl Keyring {
     /// Verifies claims in one batch; true exactly if each claim holds on its own. Claims about non-members never hold.
     pub fn verify_many(&self, claims: &[Claim<'_>]) -> bool {
         self.keys.verify_many(claims)
+    }
+
+    /// Verifies claims by different signers, in their ascending order, and makes their proof.
+    pub fn prove(&self, claims: &[Claim<'_>]) -> Proven {
+        self.keys.prove(claims)
     }
 
     /// Makes a proof from valid claims, in ascending order of signers.

@@ -12,7 +12,9 @@
 //! a handshake's transcript. Each begins with a tag of its kind and the cluster, so no signature has two meanings.
 //! Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so all replicas agree on every certificate and bundle.
 
+mod awslc;
 mod bisect;
+pub mod bls12381;
 mod bundles;
 mod cache;
 mod client;
@@ -23,6 +25,7 @@ mod identity;
 pub mod key_file;
 mod key_pair;
 mod keyring;
+mod rfc6979;
 pub mod scheme;
 pub mod schemes;
 pub mod statements;
@@ -36,4 +39,5 @@ pub use identity::{IDENTITY_SCHEME, Identities, Identity, ReplicaKeys};
 pub use key_pair::KeyPair;
 pub use keyring::Keyring;
 pub use scheme::{Claim, SEED_BYTES, SchemeKind, SchemeProfile};
+pub use schemes::BlsVerification;
 pub use zeroize::Zeroizing;

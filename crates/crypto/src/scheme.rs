@@ -4,6 +4,7 @@
 //! line, cost tables and reports take names from that list. Code that depends on a scheme's abilities reads its
 //! [`SchemeProfile`].
 
+use crate::bisect::find_bad;
 use crate::error::CryptoError;
 use crate::statements::Statements;
 use bytes::Bytes;
@@ -35,6 +36,8 @@ pub struct SchemeProfile {
     /// The committee must list each key with a proof that its owner has the private key. Otherwise a member could
     /// choose a key that makes an aggregate look signed by others too (a rogue-key attack).
     pub needs_possession: bool,
+    /// Why the scheme is too weak for a cluster that has to be safe; such a scheme is for measurements.
+    pub weakness: Option<&'static str>,
     pub public_key_bytes: usize,
     pub signature: SignatureSize,
 }
@@ -92,9 +95,23 @@ pub enum ProofFault {
     Signature,
 }
 
+/// Outcome of the assembly of a proof.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Proven {
+    /// The proof, or the signers of bad signatures, ascending.
+    pub proof: Result<Bytes, Vec<ReplicaId>>,
+    /// Number of signatures verified. A batch of k counts k, and bisection counts again.
+    pub checked: u64,
+}
+
 /// A signature scheme.
 pub trait Scheme: Send + Sync {
     fn profile(&self) -> &SchemeProfile;
+
+    /// The name in tables of costs. Ways of verification that differ in cost only have different names.
+    fn costs_name(&self) -> &'static str {
+        self.profile().name
+    }
 
     /// Derives a private key from a seed.
     fn derive(&self, seed: &[u8; SEED_BYTES]) -> Box<dyn PrivateKey>;
@@ -150,6 +167,18 @@ pub trait Keys: Send + Sync {
         claims.iter().all(|claim| self.verify(*claim))
     }
 
+    /// Verifies claims by different signers, in their ascending order, and makes their proof. The proof is valid. It may
+    /// hide signatures that do not hold on their own if their signers collude: see [`crate::bls12381`].
+    fn prove(&self, claims: &[Claim<'_>]) -> Proven {
+        let mut checked = 0;
+        let bad = find_bad(claims, |claims| {
+            checked += claims.len() as u64;
+            self.verify_many(claims)
+        });
+        let bad: Vec<ReplicaId> = bad.into_iter().map(|(replica, ..)| *replica).collect();
+        Proven { proof: if bad.is_empty() { Ok(self.assemble(claims)) } else { Err(bad) }, checked }
+    }
+
     /// Makes a proof from valid claims, in ascending order of signers.
     fn assemble(&self, claims: &[Claim<'_>]) -> Bytes;
 
@@ -177,6 +206,11 @@ impl SchemeKind {
 
     pub fn name(self) -> &'static str {
         self.profile().name
+    }
+
+    /// The name in tables of costs.
+    pub fn costs_name(self) -> &'static str {
+        self.0.costs_name()
     }
 }
 

@@ -1,16 +1,18 @@
 //! Tests that every signature scheme must pass. A scheme without signatures must pass those about structure.
 
 use crate::common::*;
-use crate::toy::AGGREGATE;
 use bytes::Bytes;
-use quorate_crypto::{CertificateError, Crypto, SchemeKind};
+use proptest::prelude::*;
+use quorate_crypto::statements::Statements;
+use quorate_crypto::{CertificateError, Claim, Crypto, Keyring, SchemeKind};
 use quorate_types::{
-    Attachment, Certificate, ClusterId, Digest, Domain, ReplicaId, Signers, Vote, decode_message, encode_message,
+    Attachment, Certificate, ClusterId, Digest, Domain, ReplicaId, Signers, Subject, Vote, decode_message,
+    encode_message,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn every_scheme(demand: impl Fn(SchemeKind)) {
-    SchemeKind::ALL.iter().copied().chain([AGGREGATE]).for_each(demand);
+    schemes().into_iter().for_each(demand);
 }
 
 fn signs(kind: SchemeKind) -> bool {
@@ -308,4 +310,83 @@ fn certificates_survive_encoding() {
     let back: Certificate = decode_message(encode_message(&certificate)).unwrap();
     assert_eq!(back, certificate);
     assert_eq!(crypto(SchemeKind::ED25519, 4, 2).verify_certificate(&back), Ok(()));
+}
+
+/// A vote as somebody may send it: genuine, or wrong in one of several ways.
+fn any_vote(kind: SchemeKind, good: &Vote, fault: usize) -> Vote {
+    let Vote { subject, voter, .. } = *good;
+    let with = |signature: Bytes| Vote { signature, ..good.clone() };
+    match fault {
+        0 => with(flipped(&good.signature, 3)),
+        1 => with(flipped(&good.signature, good.signature.len() - 1)),
+        2 => with(vote(kind, subject, (voter.0 + 1) % 7).signature),
+        3 => with(vote(kind, Subject { view: quorate_types::View(99), ..subject }, voter.0).signature),
+        4 => with(vote_in(&ClusterId::from_name("another"), kind, subject, Attachment::None, voter.0).signature),
+        5 => with(good.signature.slice(1..)),
+        6 => with(vec![0; good.signature.len()].into()),
+        7 => with(vec![0xff; good.signature.len()].into()),
+        _ => good.clone(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever is sent, one by one, in a batch and in a proof, every verdict is the same.
+    #[test]
+    fn single_batch_and_proof_agree(faults in prop::collection::vec(0usize..20, 7), at in 0..schemes().len()) {
+        let kind = schemes()[at];
+        prop_assume!(signs(kind));
+        let subject = subject(Domain::Vote, 5);
+        let votes: Vec<Vote> =
+            (0..7).map(|voter| any_vote(kind, &vote(kind, subject, voter), faults[usize::from(voter)])).collect();
+        let keyring = Keyring::new(kind, &committee(kind, 7)).unwrap();
+        let statements = Statements::new(&cluster(), &subject, [Attachment::None].iter());
+        let claims: Vec<Claim<'_>> =
+            votes.iter().map(|vote| (vote.voter, statements.at(0), &vote.signature[..])).collect();
+        let is_good = |claim: &&Claim<'_>| keyring.verify(claim.0, claim.1, claim.2);
+        let bad: Vec<ReplicaId> = claims.iter().filter(|claim| !is_good(claim)).map(|claim| claim.0).collect();
+        prop_assert_eq!(&bad, &(0..7).filter(|voter| faults[usize::from(*voter)] < 8).map(ReplicaId).collect::<Vec<_>>());
+        prop_assert_eq!(keyring.verify_many(&claims), bad.is_empty());
+        let doubled: Vec<Claim<'_>> = claims.iter().chain(&claims).copied().collect();
+        prop_assert_eq!(keyring.verify_many(&doubled), bad.is_empty());
+        let good: Vec<Claim<'_>> = claims.iter().filter(is_good).copied().collect();
+        prop_assert!(keyring.verify_many(&good));
+        match keyring.prove(&claims).proof {
+            Ok(proof) => {
+                prop_assert!(bad.is_empty());
+                prop_assert_eq!(keyring.verify_proof(&(0..7).map(ReplicaId).collect(), &statements, &proof), Ok(()));
+            }
+            Err(blamed) => prop_assert_eq!(&blamed, &bad),
+        }
+        if !good.is_empty() {
+            let signers: Signers = good.iter().map(|claim| claim.0).collect();
+            let proof = keyring.prove(&good).proof.unwrap();
+            prop_assert_eq!(&proof, &keyring.assemble(&good));
+            prop_assert_eq!(keyring.verify_proof(&signers, &statements, &proof), Ok(()));
+            // No more and no fewer signers than those that signed.
+            if let Some(liar) = bad.first() {
+                let mut more = signers;
+                more.insert(*liar);
+                prop_assert!(keyring.verify_proof(&more, &statements, &proof).is_err());
+            }
+            let mut fewer = signers;
+            fewer.remove(good[0].0);
+            prop_assert!(fewer.is_empty() || keyring.verify_proof(&fewer, &statements, &proof).is_err());
+        }
+    }
+}
+
+#[test]
+fn no_proof_is_one_of_nobody() {
+    every_scheme(|kind| {
+        let subject = subject(Domain::Vote, 5);
+        let good = crypto(kind, 4, 0).assemble(&subject, votes(kind, subject, 0..3)).unwrap();
+        let mut other = crypto(kind, 4, 1);
+        for proof in [good.proof.clone(), Bytes::new(), vec![0; 48].into()] {
+            let nobody = Certificate { signers: Signers::empty(), proof, ..good.clone() };
+            let few = CertificateError::TooFewSigners { signers: 0, quorum: 3 };
+            assert_eq!(other.verify_certificate(&nobody), Err(few));
+        }
+    });
 }

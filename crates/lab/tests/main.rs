@@ -16,6 +16,7 @@ mod recording;
 mod report;
 mod reproduction;
 mod result;
+mod schemes;
 mod simulation;
 mod spec_errors;
 mod spec_round_trip;

@@ -39,6 +39,7 @@ fn the_keys_are_the_documented_ones() {
         "version",
         "messages_per_block",
         "bytes_per_block",
+        "certificate_bytes",
         "timeline",
         "latency_histogram",
     ]);

@@ -146,7 +146,7 @@ fn load_keys(
     };
     let keyring = match shared.and_then(|shared| shared.keyring.clone()) {
         Some(keyring) => keyring,
-        None => Arc::new(Keyring::of_member(config.scheme, committee, config.replica, &voting)?),
+        None => Arc::new(Keyring::of_member(config.signatures(), committee, config.replica, &voting)?),
     };
     let remembered = config.baselines.unwrap_or_default().certificate_cache.certificates();
     let crypto = Crypto::with_keyring(keyring, committee, config.replica, voting, remembered)?;

@@ -1,6 +1,6 @@
 //! Slower ways of working, for comparison with the usual ones.
 
-use quorate_crypto::CertificateCache;
+use quorate_crypto::{BlsVerification, CertificateCache};
 use quorate_types::PayloadPath;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct Baselines {
     /// Whether verified certificates are remembered, `on`, or verified each time they are shown, `off`. Default `on`.
     pub certificate_cache: CertificateCache,
+    /// Verification of BLS signatures: each vote on its own, `each`; votes in sums, `aggregate`; or in sums and with a
+    /// cached key of all members, `cached`. Without effect in other schemes. Default `cached`.
+    pub bls_verification: BlsVerification,
     /// Whether byte strings of messages and bundles are slices of the received frame, `shared`, or copied between types
     /// of the wire and of the protocol, on receipt and before sending, `copied`. Default `shared`.
     pub payload_path: PayloadPath,

@@ -40,9 +40,13 @@ pub struct NodeConfig {
     /// Number of replicas that may be faulty. Default: the maximum for the number of members, floor((n-1)/3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<usize>,
-    /// Signature scheme of the replicas: `ed25519`, or `none` for baselines. Default `ed25519`.
+    /// Signature scheme of the replicas' votes: `ed25519`, `ecdsa-p256`, `secp256k1`, `bls12-381`, `rsa-2048`, or for
+    /// measurements the weak `rsa-1024`, or `none`. The same on all replicas. Default `ed25519`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
+    /// Whether a scheme may be too weak for a cluster that has to be safe, such as `rsa-1024`. Default `false`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_weak_scheme: bool,
     /// Authentication of clients' bundles. `ed25519`: the client signs each bundle with its key, and unsigned bundles
     /// are refused. `none`, for measurements: anyone can submit bundles in any client's name. The same on all replicas.
     /// Default `ed25519`.
@@ -126,6 +130,7 @@ impl NodeConfig {
             replica: ReplicaId(0),
             faults: None,
             scheme: default_scheme(),
+            accept_weak_scheme: false,
             client_authentication: ClientAuthentication::default(),
             transport: TransportKind::default(),
             channel: ChannelKind::default(),
@@ -237,7 +242,19 @@ impl NodeConfig {
         }
     }
 
+    /// Returns the scheme with the way of verification that `[baselines]` sets.
+    pub fn signatures(&self) -> SchemeKind {
+        self.baselines.unwrap_or_default().bls_verification.of(self.scheme)
+    }
+
     fn validate_parts(&self) -> Result<(), ConfigFault> {
+        if let Some(why) = self.scheme.profile().weakness.filter(|_| !self.accept_weak_scheme) {
+            return Err(ConfigFault {
+                place: Place::key("scheme"),
+                what: format!("is {}, which is weak: {why}", self.scheme),
+                help: "choose another scheme, or set `accept_weak_scheme = true` for measurements".into(),
+            });
+        }
         self.consensus.validate().map_err(|fault| fault.at(|key| Place::in_table("consensus", key)))?;
         let protocol = self.consensus.protocol;
         if let Some(why) = self.scheme.profile().lacks(protocol.requires()) {

@@ -106,7 +106,7 @@ impl EmbeddedCluster {
                 None => {
                     config.validate()?;
                     let committee = config.committee()?;
-                    let public_keys = SharedKeys::new(config.scheme, &committee)?;
+                    let public_keys = SharedKeys::new(config.signatures(), &committee)?;
                     shared.insert((committee, public_keys))
                 }
             };

@@ -1,7 +1,7 @@
 //! Configurations: written ones are read back, and every error names the file, line, key and remedy.
 
 use crate::toy;
-use quorate_crypto::ReplicaKeys;
+use quorate_crypto::{ReplicaKeys, SchemeKind};
 use quorate_node::config::{CONFIG_FILE, KEY_FILE};
 use quorate_node::{Fault, Laboratory, NodeConfig, NodeError, testnet};
 use quorate_types::digest::encode_hex;
@@ -199,6 +199,19 @@ fn a_missing_proof_of_possession_is_refused_at_its_member() {
     for (at, member) in config.members.iter_mut().enumerate() {
         *member = ReplicaKeys::from_seed(toy::AGGREGATE, [at as u8; 32]).member(member.address.clone());
     }
+    assert_eq!(config.validate(), Ok(()));
+}
+
+#[test]
+fn a_weak_scheme_has_to_be_accepted() {
+    let mut config = four();
+    config.scheme = SchemeKind::RSA_1024;
+    for (at, member) in config.members.iter_mut().enumerate() {
+        *member = ReplicaKeys::from_seed(config.scheme, [at as u8; 32]).member(member.address.clone());
+    }
+    let error = config.validate().unwrap_err().to_string();
+    assert!(error.contains("rsa-1024, which is weak") && error.contains("accept_weak_scheme"), "{error}");
+    config.accept_weak_scheme = true;
     assert_eq!(config.validate(), Ok(()));
 }
 

@@ -39,6 +39,9 @@ pub struct TestnetArgs {
     /// Signature scheme of votes and certificates.
     #[arg(long, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
     scheme: SchemeKind,
+    /// Allow a scheme that is too weak for a cluster that has to be safe, for measurements.
+    #[arg(long)]
+    accept_weak_scheme: bool,
     /// Client authentication: a signature on each bundle, or none.
     #[arg(long, default_value = "ed25519", value_parser = choice::<ClientAuthentication>())]
     client_authentication: ClientAuthentication,
@@ -76,6 +79,7 @@ pub fn run(arguments: &TestnetArgs, program: &Program) -> Outcome {
     let mut template = NodeConfig::template("quorate");
     template.faults = arguments.faults;
     template.scheme = arguments.scheme;
+    template.accept_weak_scheme = arguments.accept_weak_scheme;
     template.client_authentication = arguments.client_authentication;
     template.consensus.protocol = arguments.protocol;
     template.consensus.leader = arguments.leader;

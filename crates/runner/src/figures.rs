@@ -27,6 +27,7 @@ const DIRECT: &[(&str, &[&str])] = &[
     ("bytes_per_block", &["bytes_per_block"]),
     ("messages_per_block", &["messages_per_block"]),
     ("verifications_per_block", &["verifications_per_block"]),
+    ("certificate_bytes", &["certificate_bytes"]),
 ];
 /// Latencies of a row, and their keys in a result.
 const LATENCIES: &[(&str, &str)] = &[

@@ -27,7 +27,7 @@ pub struct CostTable {
     pub core: CoreCosts,
     pub wire: WireCosts,
     pub hash: HashCosts,
-    /// Costs by the name of the scheme.
+    /// Costs by the name of the scheme and of its way of verification.
     pub signatures: BTreeMap<String, SignatureCosts>,
     pub journal: JournalCosts,
     pub client: ClientCosts,
@@ -102,11 +102,11 @@ pub struct HashCosts {
 #[serde(deny_unknown_fields)]
 pub struct SignatureCosts {
     pub sign_us: f64,
-    /// Verifying a batch, by the number of signatures.
+    /// Verifying the votes of a certificate, by their number, in addition to `assemble_us`. For 1: verifying a vote alone.
     pub verify_us: Steps,
     /// Verifying the proof of a certificate, by the number of signers.
     pub verify_proof_us: Steps,
-    /// Assembling a proof from verified signatures, by their number.
+    /// Assembling a proof from signatures, by their number.
     pub assemble_us: Steps,
 }
 
@@ -206,7 +206,8 @@ impl CostTable {
 
     /// Returns a table in which work takes no time.
     pub fn free() -> CostTable {
-        let signatures = SchemeKind::ALL.iter().map(|scheme| (scheme.name().to_owned(), SignatureCosts::free()));
+        let signatures =
+            SchemeKind::with_costs().into_iter().map(|scheme| (scheme.costs_name().to_owned(), SignatureCosts::free()));
         CostTable {
             source: "none: work takes no time".into(),
             residual_percent: None,
@@ -250,9 +251,9 @@ impl CostTable {
         if !scheme.profile().unforgeable {
             return Ok(SignatureCosts::free());
         }
-        self.signatures.get(scheme.name()).cloned().ok_or_else(|| Fault {
-            place: format!("`[signatures.{scheme}]`"),
-            what: format!("the cost table, {:?}, has no costs for the scheme {scheme}", self.source),
+        self.signatures.get(scheme.costs_name()).cloned().ok_or_else(|| Fault {
+            place: format!("`[signatures.{}]`", scheme.costs_name()),
+            what: format!("the cost table, {:?}, has no costs for the scheme {}", self.source, scheme.costs_name()),
             help: "measure them with `quorate calibrate`".into(),
         })
     }

@@ -8,8 +8,10 @@ mod assembly;
 use crate::bitset::Signers;
 use crate::codec::{DecodeError, Decoder, Encoder, Wire, decode_list, encode_list};
 use crate::digest::{Digest, Hasher};
+use crate::identity::ProofShape;
 use crate::ids::{ClusterId, Height, ReplicaId, View};
 use crate::limits::{MAX_PROOF_BYTES, MAX_REPLICAS, MAX_SIGNATURE_BYTES};
+use crate::quorum::Quorum;
 use bytes::Bytes;
 
 /// Kind of a signed statement. The signature covers the number.
@@ -267,6 +269,16 @@ impl Certificate {
             attachments: Vec::new(),
             proof: Bytes::new(),
         }
+    }
+
+    /// Returns the encoded length of a certificate by a quorum of signers without attachments, without its subject.
+    pub fn bytes_of_quorum(shape: ProofShape, quorum: &Quorum) -> usize {
+        let signers: Signers = (quorum.faults()..quorum.replicas()).map(|id| ReplicaId(id as u16)).collect();
+        let proof = vec![0; shape.proof_bytes(signers.len())].into();
+        let certificate = Certificate { signers, proof, ..Certificate::genesis(&ClusterId(Digest::ZERO)) };
+        let mut out = Encoder::with_capacity(certificate.proof.len() + 128);
+        certificate.encode(&mut out);
+        out.finish().len() - SUBJECT_BYTES
     }
 
     pub fn view(&self) -> View {

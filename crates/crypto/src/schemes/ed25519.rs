@@ -1,6 +1,7 @@
 //! Ed25519: one signature for each signer, verified in batches.
 
 use super::{assemble_list, verify_list};
+use crate::awslc::Ed25519Secret;
 use crate::ed25519::{KeyTable, PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES};
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::scheme::{
@@ -8,7 +9,6 @@ use crate::scheme::{
 };
 use crate::statements::Statements;
 use bytes::Bytes;
-use ed25519_zebra::{SigningKey, VerificationKeyBytes};
 use quorate_types::{Committee, ReplicaId, Signers};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
@@ -25,6 +25,7 @@ static PROFILE: SchemeProfile = SchemeProfile {
     aggregatable: false,
     batchable: true,
     needs_possession: false,
+    weakness: None,
     public_key_bytes: PUBLIC_KEY_BYTES,
     signature: SignatureSize::Fixed(SIGNATURE_BYTES),
 };
@@ -36,9 +37,7 @@ impl Scheme for Ed25519 {
 
     /// The seed is the 32-byte private key of RFC 8032 itself.
     fn derive(&self, seed: &[u8; SEED_BYTES]) -> Box<dyn PrivateKey> {
-        let key = Zeroizing::new(SigningKey::from_bytes(seed));
-        let public_key = <[u8; PUBLIC_KEY_BYTES]>::from(VerificationKeyBytes::from(&*key));
-        Box::new(Secret { key, public_key: Bytes::copy_from_slice(&public_key) })
+        Box::new(Ed25519Secret::new(seed))
     }
 
     fn decode(&self, secret: &[u8]) -> Option<Box<dyn PrivateKey>> {
@@ -80,23 +79,17 @@ pub(crate) fn decode_members<'a>(
     (0..).map(ReplicaId).zip(encoded).map(decode).collect()
 }
 
-/// Boxed by the scheme, so that moving the key leaves no copy of the secret in memory.
-struct Secret {
-    key: Zeroizing<SigningKey>,
-    public_key: Bytes,
-}
-
-impl PrivateKey for Secret {
+impl PrivateKey for Ed25519Secret {
     fn public_key(&self) -> Bytes {
-        self.public_key.clone()
+        Bytes::copy_from_slice(Ed25519Secret::public_key(self))
     }
 
     fn sign(&self, message: &[u8]) -> Bytes {
-        Bytes::copy_from_slice(&self.key.sign(message).to_bytes())
+        Bytes::copy_from_slice(&Ed25519Secret::sign(self, message))
     }
 
     fn encode(&self) -> Zeroizing<Vec<u8>> {
-        Zeroizing::new(self.key.as_bytes().to_vec())
+        Zeroizing::new(self.seed().to_vec())
     }
 }
 

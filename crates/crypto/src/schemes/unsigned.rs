@@ -20,6 +20,7 @@ static PROFILE: SchemeProfile = SchemeProfile {
     aggregatable: false,
     batchable: true,
     needs_possession: false,
+    weakness: None,
     public_key_bytes: 0,
     signature: SignatureSize::Fixed(0),
 };

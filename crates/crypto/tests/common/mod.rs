@@ -2,19 +2,37 @@
 
 #![allow(dead_code)]
 
-use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, ReplicaKeys, SchemeKind};
+use crate::toy::AGGREGATE;
+use quorate_crypto::{BlsVerification, Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, ReplicaKeys, SchemeKind};
 use quorate_types::{
     Address, Attachment, ClusterId, Committee, Digest, Domain, Height, ReplicaId, Subject, View, Vote,
 };
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// All schemes in all their ways, and a toy.
+pub fn schemes() -> Vec<SchemeKind> {
+    let ways = [BlsVerification::Each, BlsVerification::Aggregate].map(|way| way.of(SchemeKind::BLS12_381));
+    SchemeKind::ALL.iter().copied().chain(ways).chain([AGGREGATE]).collect()
+}
 
 pub fn cluster() -> ClusterId {
     ClusterId::from_name("quorate tests")
 }
 
+/// Keys by scheme and replica.
+type Known = BTreeMap<(&'static str, u16), ReplicaKeys>;
+
+/// Returns a replica's keys, made once: an RSA key takes a while.
 pub fn keys(kind: SchemeKind, replica: u16) -> ReplicaKeys {
+    static KNOWN: Mutex<Known> = Mutex::new(Known::new());
+    let place = (kind.name(), replica);
+    if let Some(keys) = KNOWN.lock().unwrap().get(&place) {
+        return keys.clone();
+    }
     let mut seed = [0x51; 32];
     seed[..2].copy_from_slice(&replica.to_le_bytes());
-    ReplicaKeys::from_seed(kind, seed)
+    KNOWN.lock().unwrap().entry(place).or_insert(ReplicaKeys::from_seed(kind, seed)).clone()
 }
 
 pub fn key(kind: SchemeKind, replica: u16) -> KeyPair {

@@ -84,6 +84,7 @@ static AGGREGATE_PROFILE: SchemeProfile = SchemeProfile {
     aggregatable: true,
     batchable: false,
     needs_possession: true,
+    weakness: None,
     public_key_bytes: DIGEST_BYTES,
     signature: SignatureSize::Fixed(DIGEST_BYTES),
 };
@@ -153,6 +154,7 @@ static TAGS_PROFILE: SchemeProfile = SchemeProfile {
     aggregatable: false,
     batchable: false,
     needs_possession: false,
+    weakness: None,
     public_key_bytes: DIGEST_BYTES,
     signature: SignatureSize::PerRecipient(TAG_BYTES),
 };

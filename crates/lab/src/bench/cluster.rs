@@ -55,6 +55,7 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     let mut config = NodeConfig::template("quorate");
     config.faults = spec.faults.map(|faults| faults as usize);
     config.scheme = spec.scheme;
+    config.accept_weak_scheme = spec.accept_weak_scheme;
     config.client_authentication = spec.client_authentication;
     (config.transport, config.channel) = (spec.transport, spec.channel);
     config.application = if spec.workload.is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
@@ -179,8 +180,8 @@ impl Cluster {
 fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     config.laboratory = laboratory(spec, config.replica);
     config.recording = recording::of_replica(spec, config.replica);
-    let BenchSpec { certificate_cache, payload_path, count_allocations, .. } = *spec;
-    let baselines = Baselines { certificate_cache, payload_path, count_allocations };
+    let BenchSpec { certificate_cache, bls_verification, payload_path, count_allocations, .. } = *spec;
+    let baselines = Baselines { certificate_cache, bls_verification, payload_path, count_allocations };
     config.baselines = (baselines != Baselines::default()).then_some(baselines);
 }
 

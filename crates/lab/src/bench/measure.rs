@@ -181,6 +181,7 @@ pub fn result(
         verifications_per_block: per(growth.sum(|status| status.verifications) as f64, blocks),
         messages_per_block: per(growth.sum(|status| status.messages_sent) as f64, blocks),
         bytes_per_block: per(growth.sum(|status| status.bytes_sent) as f64, blocks),
+        certificate_bytes: spec.certificate_bytes(),
         peak_rss_mb: peak_rss_kb.max(rss_of_replicas) as f64 * 1024.0 / 1e6,
         allocations_per_command: allocated(|status| status.allocations),
         allocated_bytes_per_command: allocated(|status| status.allocated_bytes),

@@ -82,6 +82,9 @@ pub struct BenchResult {
     pub messages_per_block: Option<f64>,
     /// Bytes that replicas wrote to sockets, including replies to clients, per committed block.
     pub bytes_per_block: Option<f64>,
+    /// Bytes of a certificate by a quorum without attachments, without its statement.
+    #[serde(default)]
+    pub certificate_bytes: u64,
     /// Peak resident memory of all processes together, in MB of 1,000,000 bytes.
     pub peak_rss_mb: f64,
     /// Heap allocations of all replicas' core threads, per committed command; present if they were counted.

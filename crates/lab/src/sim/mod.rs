@@ -177,7 +177,8 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
     let replicas = spec.quorum().replicas();
     let machines = place(&places, &network.delay, replicas, spec.clients as usize, &options.network)?;
     network.fits(replicas, &machines, &options.network)?;
-    costs.signatures_of(template.scheme)?;
+    let scheme = spec.bls_verification.of(template.scheme);
+    costs.signatures_of(scheme)?;
     if spec.client_authentication == ClientAuthentication::Ed25519 {
         costs.signatures_of(SchemeKind::ED25519)?;
     }
@@ -189,7 +190,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
     Ok(SimSpec {
         consensus: spec.consensus(),
         quorum: spec.quorum(),
-        scheme: template.scheme,
+        scheme,
         signatures: options.signatures,
         certificate_cache: spec.certificate_cache,
         client_authentication: spec.client_authentication,

@@ -1,7 +1,8 @@
 //! Validates a spec: refuses impossible values and combinations before anything starts, and warns of surprising ones.
 
 use super::{
-    BatchPolicy, BenchSpec, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SpecError, When, WorkloadKind,
+    BatchPolicy, BenchSpec, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SchemeKind, SpecError, When,
+    WorkloadKind,
 };
 use crate::affinity;
 use quorate_client::load::MAX_SAMPLES;
@@ -217,6 +218,10 @@ impl BenchSpec {
         if let Err(error) = self.wire().fits() {
             problems.push(problem("--channel, --transport", format!("the channel {}", error.what), error.help));
         }
+        if let Some(why) = self.scheme.profile().weakness.filter(|_| !self.accept_weak_scheme) {
+            let help = "choose another scheme, or set --accept-weak-scheme for measurements";
+            problems.push(problem("--scheme", format!("{} is weak: {why}", self.scheme), help));
+        }
         let last_port = u64::from(self.base_port) + u64::from(self.replicas) - u64::from(self.replicas > 0);
         if self.base_port != 0 && last_port > u64::from(u16::MAX) {
             let what = format!("{} ports from {} on reach beyond {}", self.replicas, self.base_port, u16::MAX);
@@ -364,6 +369,16 @@ impl BenchSpec {
                 "the load is a closed loop".to_owned(),
             ),
             (
+                "bls_verification",
+                self.bls_verification != default.bls_verification && self.scheme != SchemeKind::BLS12_381,
+                format!("--scheme is {}, not {}", self.scheme, SchemeKind::BLS12_381),
+            ),
+            (
+                "accept_weak_scheme",
+                self.accept_weak_scheme && self.scheme.profile().weakness.is_none(),
+                format!("--scheme {} is not weak", self.scheme),
+            ),
+            (
                 "records",
                 self.records != default.records && !is_ycsb,
                 format!("--workload {} has no records", self.workload),
@@ -446,6 +461,9 @@ impl BenchSpec {
             warnings.push(
                 "--scheme none: nothing is signed, so one Byzantine replica can break agreement; baseline only".into(),
             );
+        }
+        if let Some(why) = self.scheme.profile().weakness {
+            warnings.push(format!("--scheme {}: {why}; for measurements only", self.scheme));
         }
         if let Pacing::Closed { outstanding } = self.pacing() {
             let all = u64::from(outstanding) * u64::from(self.clients);

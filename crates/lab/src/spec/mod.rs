@@ -16,9 +16,9 @@ mod torture;
 mod values;
 
 pub use choices::{
-    BatchPolicy, BatchSize, CertificateCache, ChannelKind, Choice, ClientAuthentication, Dissemination, Fsync, Host,
-    JournalKind, LeaderKind, PayloadPath, ProtocolKind, ReplyMode, SchemeKind, TransportKind, ViewDuration, VotesTo,
-    choice, nearest,
+    BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
+    Dissemination, Fsync, Host, JournalKind, LeaderKind, PayloadPath, ProtocolKind, ReplyMode, SchemeKind,
+    TransportKind, ViewDuration, VotesTo, choice, nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
@@ -36,7 +36,7 @@ use quorate_consensus::config::MAX_WINDOW;
 use quorate_recording::DEFAULT_LIMIT_MB;
 use quorate_types::command::BUNDLE_OVERHEAD_BYTES;
 use quorate_types::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS};
-use quorate_types::{Quorum, ReplicaId};
+use quorate_types::{Certificate, Quorum, ReplicaId};
 use serde::{Deserialize, Serialize};
 
 /// Help heading of the flags that shape the cluster; `quorate testnet` takes these too.
@@ -76,6 +76,9 @@ pub struct BenchSpec {
     /// Signature scheme of votes and certificates.
     #[arg(long, help_heading = CLUSTER, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
     pub scheme: SchemeKind,
+    /// Allow a scheme that is too weak for a cluster that has to be safe, such as rsa-1024.
+    #[arg(long, help_heading = CLUSTER)]
+    pub accept_weak_scheme: bool,
     /// Client authentication: a signature on each bundle, or none.
     #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<ClientAuthentication>())]
     pub client_authentication: ClientAuthentication,
@@ -214,6 +217,10 @@ pub struct BenchSpec {
     /// Whether replicas remember verified certificates: on, or off to verify each certificate whenever it is shown.
     #[arg(long, help_heading = RUN, default_value = "on", value_parser = choice::<CertificateCache>())]
     pub certificate_cache: CertificateCache,
+    /// Verification of BLS signatures: each vote on its own, votes in sums, or in sums and with a cached key of all
+    /// replicas.
+    #[arg(long, help_heading = RUN, default_value = "cached", value_parser = choice::<BlsVerification>())]
+    pub bls_verification: BlsVerification,
     /// Way of payloads between frames and replicas: shared, or copied into types of the wire and of the protocol, on
     /// receipt and before sending, to measure what such a layer costs.
     #[arg(long, help_heading = RUN, default_value = "shared", value_parser = choice::<PayloadPath>())]
@@ -297,6 +304,12 @@ impl BenchSpec {
     /// If the spec was not validated and the committee is impossible.
     pub fn quorum(&self) -> Quorum {
         check::quorum(self).expect("a validated spec has a possible committee")
+    }
+
+    /// Returns the bytes of a certificate by a quorum without attachments, without its statement.
+    pub fn certificate_bytes(&self) -> u64 {
+        let quorum = self.quorum();
+        Certificate::bytes_of_quorum(self.scheme.profile().shape(quorum.replicas()), &quorum) as u64
     }
 
     /// Returns the maximum number of commands in one message of a client: `bundle`, limited by the commands of a block,

@@ -62,6 +62,7 @@ pub fn sample() -> BenchResult {
         verifications_per_block: per(21_345.0, committed_blocks),
         messages_per_block: per(15_480.0, committed_blocks),
         bytes_per_block: per(9_120_000.0, committed_blocks),
+        certificate_bytes: spec.certificate_bytes(),
         peak_rss_mb: 212.4,
         allocations_per_command: None,
         allocated_bytes_per_command: None,

@@ -1,0 +1,85 @@
+//! ECDSA over P-256 with SHA-256 (FIPS 186-5), with nonces of RFC 6979.
+
+use super::separate::{self, VerifyingKey};
+use crate::awslc::{P256Public, P256Secret};
+use crate::error::CryptoError;
+use crate::scheme::{Keys, PrivateKey, SEED_BYTES, Scheme, SchemeProfile, SignatureSize};
+use bytes::Bytes;
+use quorate_types::{Committee, ReplicaId};
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+/// Length of a compressed point.
+const PUBLIC_KEY_BYTES: usize = 33;
+/// Length of r and s.
+const SIGNATURE_BYTES: usize = 64;
+
+/// ECDSA over P-256. Of the two forms of a signature, only the one with the lower s is valid.
+pub struct EcdsaP256;
+
+static PROFILE: SchemeProfile = SchemeProfile {
+    name: "ecdsa-p256",
+    summary: "ECDSA over P-256 with SHA-256, one signature at a time",
+    unforgeable: true,
+    transferable: true,
+    attributable: true,
+    aggregatable: false,
+    batchable: false,
+    needs_possession: false,
+    weakness: None,
+    public_key_bytes: PUBLIC_KEY_BYTES,
+    signature: SignatureSize::Fixed(SIGNATURE_BYTES),
+};
+
+impl Scheme for EcdsaP256 {
+    fn profile(&self) -> &SchemeProfile {
+        &PROFILE
+    }
+
+    fn derive(&self, seed: &[u8; SEED_BYTES]) -> Box<dyn PrivateKey> {
+        let key = scalars(b"quorate P-256 key 1", seed).find_map(|scalar| P256Secret::decode(&scalar[..]));
+        Box::new(key.expect("almost all numbers of 256 bits are private keys"))
+    }
+
+    fn decode(&self, secret: &[u8]) -> Option<Box<dyn PrivateKey>> {
+        Some(Box::new(P256Secret::decode(secret)?))
+    }
+
+    fn keys(
+        &self,
+        committee: &Committee,
+        _: Option<(ReplicaId, &dyn PrivateKey)>,
+    ) -> Result<Box<dyn Keys>, CryptoError> {
+        separate::keys::<P256Public>(&PROFILE, committee)
+    }
+}
+
+/// Derives numbers of 256 bits from a seed, of which the first below a curve's order is a private key.
+pub(super) fn scalars(tag: &'static [u8], seed: &[u8]) -> impl Iterator<Item = Zeroizing<[u8; 32]>> {
+    let start = Sha256::new().chain_update(tag).chain_update(seed);
+    (0u8..=u8::MAX).map(move |attempt| Zeroizing::new(start.clone().chain_update([attempt]).finalize().into()))
+}
+
+impl PrivateKey for P256Secret {
+    fn public_key(&self) -> Bytes {
+        Bytes::copy_from_slice(P256Secret::public_key(self))
+    }
+
+    fn sign(&self, message: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(&P256Secret::sign(self, message))
+    }
+
+    fn encode(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(self.scalar().to_vec())
+    }
+}
+
+impl VerifyingKey for P256Public {
+    fn decode(encoded: &[u8]) -> Option<P256Public> {
+        P256Public::decode(encoded)
+    }
+
+    fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
+        P256Public::verify(self, message, signature)
+    }
+}

@@ -1,0 +1,288 @@
+//! Aggregates: sums of keys and signatures, rogue keys, and signatures whose faults cancel out.
+
+use crate::common::*;
+use blst::min_sig::{AggregatePublicKey, AggregateSignature, PublicKey, Signature};
+use bytes::Bytes;
+use quorate_crypto::{
+    BlsVerification, CertificateError, Crypto, CryptoError, KeyFault, KeyRole, Keyring, ReplicaKeys, SchemeKind,
+};
+use quorate_types::{
+    Attachment, Certificate, Domain, Encoder, ReplicaId, Signers, Subject, View, Vote, Wire, encode_message,
+};
+
+const KIND: SchemeKind = SchemeKind::BLS12_381;
+
+fn ways() -> Vec<SchemeKind> {
+    BlsVerification::ALL.iter().map(|way| way.of(KIND)).collect()
+}
+
+fn device(kind: SchemeKind, size: u16, me: u16) -> Crypto {
+    Crypto::new(kind, &committee(kind, size), ReplicaId(me), key(kind, me), 0).unwrap()
+}
+
+fn signature(bytes: &[u8]) -> Signature {
+    Signature::uncompress(bytes).unwrap()
+}
+
+fn sum(signatures: &[Signature]) -> Signature {
+    let mut sum = AggregateSignature::from_signature(&signatures[0]);
+    signatures[1..].iter().for_each(|one| sum.add_signature(one, false).unwrap());
+    sum.to_signature()
+}
+
+fn negated(encoded: &[u8]) -> Vec<u8> {
+    let mut opposite = encoded.to_vec();
+    opposite[0] ^= 0x20;
+    opposite
+}
+
+fn refused(subject: &Subject) -> Result<(), CertificateError> {
+    Err(CertificateError::Signature { domain: subject.domain, view: subject.view })
+}
+
+#[test]
+fn ways_of_verification_differ_in_cost_only() {
+    for kind in ways() {
+        assert_eq!((kind, kind.name()), (KIND, "bls12-381"));
+    }
+    let names: Vec<&str> = ways().iter().map(|kind| kind.costs_name()).collect();
+    assert_eq!(names, ["bls12-381-each", "bls12-381-aggregate", "bls12-381"]);
+    assert_eq!(BlsVerification::Each.of(SchemeKind::ED25519).costs_name(), "ed25519");
+    assert_eq!(BlsVerification::default().of(KIND).costs_name(), KIND.costs_name());
+}
+
+/// Each set of signers of at least a quorum of seven, from f absentees to none.
+#[test]
+fn the_key_of_every_set_of_signers_is_right() {
+    let subject = subject(Domain::Vote, 5);
+    let all = votes(KIND, subject, 0..7);
+    let mut devices: Vec<Crypto> = ways().into_iter().map(|kind| device(kind, 7, 0)).collect();
+    for set in (0u32..1 << 7).filter(|set| set.count_ones() >= 5) {
+        let votes = || all.iter().filter(|vote| set >> vote.voter.0 & 1 == 1).cloned().collect::<Vec<Vote>>();
+        let certificates: Vec<Certificate> =
+            devices.iter_mut().map(|device| device.assemble(&subject, votes()).unwrap()).collect();
+        assert!(certificates.windows(2).all(|pair| pair[0] == pair[1]), "the ways make different proofs");
+        let fewer: Signers = certificates[0].signers.iter().skip(1).collect();
+        for device in &mut devices {
+            assert_eq!(device.verify_certificate(&certificates[0]), Ok(()));
+            if fewer.len() >= 5 {
+                let wrong = Certificate { signers: fewer, ..certificates[0].clone() };
+                assert_eq!(device.verify_certificate(&wrong), refused(&subject));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_certificate_of_forty_takes_less_than_120_bytes() {
+    let subject = subject(Domain::Vote, 5);
+    let certificate = device(KIND, 40, 0).assemble(&subject, votes(KIND, subject, 0..27)).unwrap();
+    let mut statement = Encoder::with_capacity(64);
+    subject.encode(&mut statement);
+    let bytes = encode_message(&certificate).len() - statement.finish().len();
+    assert!(bytes < 120, "{bytes} bytes");
+    let kind = SchemeKind::ED25519;
+    let list = crypto(kind, 40, 0).assemble(&subject, votes(kind, subject, 0..27)).unwrap();
+    assert!((1_700..2_700).contains(&encode_message(&list).len()));
+}
+
+/// Timeouts name different views: the proof covers each signer's own, and no exchange of them.
+#[test]
+fn signers_are_grouped_by_what_they_say() {
+    let subject = subject(Domain::Timeout, 9);
+    let views = [3, 8, 3, 7, 8];
+    for kind in ways() {
+        let say =
+            |(voter, view): (u16, &u64)| vote_in(&cluster(), kind, subject, Attachment::HighView(View(*view)), voter);
+        let votes: Vec<Vote> = (0..).zip(&views).map(say).collect();
+        let mut device = device(kind, 7, 0);
+        let certificate = device.assemble(&subject, votes.clone()).unwrap();
+        assert_eq!(certificate.proof.len(), 48);
+        assert_eq!(device.verify_certificate(&certificate), Ok(()));
+        for (one, other) in [(0, 1), (1, 3), (0, 3), (2, 4)] {
+            let mut swapped = certificate.clone();
+            swapped.attachments.swap(one, other);
+            assert_eq!(device.verify_certificate(&swapped), refused(&subject));
+        }
+        // Who said the same may be exchanged: nothing changes.
+        let mut same = certificate.clone();
+        same.attachments.swap(0, 2);
+        assert_eq!(same, certificate);
+        let mut spoilt = votes;
+        spoilt[3].signature = spoilt[2].signature.clone();
+        assert_eq!(device.assemble(&subject, spoilt), Err(vec![ReplicaId(3)]));
+    }
+}
+
+/// s_1 + D and s_2 - D are bad, but their sum is that of the genuine signatures.
+#[test]
+fn faults_that_cancel_out_prove_nothing_false() {
+    let subject = subject(Domain::Vote, 5);
+    let good = votes(KIND, subject, 0..5);
+    let difference = signature(&key(KIND, 6).sign(b"anything"));
+    let mut bad = good.clone();
+    let opposite = signature(&negated(&difference.compress()));
+    for (voter, moved) in [(1, difference), (2, opposite)] {
+        let both = sum(&[signature(&good[voter].signature), moved]);
+        bad[voter].signature = Bytes::copy_from_slice(&both.compress());
+    }
+    for kind in ways() {
+        let mut device = device(kind, 7, 0);
+        assert!(!device.verify_vote(&bad[1]) && !device.verify_vote(&bad[2]));
+        let genuine = device.assemble(&subject, good.clone()).unwrap();
+        let each = kind.costs_name() == "bls12-381-each";
+        match device.assemble(&subject, bad.clone()) {
+            Ok(certificate) => {
+                assert!(!each);
+                assert_eq!(certificate, genuine, "the colluders' proof is not the genuine one");
+            }
+            Err(blamed) => {
+                assert!(each);
+                assert_eq!(blamed, [1, 2].map(ReplicaId));
+            }
+        }
+        // Without the other one, the fault shows, and its signer alone is blamed.
+        let mut alone = bad.clone();
+        alone[2] = good[2].clone();
+        assert_eq!(device.assemble(&subject, alone), Err(vec![ReplicaId(1)]));
+        // Together with a third fault, only bad votes are blamed, and what is left can be used.
+        let mut three = bad.clone();
+        three[4].signature = good[3].signature.clone();
+        let blamed = self::device(kind, 7, 0).assemble(&subject, three).unwrap_err();
+        assert!(blamed.contains(&ReplicaId(4)) && blamed.iter().all(|one| [1, 2, 4].contains(&one.0)), "{blamed:?}");
+    }
+}
+
+/// Points outside G1 whose sum with genuine signatures is in G1 again.
+#[test]
+fn points_outside_the_group_are_found_in_the_sum() {
+    let subject = subject(Domain::Vote, 5);
+    let good = votes(KIND, subject, 0..5);
+    let outside = (1u8..).find_map(|x| {
+        let mut encoded = [0; 48];
+        (encoded[0], encoded[47]) = (0x80, x);
+        Signature::uncompress(&encoded).ok().filter(|point| !point.subgroup_check())
+    });
+    let outside = outside.unwrap();
+    for kind in ways() {
+        let mut bad = good.clone();
+        bad[3].signature = sum(&[signature(&good[3].signature), outside]).compress().to_vec().into();
+        let mut device = device(kind, 7, 0);
+        assert!(!device.verify_vote(&bad[3]));
+        assert_eq!(device.assemble(&subject, bad.clone()), Err(vec![ReplicaId(3)]));
+        let genuine = device.assemble(&subject, good.clone()).unwrap();
+        let moved = sum(&[signature(&genuine.proof), outside]).compress().to_vec();
+        let certificate = Certificate { proof: moved.into(), ..genuine };
+        assert_eq!(device.verify_certificate(&certificate), refused(&subject));
+    }
+}
+
+/// A key chosen as the difference between one's own key and another's makes one signature look like both.
+#[test]
+fn rogue_keys_are_refused() {
+    let mut members = committee(KIND, 4);
+    let mine = key(KIND, 9).public_key();
+    let mut rogue = AggregatePublicKey::from_public_key(&PublicKey::key_validate(&mine).unwrap());
+    let victim = negated(&members.members[0].voting_key);
+    rogue.add_public_key(&PublicKey::key_validate(&victim).unwrap(), false).unwrap();
+    let rogue = rogue.to_public_key().compress();
+    members.members[3].voting_key = Bytes::copy_from_slice(&rogue);
+    let fault = |possession: Bytes, members: &quorate_types::Committee| {
+        let mut members = members.clone();
+        members.members[3].possession = possession;
+        match Keyring::new(KIND, &members).err() {
+            Some(CryptoError::PublicKey { replica: ReplicaId(3), role: KeyRole::Voting, fault }) => fault,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(fault(Bytes::new(), &members), KeyFault::NoPossession(KIND.name()));
+    let wrong = KeyFault::WrongPossession(KIND.name());
+    let mine_for_it = key(KIND, 9).sign(&rogue);
+    let proofs = [key(KIND, 9).prove_possession(), members.members[0].possession.clone(), mine_for_it];
+    for proof in proofs {
+        assert_eq!(fault(proof, &members), wrong);
+    }
+    // The attack that the proof prevents: the rogue and the victim's keys add up to mine.
+    let both = AggregatePublicKey::aggregate(
+        &[&PublicKey::key_validate(&rogue).unwrap(), &PublicKey::key_validate(&members.members[0].voting_key).unwrap()],
+        true,
+    );
+    assert_eq!(both.unwrap().to_public_key().compress()[..], mine[..]);
+}
+
+#[test]
+fn the_identity_points_outside_g2_and_opposite_keys_are_refused() {
+    let fault = |key: Vec<u8>, possession: Bytes| {
+        let mut members = committee(KIND, 4);
+        (members.members[3].voting_key, members.members[3].possession) = (key.into(), possession);
+        match Keyring::new(KIND, &members).err() {
+            Some(CryptoError::PublicKey { replica: ReplicaId(3), role: KeyRole::Voting, fault }) => fault,
+            other => panic!("{other:?}"),
+        }
+    };
+    let wrong = KeyFault::WrongPossession(KIND.name());
+    let (mut identity, mut nothing) = (vec![0; 96], vec![0; 48]);
+    (identity[0], nothing[0]) = (0xc0, 0xc0);
+    // Any signature that is the identity would fit the identity as a key.
+    assert_eq!(fault(identity, nothing.into()), wrong);
+    let outside = (1u8..).map(|x| {
+        let mut encoded = vec![0; 96];
+        (encoded[0], encoded[95]) = (0x80, x);
+        encoded
+    });
+    let mut outside =
+        outside.filter(|encoded| PublicKey::uncompress(encoded).is_ok_and(|point| point.validate().is_err()));
+    assert_eq!(fault(outside.next().unwrap(), key(KIND, 3).prove_possession()), wrong);
+    // The holder of a key can prove possession of its inverse.
+    let other = key(KIND, 1).private_key().encode();
+    let order = blst_order();
+    let inverse = KIND.scheme().decode(&minus(&order, &other)).unwrap();
+    assert_eq!(inverse.public_key(), negated(&key(KIND, 1).public_key()));
+    let shared = KeyFault::Shared { replica: ReplicaId(1), role: KeyRole::Voting };
+    assert_eq!(fault(inverse.public_key().to_vec(), inverse.prove_possession()), shared);
+}
+
+/// The order of the groups (section 4.2.1 of RFC 9380's suites).
+fn blst_order() -> Vec<u8> {
+    quorate_types::digest::decode_hex("73eda753299d7d483339d80809a1d80553bda402fffe5bfeffffffff00000001").unwrap()
+}
+
+fn minus(number: &[u8], other: &[u8]) -> Vec<u8> {
+    let (mut result, mut borrow) = (number.to_vec(), 0);
+    for (byte, other) in result.iter_mut().zip(other).rev() {
+        let difference = i16::from(*byte) - i16::from(*other) - borrow;
+        borrow = i16::from(difference < 0);
+        *byte = difference.rem_euclid(256) as u8;
+    }
+    result
+}
+
+/// A spoiler costs one bisection; from then on its votes are verified alone.
+#[test]
+fn a_spoiler_costs_one_bisection() {
+    let subject = |view| subject(Domain::Vote, view);
+    let mut device = device(KIND, 31, 0);
+    let attempt = |device: &mut Crypto, view| {
+        let mut votes = votes(KIND, subject(view), 0..21);
+        votes[13].signature = votes[12].signature.clone();
+        let before = device.verifications();
+        assert_eq!(device.assemble(&subject(view), votes), Err(vec![ReplicaId(13)]));
+        device.verifications() - before
+    };
+    let first = attempt(&mut device, 1);
+    assert!((21..=3 * 21).contains(&first), "{first} checks");
+    assert_eq!(device.spoilers().iter().collect::<Vec<_>>(), [ReplicaId(13)]);
+    assert_eq!(attempt(&mut device, 2), 1);
+    assert_eq!(attempt(&mut device, 3), 1);
+    let before = device.verifications();
+    device.assemble(&subject(4), votes(KIND, subject(4), 0..21)).unwrap();
+    assert_eq!(device.verifications() - before, 22, "a spoiler that votes well is verified alone, and with the rest");
+}
+
+#[test]
+fn key_files_and_committees_have_proofs_of_possession() {
+    let keys = ReplicaKeys::generate(KIND).unwrap();
+    let member = keys.member(nowhere());
+    assert_eq!((member.voting_key.len(), member.possession.len()), (96, 48));
+    assert!(KIND.scheme().verify_possession(&member.voting_key, &member.possession));
+}

@@ -1,0 +1,84 @@
+//! Every protocol runs with every scheme, simulated with real signatures, and over sockets.
+
+use crate::common::Quiet;
+use quorate_lab::result::Agreement;
+use quorate_lab::sim::{self, SimOptions};
+use quorate_lab::spec::{BenchSpec, BlsVerification, Interval, ProtocolKind, SchemeKind};
+use quorate_lab::{BenchResult, bench};
+use quorate_simulator::Signatures;
+
+fn short(protocol: ProtocolKind, scheme: SchemeKind) -> BenchSpec {
+    BenchSpec {
+        protocol,
+        scheme,
+        accept_weak_scheme: scheme.profile().weakness.is_some(),
+        clients: 1,
+        outstanding: Some(40),
+        warmup: Interval::from_millis(50),
+        duration: Interval::from_millis(300),
+        ..BenchSpec::default()
+    }
+}
+
+fn every_pair() -> impl Iterator<Item = (ProtocolKind, SchemeKind)> {
+    let schemes =
+        |protocol: &ProtocolKind| SchemeKind::ALL.iter().map(|scheme| (*protocol, *scheme)).collect::<Vec<_>>();
+    ProtocolKind::ALL.iter().flat_map(schemes)
+}
+
+fn passes(spec: &BenchSpec, result: &BenchResult) {
+    let what = format!("{} with {}", spec.protocol, spec.scheme);
+    assert!(result.committed_commands > 0, "{what}: {}", result.to_table());
+    assert_eq!(result.agreement, Agreement::Agreed, "{what}");
+    let bytes = spec.scheme.profile().signature_bytes(4) as u64;
+    let signatures = if spec.scheme.profile().aggregatable { 1 } else { 3 };
+    assert!((bytes * signatures..bytes * signatures + 20).contains(&result.certificate_bytes), "{what}");
+    let verifications = result.verifications_per_block.expect("blocks were committed");
+    assert!(verifications > 0.0 || !spec.scheme.profile().unforgeable, "{what}");
+}
+
+#[test]
+fn every_pair_passes_a_simulation_with_real_signatures() {
+    for (protocol, scheme) in every_pair() {
+        let spec = short(protocol, scheme);
+        let options = SimOptions { signatures: Signatures::Real, ..SimOptions::default() };
+        let result = sim::run(&spec, &options, &|_| {}).unwrap_or_else(|error| panic!("{protocol}, {scheme}: {error}"));
+        passes(&spec, &result.bench);
+    }
+}
+
+#[test]
+fn every_pair_passes_a_run_over_sockets() {
+    for (protocol, scheme) in every_pair() {
+        let spec = short(protocol, scheme);
+        let result = bench::run(&spec, &mut Quiet).unwrap_or_else(|error| panic!("{protocol}, {scheme}: {error}"));
+        passes(&spec, &result);
+    }
+}
+
+/// The paper's way costs the leader a pairing for each vote.
+#[test]
+fn verifying_each_vote_of_bls_costs_throughput() {
+    let run = |bls_verification| {
+        let spec = BenchSpec {
+            replicas: 16,
+            bls_verification,
+            outstanding: Some(2000),
+            ..short(ProtocolKind::ALL[0], SchemeKind::BLS12_381)
+        };
+        let result = sim::run(&spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}"));
+        result.bench.cpu_us_per_command.replicas.expect("commands were completed")
+    };
+    let [each, cached] = [BlsVerification::Each, BlsVerification::Cached].map(run);
+    assert!(each > 1.2 * cached, "{each} and {cached} us");
+}
+
+#[test]
+fn a_weak_scheme_has_to_be_accepted() {
+    let spec = BenchSpec { accept_weak_scheme: false, ..short(ProtocolKind::ALL[0], SchemeKind::RSA_1024) };
+    let error = spec.validate().expect_err("the scheme is weak").to_string();
+    assert!(error.contains("rsa-1024 is weak") && error.contains("--accept-weak-scheme"), "{error}");
+    let accepted = BenchSpec { accept_weak_scheme: true, ..spec };
+    assert!(accepted.validate().is_ok());
+    assert!(accepted.warnings().iter().any(|warning| warning.contains("rsa-1024")));
+}
