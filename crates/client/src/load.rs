@@ -21,7 +21,7 @@ mod usage;
 pub use self::core::{LoadCore, Stage};
 pub use generator::{LoadError, LoadGenerator, LoadHandle, LoadProgress};
 pub use histogram::Counts;
-pub use options::{DEFAULT_MAX_OUTSTANDING, LoadMode, LoadOptions, LoadOptionsError, LoadStep, MAX_STEPS};
+pub use options::{DEFAULT_MAX_OUTSTANDING, LoadMode, LoadOptions, LoadOptionsError, LoadStep, MAX_STEPS, USUAL_BURST};
 pub use pace::Pace;
 pub use pause::Pause;
 pub use recorder::{INTERVAL, LoadReport, StepReport};

@@ -188,6 +188,43 @@ fn due_commands_wait_for_others_up_to_the_bundle_wait() {
     }
 }
 
+/// Times at which an open loop sends in its first 100 ms, and the commands of each, with bursts of up to a millisecond.
+fn bursts(rate: f64) -> Vec<(Time, u64)> {
+    let mode = LoadMode::Open { rate, max_outstanding: 1_000_000 };
+    let mut core = core(LoadOptions { burst: MILLISECOND, ..options(mode, 100) });
+    let (mut bursts, mut before, mut now) = (Vec::new(), 0, Time(0));
+    while now < Time::from_millis(100) {
+        core.step(now, &mut Vec::new());
+        let sent = core.in_flight() as u64;
+        if sent > before {
+            bursts.push((now, sent - before));
+            before = sent;
+        }
+        now = core.next_wake().expect("the load goes on").max(now + Duration::from_nanos(1));
+    }
+    bursts
+}
+
+#[test]
+fn an_open_loop_sends_in_bursts_whose_spacing_follows_the_rate() {
+    // 100 commands a millisecond leave together; at 4 per microsecond a burst is full after a tenth of a millisecond.
+    for (rate, spacing_us, commands) in [(100_000.0, 1_010, 101), (4_000_000.0, 100, 400)] {
+        let bursts = bursts(rate);
+        assert!(bursts.len() >= 95, "{} bursts", bursts.len());
+        for pair in bursts[1..].windows(2) {
+            assert_eq!(pair[1].0.since(pair[0].0), Duration::from_micros(spacing_us), "at {rate} per second");
+            assert_eq!(pair[1].1, commands, "at {rate} per second");
+        }
+    }
+}
+
+#[test]
+fn an_open_loop_without_a_handful_of_commands_in_a_burst_waits_for_none() {
+    let bursts = bursts(5_000.0);
+    assert!(bursts.iter().all(|(_, commands)| *commands == 1), "{bursts:?}");
+    assert!(bursts.windows(2).all(|pair| pair[1].0.since(pair[0].0) == Duration::from_micros(200)), "{bursts:?}");
+}
+
 #[test]
 fn a_load_sleeps_until_a_command_is_due_and_polls_when_none_is_soon() {
     let start = Time::from_millis(1);
@@ -196,10 +233,10 @@ fn a_load_sleeps_until_a_command_is_due_and_polls_when_none_is_soon() {
         core.step(start, &mut Vec::new());
         core.pause(start)
     };
-    // A poll's timeout is in whole milliseconds, and no sleep is longer than 100 microseconds.
     assert_eq!(pause(100.0), Pause::Poll(MILLISECOND * 10));
-    assert_eq!(pause(400.0), Pause::Poll(MILLISECOND * 2));
-    assert_eq!(pause(5_000.0), Pause::Sleep(Duration::from_micros(100)));
+    assert_eq!(pause(5_000.0), Pause::Poll(Duration::from_micros(200)));
+    // Replies do not end a sleep, so it is no longer than 100 microseconds.
+    assert_eq!(pause(10_000.0), Pause::Sleep(Duration::from_micros(100)));
     assert_eq!(pause(400_000.0), Pause::Sleep(Duration::from_nanos(2_500)));
     let mut closed = core(options(LoadMode::Closed { outstanding: 10 }, 10));
     closed.step(start, &mut Vec::new());

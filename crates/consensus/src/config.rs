@@ -73,7 +73,7 @@ pub struct Config {
     /// every replica. Default `auto`.
     pub batch: BatchSize,
     /// Maximum latency that filling its blocks may cost under `auto`, in milliseconds. A leader holds commands back for
-    /// a fuller block at most this long, and at most 2 ms. One that sends the commands with its proposals aims at
+    /// a fuller block at most this long, and at most 3.5 ms. One that sends the commands with its proposals aims at
     /// blocks that are certified within this time, or within three quarters of `view_timeout_ms` if that is shorter.
     /// Default 1000.
     pub batch_latency_ms: u64,

@@ -12,6 +12,9 @@ fn micros(count: u64) -> Duration {
     Duration::from_micros(count)
 }
 
+/// Shortest distance between the blocks of a stream.
+const RIPE_HOLD: Duration = Duration::from_micros(2500);
+
 /// A leader, the commands that wait for it, and what it does with them.
 struct Leader {
     pace: Pace,
@@ -87,9 +90,48 @@ fn blocks_of_a_steady_stream_keep_their_distance() {
     let mut leader = Leader::new(1000);
     leader.stream(micros(100), 10, 20_000);
     let (blocks, seconds) = (leader.blocks.len() as f64, 2.0);
-    let most = seconds / MAX_HOLD.as_secs_f64();
-    assert!(blocks < 1.3 * most, "{blocks} blocks in {seconds} s, and one each {MAX_HOLD:?} is enough");
+    let most = seconds / RIPE_HOLD.as_secs_f64();
+    assert!(blocks < 1.3 * most, "{blocks} blocks in {seconds} s, and one each {RIPE_HOLD:?} is enough");
     assert_eq!(leader.blocks.iter().sum::<usize>() + leader.pending, 200_000, "no command is lost");
+}
+
+#[test]
+fn clients_that_send_in_bursts_are_held_back_until_a_burst_comes() {
+    // Whatever their phase, and however far apart up to a third of the longest hold.
+    for spacing_us in [50, 300, 700, 1010, 1060, 1160] {
+        let mut leader = Leader::new(1000);
+        let commands = 300 * spacing_us as usize / 1000;
+        leader.stream(micros(spacing_us), commands, 1000);
+        let (before, start) = (leader.blocks.len(), leader.now);
+        leader.stream(micros(spacing_us), commands, 10_000);
+        let (blocks, time) = ((leader.blocks.len() - before) as u32, leader.now.since(start));
+        let distance = time / blocks;
+        assert!(distance >= RIPE_HOLD * 9 / 10, "{spacing_us} us: blocks are {distance:?} apart");
+        assert!(distance <= MAX_HOLD, "{spacing_us} us: blocks are {distance:?} apart");
+    }
+}
+
+#[test]
+fn a_replica_is_patient_with_clients_while_commands_stream_in() {
+    let mut pace = Pace::new(&config_with(1000));
+    let mut now = at(1000);
+    assert_eq!(pace.patience(now), None, "nothing has arrived");
+    let feed = |pace: &mut Pace, now: &mut Time, every: Duration, commands: usize| {
+        for _ in 0..100 {
+            *now = *now + every;
+            pace.on_arrival(*now, commands);
+        }
+    };
+    feed(&mut pace, &mut now, micros(1000), 100);
+    assert_eq!(pace.patience(now), Some(MAX_HOLD));
+    assert_eq!(pace.patience(now + MAX_HOLD * 2), None, "the stream has ended");
+    feed(&mut pace, &mut now, micros(1000), 1);
+    assert_eq!(pace.patience(now), None, "too few to matter");
+    feed(&mut pace, &mut now, micros(1000), FULL_COMMANDS);
+    assert_eq!(pace.patience(now), None, "too many to leave them for later");
+    let mut hasty = Pace::new(&config_with(0));
+    feed(&mut hasty, &mut now, micros(1000), 100);
+    assert_eq!(hasty.patience(now), None, "no latency to spend");
 }
 
 #[test]

@@ -143,6 +143,7 @@ impl<P: Protocol> Host<P> {
 
     fn turn(&mut self) -> Result<(), HostError> {
         let wait = self.wait();
+        self.devices.transport.defer_clients(self.replica.patience(self.now));
         self.devices.transport.poll(wait, &mut self.events)?;
         self.read_clock();
         let mut events = std::mem::take(&mut self.events);

@@ -104,6 +104,9 @@ pub trait Transport: Send {
     /// Writes what is queued, waits for at most `timeout` (`None`: until something happens), reads, and appends the
     /// events: replicas' frames before clients' frames. May return early without an event, after internal work.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+    /// Sets for how long the next polls may leave clients' frames unread, so that they do not end a wait: `None` reads
+    /// them as they come. A transport that cannot tell clients' links apart ignores it.
+    fn defer_clients(&mut self, _patience: Option<Duration>) {}
     /// Releases a client's frame, [received](Event::Received) with this many bytes, after it was served: the transport
     /// stops reading from a client with `client_window_bytes` of unreleased frames. Call it once for each frame; a
     /// closed link needs no call.

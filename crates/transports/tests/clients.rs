@@ -1,6 +1,6 @@
 //! Limits on clients' links: memory, time and places, and which links are cut first.
 
-use crate::support::{End, drive_with};
+use crate::support::{End, connected, drive_with};
 use crate::support::{Ground, R0, Stack, TcpPlain, client, client_end, drive, quick, replica_end};
 use bytes::Bytes;
 use quorate_transports::framing::CHUNK_BYTES;
@@ -9,6 +9,7 @@ use quorate_types::ReplicaId;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
+use std::time::{Duration, Instant};
 
 fn alone(config: LinkConfig) -> (Ground, End) {
     let mut ground = Ground::new(1);
@@ -67,6 +68,65 @@ fn a_socket_is_not_read_while_its_frames_wait_to_be_served() {
         served == FRAMES
     });
     assert_eq!(c.transport.counters().frames_dropped, 0, "a frame was dropped instead of left in the socket");
+}
+
+#[test]
+fn a_deferred_client_does_not_end_a_wait_and_a_peer_does() {
+    const PATIENCE: Duration = Duration::from_millis(300);
+    let mut ground = Ground::new(2);
+    let (mut a, mut b) = (ground.replica::<TcpPlain>(0), ground.replica::<TcpPlain>(1));
+    let (_stream, _) = dial(&ground, &mut a, 5, 1);
+    let (mut stream, _) = dial(&ground, &mut a, 6, 1);
+    drive([&mut a, &mut b], "the peers connect", |[a, b]| connected(a, b));
+    let frame = [4, 0, 0, 0, 1, 2, 3, 4];
+    a.transport.defer_clients(Some(PATIENCE));
+    a.poll();
+    let waits = |a: &mut End| {
+        let (before, start) = (a.received(), Instant::now());
+        a.transport.poll(Some(PATIENCE * 100), &mut a.events).expect("poll");
+        (a.received() - before, start.elapsed())
+    };
+    stream.write_all(&frame).expect("write");
+    let (frames, waited) = waits(&mut a);
+    assert_eq!(frames, 1, "the frame is read at the end of the wait");
+    assert!(waited >= PATIENCE, "a client's frame ended the wait after {waited:?}");
+    stream.write_all(&frame).expect("write");
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"peer"));
+    b.poll();
+    let (frames, waited) = waits(&mut a);
+    assert_eq!(frames, 2, "a peer's frame ends the wait, and the client's is read with it");
+    assert!(waited < PATIENCE, "{waited:?}");
+    a.transport.defer_clients(Some(PATIENCE));
+    stream.write_all(&frame).expect("write");
+    a.transport.defer_clients(None);
+    let (frames, waited) = waits(&mut a);
+    assert_eq!(frames, 1, "a frame that came meanwhile is not lost");
+    assert!(waited < PATIENCE * 10, "{waited:?}");
+}
+
+#[test]
+fn many_clients_that_were_deferred_are_all_read() {
+    // More than the events of one poll.
+    const CLIENTS: u64 = 260;
+    let (ground, mut a) = alone(quick());
+    let mut streams: Vec<_> = (0..CLIENTS).map(|id| dial(&ground, &mut a, id, 1).0).collect();
+    a.transport.defer_clients(Some(Duration::from_millis(1)));
+    a.poll();
+    streams.iter_mut().for_each(|stream| stream.write_all(&[4, 0, 0, 0, 1, 2, 3, 4]).expect("write"));
+    drive([&mut a], "all frames arrive", |[a]| a.received() == CLIENTS as usize);
+}
+
+#[test]
+fn a_wait_of_less_than_a_millisecond_ends_on_time() {
+    const WAIT: Duration = Duration::from_micros(300);
+    let (_ground, mut a) = alone(quick());
+    let shortest = (0..50).map(|_| {
+        let start = Instant::now();
+        a.transport.poll(Some(WAIT), &mut a.events).expect("poll");
+        start.elapsed()
+    });
+    let shortest = shortest.min().expect("several");
+    assert!(shortest >= WAIT && shortest < WAIT * 3, "{shortest:?}");
 }
 
 #[test]

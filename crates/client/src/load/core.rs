@@ -31,6 +31,10 @@ pub enum Stage {
 const PRELOAD_OUTSTANDING: usize = 10_000;
 /// Maximum number of lists of commands kept for reuse.
 const MAX_SPARE_LISTS: usize = 4_096;
+/// An open loop waits for a burst only if it gets this many commands. Fewer are not worth a wait.
+const MIN_BURST_COMMANDS: u64 = 10;
+/// An open loop does not wait for more commands than this: their cost is that of many messages anyway.
+const FULL_BURST_COMMANDS: u64 = 400;
 /// Bundles per second that an open loop sends at least to replicas that refuse them for load.
 const LEAST_BUNDLES_PER_SECOND: u64 = 10;
 
@@ -460,11 +464,20 @@ impl LoadCore {
     fn next_departure(&self, max_outstanding: usize) -> Option<Time> {
         let first = self.next_intended()?;
         if self.options.bundle_wait.is_zero() {
-            return Some(first);
+            return Some(self.next_burst(first));
         }
         let room = self.options.bundle.min(max_outstanding.saturating_sub(self.in_flight)).max(1);
         let waited = first + self.options.bundle_wait;
         Some(self.intended(self.sent + room as u64 - 1).map_or(waited, |full| full.min(waited)))
+    }
+
+    /// Open loop: returns when the next burst leaves, whose first command is due at `first`.
+    fn next_burst(&self, first: Time) -> Time {
+        let waited = first + self.options.burst;
+        if self.intended(self.sent + MIN_BURST_COMMANDS - 1).is_none_or(|last| last > waited) {
+            return first;
+        }
+        self.intended(self.sent + FULL_BURST_COMMANDS - 1).map_or(waited, |full| full.min(waited))
     }
 
     /// Open loop: returns when command `number`, counted from 0, is due; `None` if the load is over by then.

@@ -1,7 +1,7 @@
 //! Runs a load with a clock and a transport, and measures the cost of its thread.
 
 use crate::load::core::{LoadCore, Stage};
-use crate::load::pause::{POLL_RESOLUTION, Pause};
+use crate::load::pause::Pause;
 use crate::load::recorder::LoadReport;
 use crate::load::usage::Usage;
 use crate::load::{LoadOptions, LoadOptionsError};
@@ -22,6 +22,8 @@ use thiserror::Error;
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// The load asks replicas for their heights again after this long.
 const HEIGHT_RETRY: Duration = Duration::from_millis(500);
+/// Maximum time of one poll while the load waits for heights.
+const LOCATE_POLL: Duration = Duration::from_millis(1);
 /// Reason why a load has no report.
 #[derive(Debug, Error)]
 pub enum LoadError {
@@ -213,7 +215,7 @@ impl LoadGenerator {
                 self.core.ask_height(&mut self.outgoing);
                 self.send();
             }
-            self.transport.poll(Some(POLL_RESOLUTION), &mut self.events)?;
+            self.transport.poll(Some(LOCATE_POLL), &mut self.events)?;
             self.take_events(Time(0));
         }
         Ok(())

@@ -20,6 +20,8 @@ pub enum LoadMode {
     },
 }
 
+/// A value for [`LoadOptions::burst`] that saves many messages, and costs a command half of it on average.
+pub const USUAL_BURST: Duration = Duration::from_millis(1);
 /// Default maximum number of unanswered commands in an open loop.
 pub const DEFAULT_MAX_OUTSTANDING: usize = 1_000_000;
 
@@ -34,6 +36,9 @@ pub struct LoadOptions {
     /// Open loop: how long a command that is due may wait for others to fill its bundle. The wait counts in its
     /// latency.
     pub bundle_wait: Duration,
+    /// Open loop without `bundle_wait`: how long commands that are due may wait for others, to leave in one burst of
+    /// messages. The wait counts in their latency. Zero: each leaves when it is due.
+    pub burst: Duration,
     /// Time before the measured window.
     pub warmup: Duration,
     /// Length of the measured window.
@@ -66,6 +71,7 @@ impl Default for LoadOptions {
             mode: LoadMode::Closed { outstanding: 1600 },
             bundle: 100,
             bundle_wait: Duration::ZERO,
+            burst: Duration::ZERO,
             warmup: Duration::from_secs(2),
             duration: Duration::from_secs(10),
             drain: Duration::from_secs(2),
@@ -132,6 +138,7 @@ impl LoadOptions {
         }
         let durations = [
             ("bundle_wait", self.bundle_wait, false),
+            ("burst", self.burst, false),
             ("warmup", self.warmup, false),
             ("duration", self.duration, true),
             ("drain", self.drain, false),

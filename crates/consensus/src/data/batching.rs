@@ -51,6 +51,7 @@ pub struct Batching {
     room: Room,
     wait: Duration,
     longest: Duration,
+    clients_send_to_all: bool,
     waiting_since: Option<Time>,
     /// Distance between blocks, if they size themselves.
     pace: Option<Pace>,
@@ -67,6 +68,7 @@ impl Batching {
             room: Room { commands: config.batch.max_commands(), bytes: config.batch_bytes },
             wait: Duration::from_millis(config.batch_wait_ms),
             longest: config.view_timeout() / MAX_WAIT_DIVISOR,
+            clients_send_to_all: config.dissemination == Dissemination::Client,
             waiting_since: None,
             pace: sizes_itself.then(|| Pace::new(config)),
             sizing: (sizes_itself && carries).then(|| Sizing::new(config)),
@@ -88,10 +90,9 @@ impl Batching {
     }
 
     /// Records a block of any leader, with commands.
-    pub fn on_block(&mut self, now: Time) {
-        if let Some(pace) = &mut self.pace {
-            pace.on_block(now);
-        }
+    /// If commands were being held back, returns when to set the alarm for them instead.
+    pub fn on_block(&mut self, now: Time) -> Option<Duration> {
+        self.pace.as_mut()?.on_block(now)
     }
 
     /// Records a proposal for a view or slot that is above those of all earlier proposals. It carries `carried`, and
@@ -141,6 +142,11 @@ impl Batching {
             true => Decision::Propose,
             false => Decision::Wait(patience - waited),
         }
+    }
+
+    /// Returns how long a replica that does not lead may leave clients' frames unread; `None` if it needs them now.
+    pub fn patience(&self, now: Time) -> Option<Duration> {
+        self.pace.as_ref().filter(|_| self.clients_send_to_all)?.patience(now)
     }
 
     /// Checks the invariants after a step.

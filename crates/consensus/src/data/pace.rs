@@ -11,7 +11,10 @@ use quorate_types::Time;
 use std::time::Duration;
 
 /// Longest time between two blocks with commands for the sake of fuller ones.
-pub const MAX_HOLD: Duration = Duration::from_millis(2);
+pub const MAX_HOLD: Duration = Duration::from_micros(3500);
+/// After this part of the hold, the next commands that arrive end it. They would wait longest for its end, and clients
+/// that send in bursts have just done so.
+const RIPE_PART: (u32, u32) = (5, 7);
 /// Fewer commands than this are not worth a wait.
 pub const MIN_EXPECTED_COMMANDS: u64 = 20;
 /// A block of this many commands or bytes costs more for its commands than for being a block.
@@ -19,11 +22,14 @@ pub const FULL_COMMANDS: usize = 1500;
 pub const FULL_BYTES: usize = 96 << 10;
 /// If nothing arrives for 1/N of the hold, no more is expected.
 const QUIET_DIVISOR: u32 = 2;
-/// Holding back is useless if, on average, nothing arrives in the last 1/N of a hold. Clients that wait for answers are
-/// silent then; a stream with a command every 1/N of a hold is silent for half as long.
-const VAIN_DIVISOR: u32 = 4;
+/// Holding back is useless if, on average, nothing arrives in this part of a hold at its end. Clients that wait for
+/// answers are silent then, until the hold ends for that reason; clients that send a burst every third of a hold are
+/// silent for half of that third.
+const VAIN_PART: (u32, u32) = (5, 12);
 /// Weight of the last hold in that average: 1/N.
 const SMOOTHING: u32 = 4;
+/// Number of holds without an arrival after which a replica reads clients' frames as they come.
+const PATIENT_HOLDS: u32 = 2;
 /// Time for which the leader holds nothing back once that was useless. It doubles each time.
 const MIN_PAUSE: Duration = Duration::from_millis(16);
 const MAX_DOUBLINGS: u32 = 6;
@@ -76,19 +82,21 @@ impl Pace {
         }
     }
 
-    /// Records a block with commands, of this leader or another.
-    pub fn on_block(&mut self, now: Time) {
+    /// Records a block with commands, of this leader or another. If commands were being held back, returns the time
+    /// until the next hold ends at the latest: a leader sets its alarm to it, so that this hold's does not ring.
+    pub fn on_block(&mut self, now: Time) -> Option<Duration> {
         self.last_block = Some(now);
-        self.holds = false;
+        std::mem::take(&mut self.holds).then_some(self.hold)
     }
 
     /// Returns how long to hold back the pending commands, or `None` to propose them now.
     pub fn hold(&mut self, now: Time, commands: usize, bytes: usize) -> Option<Duration> {
-        let end = self.last_block? + self.hold;
-        let expected = u128::from(self.per_second) * self.hold.as_nanos() / 1_000_000_000;
+        let last_block = self.last_block?;
+        let (ripe, end) = (last_block + self.hold * RIPE_PART.0 / RIPE_PART.1, last_block + self.hold);
+        let expected = self.expected();
         let quiet = self.last_arrival + self.hold / QUIET_DIVISOR;
         let is_full = commands >= FULL_COMMANDS || bytes >= FULL_BYTES;
-        if is_full || now >= end || now >= quiet {
+        if is_full || now >= end || now >= quiet || self.last_arrival >= ripe {
             self.end_hold(now, is_full);
             return None;
         }
@@ -99,6 +107,20 @@ impl Pace {
         Some(end.min(quiet).since(now))
     }
 
+    /// Returns how long a replica that does not lead may leave clients' frames unread: while commands stream in, it
+    /// need not wake up for them, since it reads them with the next proposal. `None` if it reads them as they come.
+    pub fn patience(&self, now: Time) -> Option<Duration> {
+        let expected = self.expected();
+        let is_stream = expected >= u128::from(MIN_EXPECTED_COMMANDS) && expected < FULL_COMMANDS as u128;
+        let goes_on = now < self.last_arrival + self.hold * PATIENT_HOLDS;
+        (is_stream && goes_on).then_some(self.hold)
+    }
+
+    /// Returns the commands that arrive in a hold.
+    fn expected(&self) -> u128 {
+        u128::from(self.per_second) * self.hold.as_nanos() / 1_000_000_000
+    }
+
     /// Judges the hold that ends now, if commands were held back.
     fn end_hold(&mut self, now: Time, is_full: bool) {
         if !std::mem::take(&mut self.holds) {
@@ -106,7 +128,7 @@ impl Pace {
         }
         let silence = if is_full { Duration::ZERO } else { now.since(self.last_arrival) };
         self.silence = (self.silence * (SMOOTHING - 1) + silence) / SMOOTHING;
-        let most = self.hold / VAIN_DIVISOR;
+        let most = self.hold * VAIN_PART.0 / VAIN_PART.1;
         if self.silence > most {
             self.silence = most;
             self.paused_until = now + MIN_PAUSE * (1 << self.pauses.min(MAX_DOUBLINGS));

@@ -8,7 +8,8 @@ use crate::seam::{Drop, Message, Timer};
 use crate::voting::leader::Duties;
 use crate::voting::safety::Promise;
 use crate::voting::tally::Counting;
-use quorate_types::{Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
+use quorate_types::{Certificate, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
+use std::time::Duration;
 
 /// Result of screening a message before its certificates are verified.
 #[derive(Debug)]
@@ -87,6 +88,10 @@ pub trait Protocol: Send {
     fn spoken_up_to(&self, standing: &Standing, parts: &Parts) -> Option<View>;
     /// Returns the leader of the current view, or `None` while it cannot be determined.
     fn leader(&self, parts: &Parts) -> Option<ReplicaId>;
+    /// Returns how long clients' frames may stay unread for the sake of fewer wake-ups; `None` if they are needed now.
+    fn patience(&self, _now: Time, _parts: &Parts) -> Option<Duration> {
+        None
+    }
     /// Returns the height up to which agreement no longer needs blocks; lagging replicas may still need them.
     fn settled(&self, parts: &Parts) -> Height {
         parts.store.committed()

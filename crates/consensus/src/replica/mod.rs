@@ -534,6 +534,11 @@ impl<P: Protocol> Replica<P> {
         self.protocol.leader(&self.parts).or_else(|| self.parts.fairness.leader())
     }
 
+    /// Returns how long clients' frames may stay unread for the sake of fewer wake-ups; `None` if they are needed now.
+    pub fn patience(&self, now: Time) -> Option<Duration> {
+        self.protocol.patience(now, &self.parts)
+    }
+
     /// Returns the height of the last committed block.
     pub fn committed_height(&self) -> Height {
         self.parts.store.committed()

@@ -25,7 +25,9 @@ use crate::spec::{BenchSpec, Fault, Interval, LoadProfile, Pacing};
 use course::Course;
 use measure::Readings;
 use quorate_applications::{ApplicationKind, KeyValueCommand};
-use quorate_client::load::{DEFAULT_MAX_OUTSTANDING, LoadGenerator, LoadHandle, LoadMode, LoadOptions, LoadReport};
+use quorate_client::load::{
+    DEFAULT_MAX_OUTSTANDING, LoadGenerator, LoadHandle, LoadMode, LoadOptions, LoadReport, USUAL_BURST,
+};
 use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, WorkloadKind, workload};
 use quorate_client::{ClientConfig, StatusProbe, connect, new_identity};
 use quorate_types::ClientId;
@@ -225,6 +227,7 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
         mode,
         bundle: spec.bundle_commands(),
         bundle_wait: Duration::from_millis(spec.bundle_wait_ms),
+        burst: USUAL_BURST,
         warmup: spec.warmup.into(),
         duration: spec.duration.into(),
         steps: spec.load_profile.as_ref().map(LoadProfile::steps).unwrap_or_default(),

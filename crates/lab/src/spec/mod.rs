@@ -102,7 +102,7 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, value_name = "BYTES", default_value_t = 8_388_608, value_parser = check::number::<u32>("batch_bytes"))]
     pub batch_bytes: u32,
     /// Latency that a leader may add with --batch auto to fill its blocks, in milliseconds. It holds commands back at
-    /// most this long, and at most 2 ms. If it sends the commands itself, it aims at blocks that are certified within
+    /// most this long, and at most 3.5 ms. If it sends the commands itself, it aims at blocks that are certified within
     /// this time, or within three quarters of the view timeout.
     #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = check::number::<u64>("batch_latency_ms"))]
     pub batch_latency_ms: u64,
@@ -184,7 +184,7 @@ pub struct BenchSpec {
     #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100, value_parser = check::number::<u32>("bundle"))]
     pub bundle: u32,
     /// Open loop: how long a command that is due waits for others to fill its message, in milliseconds. The wait counts
-    /// in its latency.
+    /// in its latency. With 0, commands leave in bursts at most 1 ms apart, or at once below 9,000 per second.
     #[arg(long, help_heading = LOAD, value_name = "MS", default_value_t = 0, value_parser = check::number::<u64>("bundle_wait_ms"))]
     pub bundle_wait_ms: u64,
     /// Whether replicas answer each command, or only order it.

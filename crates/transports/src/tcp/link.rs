@@ -43,6 +43,8 @@ pub struct Link {
     pub blocked: bool,
     /// Registered for writability events.
     pub watches_writable: bool,
+    /// Registered with the poll of clients' links.
+    pub is_apart: bool,
     channel: Box<dyn Channel>,
     transparent: bool,
     wire: BytesMut,
@@ -109,6 +111,7 @@ impl Link {
             state,
             socket,
             has_closed: false,
+            is_apart: false,
             unacknowledged: (Stuck::default(), unacknowledged_ms),
             blocked: false,
             channel,

@@ -8,6 +8,7 @@ mod link;
 mod listeners;
 mod serve;
 mod sockets;
+mod waiting;
 
 use crate::carrier::{Carrier, TransportProfile};
 use crate::config::{TcpConfig, WireSettings};
@@ -24,11 +25,14 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use waiting::Waiting;
 
 /// Token of the waker; endpoints have lower ones.
 const WAKER: Token = Token(MAX_LISTENERS);
+/// Token of the poll of clients' links.
+const CLIENTS: Token = Token(MAX_LISTENERS + 1);
 /// Token of the link at index 0.
-const FIRST_LINK: usize = MAX_LISTENERS + 1;
+const FIRST_LINK: usize = MAX_LISTENERS + 2;
 
 /// Maximum number of events taken from the kernel in one poll; the rest is left to the next.
 const MAX_READY: usize = 256;
@@ -74,7 +78,7 @@ impl Carrier for Tcp {
 
 /// A [`Transport`] over TCP.
 pub struct TcpTransport {
-    poll: mio::Poll,
+    poll: Waiting,
     ready: mio::Events,
     waker: Arc<dyn Fn() + Send + Sync>,
     listeners: Listeners,
@@ -129,7 +133,7 @@ impl TcpTransport {
         channels: Box<dyn ChannelFactory>,
         config: WireSettings,
     ) -> Result<TcpTransport, SetupError> {
-        let poll = mio::Poll::new()?;
+        let poll = Waiting::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
         let waker: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
             // This fails only if the descriptor is gone, and then no one is waiting.
@@ -171,14 +175,17 @@ impl Transport for TcpTransport {
         self.links.resume();
         let accepts = self.listeners.accepts_more() && self.accept_at.is_none();
         let wait = self.links.wait(timeout, accepts || events.len() > before);
-        match self.poll.poll(&mut self.ready, wait) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.ready.clear(),
-            Err(error) => return Err(error),
-        }
+        self.poll.wait(&mut self.ready, wait)?;
         self.serve(events);
+        if self.poll.take_clients(&mut self.ready)? {
+            self.serve_ready(events);
+        }
         events.append(&mut self.links.client_events);
         Ok(())
+    }
+
+    fn defer_clients(&mut self, patience: Option<Duration>) {
+        self.poll.defer_clients(patience);
     }
 
     fn release(&mut self, link: LinkId, bytes: usize) {

@@ -26,7 +26,7 @@ impl TcpTransport {
             let Links { table, memory, counters, .. } = &mut self.links;
             let Some(link) = table.get_mut(id) else { continue };
             link.dirty = false;
-            let flushed = flush(link, self.poll.registry(), counters);
+            let flushed = flush(link, &self.poll, counters);
             memory.note(link);
             if let Err(why) = flushed {
                 let mut link = table.take(index(id)).expect("the link was just there");
@@ -47,10 +47,19 @@ impl TcpTransport {
                 self.serve_link(index(id), readiness, events);
             }
         }
+        self.serve_ready(events);
+        if self.listeners.accepts_more() && self.accept_at.is_none() {
+            self.accept();
+        }
+    }
+
+    /// Handles the events in `ready`.
+    pub(super) fn serve_ready(&mut self, events: &mut Vec<Event>) {
         let ready = std::mem::replace(&mut self.ready, mio::Events::with_capacity(0));
         for event in &ready {
             match event.token() {
                 WAKER => {}
+                CLIENTS => self.poll.on_clients(),
                 Token(token) if token < MAX_LISTENERS => self.listeners.on_connection(token),
                 Token(token) => {
                     let closing = event.is_read_closed() || event.is_error();
@@ -67,9 +76,6 @@ impl TcpTransport {
             }
         }
         self.ready = ready;
-        if self.listeners.accepts_more() && self.accept_at.is_none() {
-            self.accept();
-        }
     }
 
     fn serve_link(&mut self, index: usize, readiness: Readiness, events: &mut Vec<Event>) {
@@ -106,6 +112,11 @@ impl TcpTransport {
             let Some(remote) = authenticated? else { return Ok(()) };
             let remote = link.audience.admits(remote)?;
             self.links.admit(link, remote, events)?;
+            if let Remote::Client(_) = remote {
+                let token = Token(FIRST_LINK + index(link.id));
+                self.poll.set_apart(&mut link.socket, token).map_err(LinkError::Io)?;
+                (link.is_apart, link.watches_writable) = (true, false);
+            }
         }
         if let Phase::Established(remote) = link.phase {
             self.read(link, remote, ready.closing, events)?;
@@ -114,7 +125,7 @@ impl TcpTransport {
     }
 
     fn flush(&mut self, link: &mut Link) -> Result<(), LinkError> {
-        let flushed = flush(link, self.poll.registry(), &mut self.links.counters);
+        let flushed = flush(link, &self.poll, &mut self.links.counters);
         self.links.memory.note(link);
         flushed
     }
@@ -263,11 +274,12 @@ impl TcpTransport {
 }
 
 /// Writes a link's queue, and registers for writability if the socket is full.
-fn flush(link: &mut Link, registry: &mio::Registry, counters: &mut Counters) -> Result<(), LinkError> {
+fn flush(link: &mut Link, poll: &Waiting, counters: &mut Counters) -> Result<(), LinkError> {
     link.flush(counters)?;
     if link.blocked && !link.watches_writable {
         // The link stays registered: the kernel reports room only after there was none, so an idle link costs nothing.
         let token = Token(FIRST_LINK + index(link.id));
+        let registry = poll.registry_of(link.is_apart);
         registry.reregister(&mut link.socket, token, Interest::READABLE | Interest::WRITABLE).map_err(LinkError::Io)?;
         link.watches_writable = true;
     }

@@ -17,6 +17,7 @@ use crate::seam::{Drop, Evidence, Halt, Mark, Timer, To};
 use crate::voting::tally::Counting;
 use quorate_types::{Attachment, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Maximum distance, in views, between this replica's view and a vote that it counts, so that it can learn of a new
 /// view slightly later than the others.
@@ -444,6 +445,10 @@ impl Protocol for PbftEngine {
     fn leader(&self, parts: &Parts) -> Option<ReplicaId> {
         let view = parts.pacemaker.view();
         (view > self.genesis.view).then(|| self.primary(view, parts))
+    }
+
+    fn patience(&self, now: Time, parts: &Parts) -> Option<Duration> {
+        self.batching.patience(now).filter(|_| self.leader(parts) != Some(parts.me))
     }
 
     fn handle(&mut self, event: Event<PbftMessage>, turn: &mut Turn<'_>) {

@@ -53,7 +53,9 @@ impl PbftEngine {
         let payload = pool.select(room.commands, room.bytes);
         turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
         let block = Arc::new(Block::of_slot(view, me, slot, payload));
-        self.batching.on_block(turn.now);
+        if let Some(time) = self.batching.on_block(turn.now) {
+            turn.out.arm(Timer::Batch, time);
+        }
         let bundles = turn.parts.carried_bundles(&block);
         let ballot = turn.parts.safety.prepare(view, slot, block.digest()).expect("a primary assigns each slot once");
         let entry = self.log.slot(slot);

@@ -300,8 +300,10 @@ impl<F: Family> Views<F> {
         };
         let ballot = ballot.expect("a leader makes one proposal of each kind per view");
         self.unannounced = false;
-        if !block.payload.is_empty() {
-            self.batching.on_block(turn.now);
+        if !block.payload.is_empty()
+            && let Some(time) = self.batching.on_block(turn.now)
+        {
+            turn.out.arm(Timer::Batch, time);
         }
         turn.offer(block.clone(), turn.parts.me);
         // After a restart the block may be here already: the journal may hold it without the record of its proposal.
@@ -485,6 +487,10 @@ impl<F: Family> Protocol for ViewEngine<F> {
 
     fn leader(&self, parts: &Parts) -> Option<ReplicaId> {
         self.views.leader(parts)
+    }
+
+    fn patience(&self, now: Time, parts: &Parts) -> Option<Duration> {
+        self.views.batching.patience(now).filter(|_| self.leader(parts) != Some(parts.me))
     }
 
     fn handle(&mut self, event: Event<F::Message>, turn: &mut Turn<'_, F::Message>) {
