@@ -103,8 +103,9 @@ pub struct Config {
     pub pool_bundles: usize,
     /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half times the
     /// shortest time measured, if that is longer. Beyond it, the host refuses bundles of the clients that send the
-    /// most, and tells them when to return. 0, the default: only `pool_bytes` and `pool_bundles` limit the clients.
-    /// Measured with clients that each send to one replica; with others it may cost most of the throughput.
+    /// most, and tells them when to return. 0: only `pool_bytes` and `pool_bundles` limit the clients, as always with
+    /// the disseminations `client` and `leader`: there each replica would refuse other bundles, and those that only
+    /// some hold delay blocks. Default 250.
     pub max_queue_ms: u64,
     /// Maximum number of executed blocks kept for replicas that lag behind. The same on every replica, because it also
     /// determines at which checkpoints the state is kept: after about half as many blocks, or half of `retained_bytes`.
@@ -160,7 +161,7 @@ impl Default for Config {
             max_delay_ms: 100,
             pool_bytes: 256 << 20,
             pool_bundles: 1_000_000,
-            max_queue_ms: 0,
+            max_queue_ms: 250,
             retained_blocks: 16_384,
             retained_bytes: 64 << 20,
             fetch_delay_ms: 10,
@@ -189,9 +190,13 @@ impl Config {
         Duration::from_millis(self.batch_latency_ms).min(self.view_timeout() * 3 / 4)
     }
 
-    /// Longest time that a client's command should wait for its execution; zero: any time.
+    /// Longest time that a client's command should wait for its execution; zero: any time, as always if clients send to
+    /// several replicas.
     pub fn max_queue(&self) -> Duration {
-        Duration::from_millis(self.max_queue_ms)
+        match self.dissemination {
+            Dissemination::Replicas | Dissemination::ReplicasCertified => Duration::from_millis(self.max_queue_ms),
+            Dissemination::Client | Dissemination::Leader => Duration::ZERO,
+        }
     }
 
     /// Upper bound on the delay of a message between honest replicas.

@@ -402,23 +402,30 @@ impl<M: Message> Devices<M> {
         if sign {
             self.sign(&mut message);
         }
-        let me = self.me;
+        let (me, is_bulk) = (self.me, message.is_bulk());
         let (peers, comes_back) = split(to, me);
         match peers {
             Peers::Nobody => {}
             Peers::One(replica) => {
                 let frame = self.encode(&message);
-                self.transport.send_to(replica, frame);
+                self.ship(replica, frame, is_bulk);
             }
             Peers::Others => {
                 let frame = self.encode(&message);
                 for replica in (0..self.replicas).map(ReplicaId).filter(|replica| *replica != me) {
-                    self.transport.send_to(replica, frame.clone());
+                    self.ship(replica, frame.clone(), is_bulk);
                 }
             }
         }
         if comes_back {
             self.local.push_back(Input::Receive { from: me, message });
+        }
+    }
+
+    fn ship(&mut self, to: ReplicaId, frame: Bytes, is_bulk: bool) {
+        match is_bulk {
+            true => self.transport.send_bulk_to(to, frame),
+            false => self.transport.send_to(to, frame),
         }
     }
 

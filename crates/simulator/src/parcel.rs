@@ -45,6 +45,14 @@ impl<M: Message> Parcel<M> {
         Parcel { checksum: bundle.digest().prefix(), bytes: frame(bytes), body: Body::Request(bundle) }
     }
 
+    /// Returns whether messages between replicas may overtake it in a queue of the sender.
+    pub fn is_bulk(&self) -> bool {
+        match &self.body {
+            Body::Peer(envelope) => envelope.is_bulk(),
+            Body::Request(_) | Body::Reply(_) => true,
+        }
+    }
+
     pub fn reply(reply: Arc<ReplicaReply>) -> Parcel<M> {
         let (bytes, checksum) = match &*reply {
             ReplicaReply::Executed { bundle, height, results } => {

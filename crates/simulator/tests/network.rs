@@ -5,6 +5,7 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::network::{Delay, Delivery, End, Links, Loss, Stream, StreamOptions, Todo, Topology};
 use quorate_simulator::{CostTable, Leaves, NetworkSpec, SimReport, run};
+use quorate_transports::BULK_AHEAD_BYTES;
 use quorate_types::{ReplicaId, Time};
 use std::time::Duration;
 
@@ -119,6 +120,24 @@ fn network_cards_queue_and_a_router_doubles_the_delay() {
     );
     spec.topology = Topology::Star;
     assert_eq!(arrival(&mut Links::new(&spec, 3, 1), 1), Some(Time(3_000_000)));
+}
+
+#[test]
+fn votes_overtake_bulk_in_a_card_but_for_what_the_kernel_has() {
+    let mut spec = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
+    spec.packets.header_bytes = 0;
+    // 8 Gbit/s: a byte takes a nanosecond.
+    spec.bandwidth.egress_mbit_per_s = 8000.0;
+    let mut links = Links::new(&spec, 3, 1);
+    assert_eq!(links.overtake(Time(0), 0, 1, 1000), None, "there is nothing to overtake");
+    let bulk = 10_000_000;
+    assert_eq!(links.send(Time(0), 0, 1, bulk).arrives, Some(Time(bulk as u64 + 1_000_000)));
+    let ahead = 2 * BULK_AHEAD_BYTES as u64;
+    let vote = |links: &mut Links| links.overtake(Time(0), 0, 1, 1000).and_then(|fate| fate.arrives);
+    assert_eq!(vote(&mut links), Some(Time(ahead + 1000 + 1_000_000)));
+    assert_eq!(vote(&mut links), Some(Time(ahead + 2000 + 1_000_000)), "votes do not overtake votes");
+    let last = links.send(Time(0), 0, 1, 1000).arrives;
+    assert_eq!(last, Some(Time(bulk as u64 + 3000 + 1_000_000)), "no bandwidth is gained");
 }
 
 #[test]

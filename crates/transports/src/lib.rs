@@ -27,13 +27,17 @@ pub use error::{LinkError, Refusal, SetupError, WireError};
 pub use kind::TransportKind;
 pub use tcp::TcpTransport;
 pub use wire::Wire;
-pub use write_queue::WriteQueue;
+pub use write_queue::{STAGED_BYTES, WriteQueue};
 
 use bytes::Bytes;
 use quorate_channels::RemoteIdentity;
 use quorate_types::{ClientId, ReplicaId};
 use std::io;
 use std::time::Duration;
+
+/// Bytes of bulk frames on one link that a later frame cannot overtake, give or take a frame: those ready to be
+/// written, and those that the kernel has not sent.
+pub const BULK_AHEAD_BYTES: usize = STAGED_BYTES + tcp::UNSENT_BYTES;
 
 /// Id of one authenticated connection; a peer that reconnects has a new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -99,6 +103,11 @@ pub trait Transport: Send {
     /// Queues a frame for a replica; drops and counts it if the queue is full. While the replica is not connected, the
     /// newest frames are kept.
     fn send_to(&mut self, to: ReplicaId, frame: Bytes);
+    /// Queues a frame for a replica like [`Transport::send_to`], but behind all frames of `send_to` that the operating
+    /// system does not have yet, those sent later included. A transport without such a queue sends them in one order.
+    fn send_bulk_to(&mut self, to: ReplicaId, frame: Bytes) {
+        self.send_to(to, frame);
+    }
     /// Queues a frame on a link; drops and counts it if the link is gone or its queue is full.
     fn send(&mut self, link: LinkId, frame: Bytes);
     /// Writes what is queued, waits for at most `timeout` (`None`: until something happens), reads, and appends the

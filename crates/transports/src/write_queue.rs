@@ -12,6 +12,8 @@ const COALESCE_BYTES: usize = 2 << 10;
 const SEGMENT_BYTES: usize = 64 << 10;
 /// Capacity that the copy buffer keeps when it is empty.
 const MAX_KEPT_BYTES: usize = 1 << 20;
+/// Bulk frames move up for writing while fewer bytes than this are in front of them.
+pub const STAGED_BYTES: usize = 64 << 10;
 /// Maximum number of slices in one system call.
 pub(crate) const MAX_SLICES: usize = 64;
 
@@ -22,7 +24,7 @@ enum Segment {
     Shared(Bytes),
 }
 
-/// Queue of frames, headers included.
+/// Queue of frames, headers included. Bulk frames wait behind all others, until [`WriteQueue::stage`] moves them up.
 #[derive(Default)]
 pub struct WriteQueue {
     copied: Vec<u8>,
@@ -32,6 +34,9 @@ pub struct WriteQueue {
     /// Bytes of the first segment already written.
     front_written: usize,
     bytes: usize,
+    /// Bulk frames that have not moved up, and their bytes.
+    bulk: VecDeque<Bytes>,
+    bulk_bytes: usize,
 }
 
 impl WriteQueue {
@@ -41,11 +46,33 @@ impl WriteQueue {
 
     /// Returns the queued bytes, headers included.
     pub fn bytes(&self) -> usize {
+        self.bytes + self.bulk_bytes
+    }
+
+    /// Returns the bytes ahead of the next frame that is not bulk, headers included.
+    pub fn ahead_bytes(&self) -> usize {
         self.bytes
     }
 
     pub fn is_empty(&self) -> bool {
-        self.bytes == 0
+        self.bytes() == 0
+    }
+
+    /// Queues a frame that others may overtake.
+    pub fn push_bulk(&mut self, frame: Bytes) {
+        self.bulk_bytes += HEADER_BYTES + frame.len();
+        self.bulk.push_back(frame);
+    }
+
+    /// Moves bulk frames up until [`STAGED_BYTES`] are ready to be written. Call it before each write.
+    #[inline]
+    pub fn stage(&mut self) {
+        while self.bytes < STAGED_BYTES
+            && let Some(frame) = self.bulk.pop_front()
+        {
+            self.bulk_bytes -= HEADER_BYTES + frame.len();
+            self.push(frame);
+        }
     }
 
     #[inline]
@@ -72,7 +99,8 @@ impl WriteQueue {
         }
     }
 
-    /// Returns the whole queue if it is contiguous, as usual with a few small frames.
+    /// Returns the whole queue, without the bulk that has not moved up, if it is contiguous, as usual with a few small
+    /// frames.
     pub fn only_slice(&self) -> Option<&[u8]> {
         match self.segments.front() {
             Some(Segment::Copied { bytes, .. }) if self.segments.len() == 1 => {

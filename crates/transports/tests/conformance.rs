@@ -142,6 +142,26 @@ fn a_full_queue_drops_and_counts<S: Stack>() {
     drive([&mut a, &mut b], "an empty queue takes one of any size", |[_, b]| b.received() == 11);
 }
 
+fn bulk_fills_no_room_of_others_and_is_overtaken<S: Stack>() {
+    const BULK_BYTES: usize = 100_000;
+    const FITTING: usize = 400;
+    let mut ground = Ground::new(2);
+    let config = LinkConfig { link_queue_bytes: FITTING * (BULK_BYTES + 4), ..quick() };
+    let end = replica_end(ground.committee.cluster, 0, 0);
+    let (mut a, mut b) = (ground.end::<S>(0, end, config), ground.replica::<S>(1));
+    drive([&mut a, &mut b], "connect", |[a, b]| connected(a, b));
+    let bulk = Bytes::from(vec![1; BULK_BYTES]);
+    (0..FITTING + 5).for_each(|_| a.transport.send_bulk_to(ReplicaId(1), bulk.clone()));
+    assert_eq!(a.transport.counters().frames_dropped, 5, "the queue of bulk is full");
+    // As much as the kernel takes while nobody reads.
+    a.poll();
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"vote"));
+    assert_eq!(a.transport.counters().frames_dropped, 5);
+    drive([&mut a, &mut b], "all of it", |[_, b]| b.received() == FITTING + 1);
+    let at = b.frames_from(R0).iter().position(|frame| frame == "vote").expect("it arrived");
+    assert!(at < FITTING / 2, "only {} of {FITTING} bulk frames were overtaken", FITTING - at);
+}
+
 fn a_slow_reader_gets_everything_later<S: Stack>() {
     let (_ground, mut a, mut b) = pair::<S>();
     let frame = Bytes::from(vec![1; 100_000]);
@@ -295,6 +315,7 @@ macro_rules! conformance {
             many_small_frames_arrive_whole_and_in_order large_and_empty_frames_arrive_among_small_ones
             what_is_sent_before_the_link_is_up_arrives
             a_rebuilt_transport_is_found_again a_newer_link_replaces_an_older_one a_full_queue_drops_and_counts
+            bulk_fills_no_room_of_others_and_is_overtaken
             a_slow_reader_gets_everything_later another_cluster_is_refused another_key_is_refused
             another_replica_is_refused strangers_do_not_disturb an_over_long_frame_ends_only_its_link
             clients_are_bounded the_waker_ends_a_wait version_six_addresses_work);

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use quorate_transports::WriteQueue;
 use quorate_transports::framing::{FrameBuffer, header};
+use quorate_transports::{STAGED_BYTES, WriteQueue};
 use std::io::IoSlice;
 
 /// Feeds bytes as a socket would: into the given room, at most `cut` at a time.
@@ -74,6 +74,36 @@ proptest! {
         let received = feed(&mut FrameBuffer::new(), &stream, &reads).expect("no frame is over the limit");
         prop_assert!(received == frames);
     }
+}
+
+/// Writes what is ready, whole.
+fn drain(queue: &mut WriteQueue) -> Vec<u8> {
+    let mut slices = [IoSlice::new(&[]); 64];
+    let (count, total) = queue.slices(&mut slices);
+    let piece: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+    queue.consume(total);
+    piece
+}
+
+#[test]
+fn other_frames_overtake_the_bulk_that_is_not_staged() {
+    const BULK_BYTES: usize = 30_000;
+    let mut queue = WriteQueue::new();
+    (0..10).for_each(|number| queue.push_bulk(vec![number; BULK_BYTES].into()));
+    assert_eq!(queue.ahead_bytes(), 0, "nothing is ahead of an urgent frame");
+    queue.stage();
+    assert!((STAGED_BYTES..STAGED_BYTES + BULK_BYTES + 4).contains(&queue.ahead_bytes()));
+    queue.push(Bytes::from_static(b"vote"));
+    queue.stage();
+    let mut stream = Vec::new();
+    while !queue.is_empty() {
+        stream.extend(drain(&mut queue));
+        queue.stage();
+    }
+    let frames = feed(&mut FrameBuffer::new(), &stream, &[1_000]).expect("no frame is over the limit");
+    let firsts: Vec<u8> = frames.iter().map(|frame| frame[0]).collect();
+    assert_eq!(firsts, [0, 1, 2, b'v', 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(queue.bytes(), 0);
 }
 
 #[test]

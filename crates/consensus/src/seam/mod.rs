@@ -348,6 +348,21 @@ pub enum Envelope<M> {
 }
 
 impl<M: Message> Envelope<M> {
+    /// Returns whether other messages to the same replica should overtake this one in a queue: it carries commands,
+    /// blocks or state, or lists commands that do. Proposals are not bulk even if they carry commands.
+    pub fn is_bulk(&self) -> bool {
+        match self {
+            Envelope::Spread(_)
+            | Envelope::Bundles(_)
+            | Envelope::Relay(_)
+            | Envelope::Blocks(_)
+            | Envelope::StatePart { .. } => true,
+            // A batch is acknowledged once its bundles are there, so it must not come before them.
+            Envelope::Batch(_) => true,
+            _ => false,
+        }
+    }
+
     /// Returns the client commands in a message of any kind. Its sender is not their author, so they must be
     /// authenticated.
     pub fn bundles(&self) -> &[Bundle] {

@@ -122,9 +122,9 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = check::number::<u64>("view_timeout_ms"))]
     pub view_timeout_ms: u64,
     /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half times the
-    /// shortest time measured, if that is longer. Beyond it, replicas refuse commands of the clients that send the most;
-    /// 0: never.
-    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 0, value_parser = check::number::<u64>("max_queue_ms"))]
+    /// shortest time measured, if that is longer. Beyond it, replicas refuse commands of the clients that send the
+    /// most; 0: never, as always with the disseminations client and leader.
+    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 250, value_parser = check::number::<u64>("max_queue_ms"))]
     pub max_queue_ms: u64,
     /// View timeout: fixed, doubled after each failed view, or adapted to the duration of views.
     #[arg(long, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]

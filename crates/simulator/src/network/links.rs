@@ -7,6 +7,7 @@ use crate::clients::{ClientsAt, place};
 use crate::clock::ms_to_ns;
 use crate::faults::pairs;
 use crate::random::{Purpose, Random};
+use quorate_transports::BULK_AHEAD_BYTES;
 use quorate_types::{ReplicaId, Time};
 
 /// Arrival of a packet, or of all packets of a message, at the receiver's network card.
@@ -47,6 +48,11 @@ pub struct Links {
     egress_ps_per_byte: u64,
     ingress_ps_per_byte: u64,
     egress_free: Vec<u64>,
+    /// When each card has sent the messages that overtook others.
+    overtaking_free: Vec<u64>,
+    /// Bytes of bulk messages in a card's queue that no message overtakes: what all links of a replica hand to the
+    /// operating system in advance.
+    ahead_bytes: u64,
     ingress_free: Vec<u64>,
     random: Vec<Random>,
     /// Packets are never lost, duplicated or reordered.
@@ -98,6 +104,8 @@ impl Links {
             egress_ps_per_byte: per_byte(spec.bandwidth.egress_mbit_per_s),
             ingress_ps_per_byte: per_byte(spec.bandwidth.ingress_mbit_per_s),
             egress_free: vec![0; ends],
+            overtaking_free: vec![0; ends],
+            ahead_bytes: (BULK_AHEAD_BYTES * endpoints.replicas.saturating_sub(1)) as u64,
             ingress_free: vec![0; ends],
             random: (0..ends).map(|end| Random::new(seed, Purpose::Links, end as u64)).collect(),
             is_plain: !spec.loses() && spec.packets.duplication == 0.0 && spec.packets.reordering == 0.0,
@@ -159,9 +167,33 @@ impl Links {
     /// Sends a message of `bytes` at `now`, behind the queue of the sender's card. It arrives only if all its packets
     /// do.
     pub fn send(&mut self, now: Time, from: usize, to: usize, bytes: usize) -> Fate {
+        let begins = now.0.max(self.egress_free[from]);
+        self.send_at(begins, from, to, bytes)
+    }
+
+    /// Returns when the sender's card begins with a message that overtakes the bulk ones, or `None` if there are none
+    /// to overtake.
+    fn overtaking_at(&self, now: Time, from: usize) -> Option<u64> {
+        let ahead = now.0 + (self.ahead_bytes * self.egress_ps_per_byte).div_ceil(1000);
+        Some(ahead.max(self.overtaking_free[from])).filter(|begins| *begins < self.egress_free[from])
+    }
+
+    /// Sends a message that overtakes the bulk ones in the sender's queues; they wait longer by the time that it takes.
+    /// Those whose arrival is known are not delayed any more, but those after them are. Returns `None`, and sends
+    /// nothing, if there is nothing to overtake.
+    pub fn overtake(&mut self, now: Time, from: usize, to: usize, bytes: usize) -> Option<Fate> {
+        let begins = self.overtaking_at(now, from)?;
+        let behind = self.egress_free[from];
+        let fate = self.send_at(begins, from, to, bytes);
+        let leaves = self.egress_free[from];
+        self.overtaking_free[from] = leaves;
+        self.egress_free[from] = behind + (leaves - begins);
+        Some(fate)
+    }
+
+    fn send_at(&mut self, begins: u64, from: usize, to: usize, bytes: usize) -> Fate {
         let fragments = self.fragments(bytes);
         let wire = bytes as u64 + fragments * u64::from(self.packets.header_bytes);
-        let begins = now.0.max(self.egress_free[from]);
         let leaves = begins + (wire * self.egress_ps_per_byte).div_ceil(1000);
         self.egress_free[from] = leaves;
         let link = &self.links[from * self.ends + to];

@@ -88,7 +88,12 @@ impl<P: Protocol> World<'_, P> {
         if is_stream && self.pairs.is_lossy {
             return self.ship_on_stream(at, from, to, parcel);
         }
-        let fate = self.links.send(at, from, to, parcel.bytes as usize);
+        let bytes = parcel.bytes as usize;
+        let overtakes = is_stream && !parcel.is_bulk();
+        // A stream's messages arrive in the order in which its sender writes them.
+        let ahead = if overtakes { self.links.overtake(at, from, to, bytes) } else { None };
+        let is_ordered = is_stream && ahead.is_none();
+        let fate = ahead.unwrap_or_else(|| self.links.send(at, from, to, bytes));
         let (pair, life) = (self.pairs.at(from, to), self.lives[to]);
         let (from, to) = (from as u16, to as u16);
         if let Some(again) = fate.again.filter(|_| !is_stream) {
@@ -96,7 +101,7 @@ impl<P: Protocol> World<'_, P> {
             self.schedule.push(again, Event::Arrive { from, to, queued: false, load });
         }
         if let Some(mut arrives) = fate.arrives {
-            if is_stream {
+            if is_ordered {
                 let last = &mut self.pairs.last_arrival[pair];
                 arrives = arrives.max(*last);
                 *last = arrives;

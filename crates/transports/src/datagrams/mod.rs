@@ -197,7 +197,7 @@ impl DatagramTransport {
 
 impl Transport for DatagramTransport {
     fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.links.send_to(to, frame);
+        self.links.send_to(to, frame, false);
     }
 
     fn send(&mut self, link: LinkId, frame: Bytes) {

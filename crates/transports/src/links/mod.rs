@@ -122,6 +122,11 @@ pub trait Linked: DerefMut<Target = LinkState> {
     /// Queues a frame unless that would exceed `max_bytes`. Returns whether it was queued.
     fn push(&mut self, frame: Bytes, max_bytes: usize) -> bool;
 
+    /// Queues a frame that others may overtake, unless that would exceed `max_bytes`. Returns whether it was queued.
+    fn push_bulk(&mut self, frame: Bytes, max_bytes: usize) -> bool {
+        self.push(frame, max_bytes)
+    }
+
     /// Rejects frames with a body of more than `bytes` bytes from now on.
     fn set_frame_limit(&mut self, bytes: usize);
 
@@ -209,14 +214,15 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// Queues a frame for a replica, or keeps it for the next link to that replica.
-    pub fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
+    /// Queues a frame for a replica, or keeps it for the next link to that replica. Others may overtake a `bulk` frame.
+    pub fn send_to(&mut self, to: ReplicaId, frame: Bytes, bulk: bool) {
         assert_ne!(RemoteIdentity::Replica(to), self.me, "a replica needs no transport for messages to itself");
         let Some(peer) = self.peers.get_mut(to.index()) else {
             self.counters.frames_dropped += 1;
             return;
         };
         match peer.link {
+            Some(link) if bulk => self.send_bulk(link, frame),
             Some(link) => self.send(link, frame),
             None => self.counters.frames_dropped += peer.park(frame, self.config.unconnected_queue_bytes),
         }
@@ -239,6 +245,16 @@ impl<L: Linked> Links<L> {
             }
             None => self.counters.frames_dropped += 1,
         }
+    }
+
+    /// Queues a bulk frame on a link to a replica.
+    fn send_bulk(&mut self, link: LinkId, frame: Bytes) {
+        let Some(link) = self.table.get_mut(link).filter(|link| link.remote().is_some()) else {
+            self.counters.frames_dropped += 1;
+            return;
+        };
+        let is_queued = link.push_bulk(frame, self.config.link_queue_bytes);
+        queued(link, is_queued, &mut self.counters, &mut self.dirty);
     }
 
     pub fn is_congested(&self, link: LinkId) -> bool {
@@ -493,7 +509,14 @@ impl<L: Linked> Links<L> {
 /// Queues a frame on an established link, for the next poll to write.
 #[inline]
 fn push<L: Linked>(link: &mut L, frame: Bytes, max_bytes: usize, counters: &mut Counters, dirty: &mut Vec<LinkId>) {
-    if !link.push(frame, max_bytes) {
+    let is_queued = link.push(frame, max_bytes);
+    queued(link, is_queued, counters, dirty);
+}
+
+/// Counts a frame as dropped unless it `is_queued`, and makes sure that its link is written.
+#[inline]
+fn queued<L: Linked>(link: &mut L, is_queued: bool, counters: &mut Counters, dirty: &mut Vec<LinkId>) {
+    if !is_queued {
         counters.frames_dropped += 1;
     } else if !link.dirty && !link.is_blocked() {
         link.dirty = true;

@@ -1,6 +1,6 @@
 //! One TCP stream with its channel and its queues.
 
-use super::sockets::is_repeating;
+use super::sockets::{is_repeating, limit_unsent};
 use crate::error::LinkError;
 use crate::framing::FrameBuffer;
 use crate::links::{LinkState, Linked, Phase, Stuck};
@@ -52,6 +52,8 @@ pub struct Link {
     outgoing: Vec<u8>,
     outgoing_gone: usize,
     queue: WriteQueue,
+    /// The kernel holds little unsent data, because bulk frames are sent on this link.
+    limits_unsent: bool,
 }
 
 impl Deref for Link {
@@ -79,12 +81,22 @@ impl Linked for Link {
 
     #[inline]
     fn push(&mut self, frame: Bytes, max_bytes: usize) -> bool {
-        let waiting = self.queue.bytes();
-        if waiting > 0 && waiting + crate::framing::HEADER_BYTES + frame.len() > max_bytes {
-            return false;
+        let has_room = fits(self.queue.ahead_bytes(), &frame, max_bytes);
+        if has_room {
+            self.queue.push(frame);
         }
-        self.queue.push(frame);
-        true
+        has_room
+    }
+
+    fn push_bulk(&mut self, frame: Bytes, max_bytes: usize) -> bool {
+        let has_room = fits(self.queue.bytes(), &frame, max_bytes);
+        if has_room {
+            if !std::mem::replace(&mut self.limits_unsent, true) {
+                limit_unsent(&self.socket);
+            }
+            self.queue.push_bulk(frame);
+        }
+        has_room
     }
 
     fn set_frame_limit(&mut self, bytes: usize) {
@@ -104,6 +116,11 @@ impl Linked for Link {
     }
 }
 
+/// Returns whether a frame may join a queue of `waiting` bytes. An empty queue takes a frame of any size.
+fn fits(waiting: usize, frame: &Bytes, max_bytes: usize) -> bool {
+    waiting == 0 || waiting + crate::framing::HEADER_BYTES + frame.len() <= max_bytes
+}
+
 impl Link {
     pub fn new(state: LinkState, socket: TcpStream, channel: Box<dyn Channel>, unacknowledged_ms: u64) -> Link {
         Link {
@@ -121,6 +138,7 @@ impl Link {
             outgoing: Vec::new(),
             outgoing_gone: 0,
             queue: WriteQueue::new(),
+            limits_unsent: false,
         }
     }
 
@@ -155,6 +173,7 @@ impl Link {
             if !self.transparent && matches!(self.phase, Phase::Established(_)) {
                 self.seal_queue(counters);
             }
+            self.queue.stage();
             let from_outgoing = self.has_outgoing();
             let (wanted, written) = if from_outgoing {
                 let rest = &self.outgoing[self.outgoing_gone..];
@@ -216,6 +235,7 @@ impl Link {
     /// Seals queued frames, for channels that change the bytes. A frame counts as sent once it is sealed.
     fn seal_queue(&mut self, counters: &mut Counters) {
         while !self.queue.is_empty() && self.outgoing.len() < SEAL_AHEAD_BYTES {
+            self.queue.stage();
             let mut slices = [IoSlice::new(&[])];
             let (_, total) = self.queue.slices(&mut slices);
             self.channel.seal(&slices[0], &mut self.outgoing);

@@ -27,6 +27,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use waiting::Waiting;
 
+pub(crate) use sockets::UNSENT_BYTES;
+
 /// Token of the waker; endpoints have lower ones.
 const WAKER: Token = Token(MAX_LISTENERS);
 /// Token of the poll of clients' links.
@@ -156,7 +158,11 @@ impl TcpTransport {
 
 impl Transport for TcpTransport {
     fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.links.send_to(to, frame);
+        self.links.send_to(to, frame, false);
+    }
+
+    fn send_bulk_to(&mut self, to: ReplicaId, frame: Bytes) {
+        self.links.send_to(to, frame, true);
     }
 
     fn send(&mut self, link: LinkId, frame: Bytes) {

@@ -12,6 +12,9 @@ const BACKLOG: libc::c_int = 1_024;
 /// Keep-alive probes sent within `silent_remote_ms`.
 const PROBES: u64 = 4;
 
+/// Unsent bytes of one link with bulk frames that the kernel accepts.
+pub const UNSENT_BYTES: usize = 64 << 10;
+
 /// Takes over a bound listener, with a longer backlog than the standard library's. Accepted streams inherit its buffer
 /// sizes.
 pub fn adopt(listener: std::net::TcpListener, config: &TcpConfig) -> io::Result<TcpListener> {
@@ -59,6 +62,15 @@ fn set_buffers(socket: &SockRef<'_>, config: &TcpConfig) -> io::Result<()> {
         socket.set_recv_buffer_size(config.receive_buffer_bytes)?;
     }
     Ok(())
+}
+
+/// Makes the kernel take no more data while it has [`UNSENT_BYTES`] that it has not sent, so that urgent frames overtake
+/// the others in the link's own queue. Without that option, or if it fails, they only wait longer.
+pub fn limit_unsent(stream: &TcpStream) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES as u32);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = stream;
 }
 
 /// Returns whether sent data is unacknowledged after at least one retransmission. A live remote with a full receive
