@@ -5,6 +5,7 @@ mod chaos;
 mod common;
 mod golden;
 mod golden_files;
+mod golden_holds;
 mod golden_prose;
 mod optimistic;
 mod pbft;
