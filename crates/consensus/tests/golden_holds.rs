@@ -133,12 +133,12 @@ fn holds() {
     let mut leader = Leader::new();
     leader.text += "How a leader holds commands back, with `batch = \"auto\"`\n\n";
     leader.text += &crate::golden_files::wrap(
-        "The leader may always propose, so only its own rule delays a block. Times are from the beginning of each part; \
-         lines count consecutive blocks of one size that were held back equally long.",
+        "The leader may always propose, so only its own rule delays a block. Times are from the beginning of each \
+         part; lines count consecutive blocks of one size that were held back equally long.",
     );
     leader.chapter(
-        "A stream of a command every 0.1 ms, 25 in a hold. Until the leader knows the rate, it proposes each command at \
-         once; then it holds commands back.",
+        "A stream of a command every 0.1 ms, 25 in a hold. Until the leader knows the rate, it proposes each command \
+         at once; then it holds commands back.",
     );
     leader.stream(Duration::from_micros(100), 1, SMALL_BYTES, 300);
     leader.chapter("A stream of a command every 0.2 ms is too thin: fewer than 20 are expected in a hold.");

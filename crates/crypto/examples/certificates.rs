@@ -1,9 +1,9 @@
 //! What each scheme costs and weighs, beside what its primitives alone cost:
 //! `cargo run --release -p quorate-crypto --example certificates`.
 //!
-//! For a committee of n, a certificate has the votes of a quorum of n-f. `floor` is the time of the library's primitives
-//! for the same work: verifications one by one, the equation of a batch for Ed25519, and for BLS reading and adding up
-//! the signatures, hashing, and two pairings. All times are microseconds of the fastest of several rounds.
+//! For a committee of n, a certificate has the votes of a quorum of n-f. `floor` is the time of the library's
+//! primitives for the same work: verifications one by one, the equation of a batch for Ed25519, and for BLS reading and
+//! adding up the signatures, hashing, and two pairings. All times are microseconds of the fastest of several rounds.
 
 use blst::BLST_ERROR;
 use blst::min_sig::{AggregatePublicKey, AggregateSignature, PublicKey, Signature};

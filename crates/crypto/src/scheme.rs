@@ -167,8 +167,8 @@ pub trait Keys: Send + Sync {
         claims.iter().all(|claim| self.verify(*claim))
     }
 
-    /// Verifies claims by different signers, in their ascending order, and makes their proof. The proof is valid. It may
-    /// hide signatures that do not hold on their own if their signers collude: see [`crate::bls12381`].
+    /// Verifies claims by different signers, in their ascending order, and makes their proof. The proof is valid. It
+    /// may hide signatures that do not hold on their own if their signers collude: see [`crate::bls12381`].
     fn prove(&self, claims: &[Claim<'_>]) -> Proven {
         let mut checked = 0;
         let bad = find_bad(claims, |claims| {

@@ -89,8 +89,8 @@ impl Batching {
         }
     }
 
-    /// Records a block of any leader, with commands.
-    /// If commands were being held back, returns when to set the alarm for them instead.
+    /// Records a block of any leader, with commands. Returns when to set the alarm again for commands that are held
+    /// back, if there are any.
     pub fn on_block(&mut self, now: Time) -> Option<Duration> {
         self.pace.as_mut()?.on_block(now)
     }

@@ -139,8 +139,8 @@ impl<M: Message> Turn<'_, M> {
         true
     }
 
-    /// Commits every block up to `digest`, as far as their bundles are here; [`Turn::deliver`] commits the rest. Returns
-    /// false if that contradicts the committed blocks.
+    /// Commits every block up to `digest`, as far as their bundles are here; [`Turn::deliver`] commits the rest.
+    /// Returns false if that contradicts the committed blocks.
     pub fn commit(&mut self, digest: &Digest) -> bool {
         let goes_on = self.parts.store.decide(digest);
         self.deliver();

@@ -3,7 +3,7 @@
 use super::separate::{self, VerifyingKey};
 use crate::awslc::{P256Public, P256Secret};
 use crate::error::CryptoError;
-use crate::scheme::{Keys, PrivateKey, SEED_BYTES, Scheme, SchemeProfile, SignatureSize};
+use crate::scheme::{Keys, PrivateKey, SEED_BYTES, Scheme, SchemeProfile};
 use bytes::Bytes;
 use quorate_types::{Committee, ReplicaId};
 use sha2::{Digest, Sha256};
@@ -17,19 +17,12 @@ const SIGNATURE_BYTES: usize = 64;
 /// ECDSA over P-256. Of the two forms of a signature, only the one with the lower s is valid.
 pub struct EcdsaP256;
 
-static PROFILE: SchemeProfile = SchemeProfile {
-    name: "ecdsa-p256",
-    summary: "ECDSA over P-256 with SHA-256, one signature at a time",
-    unforgeable: true,
-    transferable: true,
-    attributable: true,
-    aggregatable: false,
-    batchable: false,
-    needs_possession: false,
-    weakness: None,
-    public_key_bytes: PUBLIC_KEY_BYTES,
-    signature: SignatureSize::Fixed(SIGNATURE_BYTES),
-};
+static PROFILE: SchemeProfile = separate::profile(
+    "ecdsa-p256",
+    "ECDSA over P-256 with SHA-256, one signature at a time",
+    PUBLIC_KEY_BYTES,
+    SIGNATURE_BYTES,
+);
 
 impl Scheme for EcdsaP256 {
     fn profile(&self) -> &SchemeProfile {
@@ -54,7 +47,7 @@ impl Scheme for EcdsaP256 {
     }
 }
 
-/// Derives numbers of 256 bits from a seed, of which the first below a curve's order is a private key.
+/// Derives candidates for a private key from a seed: numbers of 256 bits. The key is the first that the curve accepts.
 pub(super) fn scalars(tag: &'static [u8], seed: &[u8]) -> impl Iterator<Item = Zeroizing<[u8; 32]>> {
     let start = Sha256::new().chain_update(tag).chain_update(seed);
     (0u8..=u8::MAX).map(move |attempt| Zeroizing::new(start.clone().chain_update([attempt]).finalize().into()))

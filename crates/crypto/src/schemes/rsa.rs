@@ -3,7 +3,7 @@
 use super::separate::{self, VerifyingKey};
 use crate::awslc::{RsaPublic, RsaSecret};
 use crate::error::CryptoError;
-use crate::scheme::{Keys, PrivateKey, SEED_BYTES, Scheme, SchemeProfile, SignatureSize};
+use crate::scheme::{Keys, PrivateKey, SEED_BYTES, Scheme, SchemeProfile};
 use bytes::Bytes;
 use quorate_types::{Committee, ReplicaId};
 use zeroize::Zeroizing;
@@ -24,19 +24,7 @@ pub(super) static RSA_1024: Rsa = Rsa::new(
 
 impl Rsa {
     const fn new(bits: usize, name: &'static str, summary: &'static str, weakness: Option<&'static str>) -> Rsa {
-        let profile = SchemeProfile {
-            name,
-            summary,
-            unforgeable: true,
-            transferable: true,
-            attributable: true,
-            aggregatable: false,
-            batchable: false,
-            needs_possession: false,
-            weakness,
-            public_key_bytes: bits / 8,
-            signature: SignatureSize::Fixed(bits / 8),
-        };
+        let profile = SchemeProfile { weakness, ..separate::profile(name, summary, bits / 8, bits / 8) };
         Rsa { bits, profile }
     }
 }

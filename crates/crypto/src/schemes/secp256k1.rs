@@ -3,7 +3,7 @@
 use super::ecdsa_p256::scalars;
 use super::separate::{self, VerifyingKey};
 use crate::error::CryptoError;
-use crate::scheme::{Keys, PrivateKey, SEED_BYTES, Scheme, SchemeProfile, SignatureSize};
+use crate::scheme::{Keys, PrivateKey, SEED_BYTES, Scheme, SchemeProfile};
 use ::secp256k1::ecdsa::Signature;
 use ::secp256k1::{Message, PublicKey, SecretKey};
 use bytes::Bytes;
@@ -20,19 +20,12 @@ const SCALAR_BYTES: usize = 32;
 /// ECDSA over secp256k1. Of the two forms of a signature, only the one with the lower s is valid.
 pub struct Secp256k1;
 
-static PROFILE: SchemeProfile = SchemeProfile {
-    name: "secp256k1",
-    summary: "ECDSA over secp256k1 with SHA-256, one signature at a time",
-    unforgeable: true,
-    transferable: true,
-    attributable: true,
-    aggregatable: false,
-    batchable: false,
-    needs_possession: false,
-    weakness: None,
-    public_key_bytes: PUBLIC_KEY_BYTES,
-    signature: SignatureSize::Fixed(SIGNATURE_BYTES),
-};
+static PROFILE: SchemeProfile = separate::profile(
+    "secp256k1",
+    "ECDSA over secp256k1 with SHA-256, one signature at a time",
+    PUBLIC_KEY_BYTES,
+    SIGNATURE_BYTES,
+);
 
 impl Scheme for Secp256k1 {
     fn profile(&self) -> &SchemeProfile {

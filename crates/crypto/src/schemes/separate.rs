@@ -2,10 +2,32 @@
 
 use super::{assemble_list, verify_list};
 use crate::error::{CryptoError, KeyFault, KeyRole};
-use crate::scheme::{Claim, Keys, ProofFault, SchemeProfile};
+use crate::scheme::{Claim, Keys, ProofFault, SchemeProfile, SignatureSize};
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::{Committee, Signers};
+
+/// Returns the profile of such a scheme, whose keys and signatures have these lengths.
+pub(super) const fn profile(
+    name: &'static str,
+    summary: &'static str,
+    public_key_bytes: usize,
+    signature_bytes: usize,
+) -> SchemeProfile {
+    SchemeProfile {
+        name,
+        summary,
+        unforgeable: true,
+        transferable: true,
+        attributable: true,
+        aggregatable: false,
+        batchable: false,
+        needs_possession: false,
+        weakness: None,
+        public_key_bytes,
+        signature: SignatureSize::Fixed(signature_bytes),
+    }
+}
 
 /// A public key that verifies one signature at a time. Equal keys have equal encodings.
 pub(super) trait VerifyingKey: Sized + Send + Sync + 'static {

@@ -22,8 +22,8 @@ const JOURNAL: &str = "calibrate-journal";
 /// Blocks in the history of the status that is measured.
 const BLOCKS_IN_HISTORY: u64 = 1024;
 
-/// Measures the time from handing a group of records to the journal until it is durable: the median, because a disk that
-/// is busy for a moment delays some groups by much.
+/// Measures the time from handing a group of records to the journal until it is durable: the median, because a disk
+/// that is busy for a moment delays some groups by much.
 pub(super) fn flushes(table: &mut CostTable, directory: Option<&Path>) -> Result<(), CalibrateError> {
     table.journal.flush_us = match directory {
         Some(directory) => flush_us(&directory.join(JOURNAL))?,

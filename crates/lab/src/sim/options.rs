@@ -45,8 +45,8 @@ pub struct SimOptions {
     /// Network: lan, wan4, us4, world12, loopback, or a file as described in docs/SIMULATOR.md.
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4|world12|loopback", default_value = "lan")]
     pub network: String,
-    /// Machines of the clients, which share the load: one; one for each of the clients; one for each of the replicas, in
-    /// its region; one in each of these regions; or a file [default: as the network file says].
+    /// Machines of the clients, which share the load: one; one for each of the clients; one for each of the replicas,
+    /// in its region; one in each of these regions; or a file [default: as the network file says].
     #[arg(long, help_heading = SIMULATION, value_name = "one|clients|replicas|REGION,...|FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients_at: Option<ClientPlaces>,

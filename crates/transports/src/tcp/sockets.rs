@@ -64,8 +64,8 @@ fn set_buffers(socket: &SockRef<'_>, config: &TcpConfig) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the kernel take no more data while it has [`UNSENT_BYTES`] that it has not sent, so that urgent frames overtake
-/// the others in the link's own queue. Without that option, or if it fails, they only wait longer.
+/// Makes the kernel take no more data while it has [`UNSENT_BYTES`] that it has not sent, so that urgent frames
+/// overtake the others in the link's own queue. Without that option, or if it fails, they only wait longer.
 pub fn limit_unsent(stream: &TcpStream) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let _ = SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES as u32);

@@ -11,11 +11,12 @@ use std::time::Duration;
 /// Below this, a wait ends on time. The kernel rounds the others up to whole milliseconds.
 const PRECISE_BELOW: Duration = Duration::from_millis(10);
 
-/// Two polls, one of which watches the other: it also ends when a client's link is ready, unless clients are deferred.
+/// Two polls: one of clients' links, and one of everything else. Unless clients are deferred, the second watches the
+/// first, so that a client's link also ends its wait.
 pub struct Waiting {
-    all: Poll,
+    others: Poll,
     clients: Poll,
-    /// Whether `all` watches `clients`.
+    /// Whether `others` watches `clients`.
     is_watching: bool,
     /// Time for which clients' frames may stay unread.
     patience: Option<Duration>,
@@ -25,24 +26,24 @@ pub struct Waiting {
 
 impl Waiting {
     pub fn new() -> io::Result<Waiting> {
-        let (all, clients) = (Poll::new()?, Poll::new()?);
-        let mut waiting = Waiting { all, clients, is_watching: false, patience: None, has_clients: false };
+        let (others, clients) = (Poll::new()?, Poll::new()?);
+        let mut waiting = Waiting { others, clients, is_watching: false, patience: None, has_clients: false };
         waiting.watch_clients(true)?;
         Ok(waiting)
     }
 
     /// Returns the registry of everything but clients' links.
     pub fn registry(&self) -> &Registry {
-        self.all.registry()
+        self.others.registry()
     }
 
     pub fn registry_of(&self, is_apart: bool) -> &Registry {
-        if is_apart { self.clients.registry() } else { self.all.registry() }
+        if is_apart { self.clients.registry() } else { self.others.registry() }
     }
 
     /// Moves a stream that turned out to be a client's. It is watched for data only.
     pub fn set_apart(&mut self, socket: &mut TcpStream, token: Token) -> io::Result<()> {
-        self.all.registry().deregister(socket)?;
+        self.others.registry().deregister(socket)?;
         self.clients.registry().register(socket, token, Interest::READABLE)
     }
 
@@ -68,7 +69,7 @@ impl Waiting {
             self.wait_precisely(time)?;
             timeout = Some(Duration::ZERO);
         }
-        poll(&mut self.all, ready, timeout)
+        poll(&mut self.others, ready, timeout)
     }
 
     /// Takes the events of clients' links, and returns whether there were any.
@@ -86,8 +87,8 @@ impl Waiting {
         let descriptor = self.clients.as_raw_fd();
         let mut source = SourceFd(&descriptor);
         match watch {
-            true => self.all.registry().register(&mut source, CLIENTS, Interest::READABLE)?,
-            false => self.all.registry().deregister(&mut source)?,
+            true => self.others.registry().register(&mut source, CLIENTS, Interest::READABLE)?,
+            false => self.others.registry().deregister(&mut source)?,
         }
         self.is_watching = watch;
         Ok(())
@@ -95,15 +96,15 @@ impl Waiting {
 
     /// Waits until there are events or the time is over, to the kernel's timer slack of some 50 microseconds.
     fn wait_precisely(&self, time: Duration) -> io::Result<()> {
-        let mut descriptor = libc::pollfd { fd: self.all.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut descriptor = libc::pollfd { fd: self.others.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let time = libc::timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
         // SAFETY: both pointers are to values that live through the call, and there is one descriptor.
         let answer = unsafe { libc::ppoll(&raw mut descriptor, 1, &raw const time, std::ptr::null()) };
-        match answer {
-            -1 => Some(io::Error::last_os_error()).filter(|error| error.kind() != io::ErrorKind::Interrupted),
-            _ => None,
+        if answer >= 0 {
+            return Ok(());
         }
-        .map_or(Ok(()), Err)
+        let error = io::Error::last_os_error();
+        if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
     }
 }
 

@@ -93,8 +93,8 @@ pub fn old_parent_accepted(how: &Play) -> Ending {
     })
 }
 
-/// 36: the votes for the block of view 1 are lost, and only R1 receives those for the optimistic block on it; the others
-/// go on from genesis.
+/// 36: the votes for the block of view 1 are lost, and only R1 receives those for the optimistic block on it; the
+/// others go on from genesis.
 pub fn uncertified_parent(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::SimpleMoonshot, 4);
     play(how, setting, replica::<SimpleMoonshot>, |world| {

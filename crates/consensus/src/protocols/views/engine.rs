@@ -28,8 +28,7 @@ use std::time::Duration;
 
 use recovery::Recall;
 
-/// Maximum distance, in views, between this replica's view and a vote that it counts: enough for a replica that waits
-/// for a block while the others proceed.
+/// Maximum distance, in views, between this replica's view and a vote that it counts, while it waits for a block.
 const MAX_VIEW_GAP: u64 = 128;
 /// Maximum number of proposals remembered to detect a leader's second proposal in a view.
 const MAX_REMEMBERED_PROPOSALS: usize = 256;
@@ -49,8 +48,7 @@ struct Views<F: Family> {
     given_up: Option<Arc<Timeout>>,
     batching: Batching,
     ready_since: Option<Time>,
-    /// A peer timed out of this view. It may be missing an older commit certificate, which an idle cluster would never
-    /// resend, so keep proposing.
+    /// A peer timed out of this view: propose even empty blocks, since it may lack a certificate that nobody resends.
     urged: bool,
     /// When each replica's timeout last made this one propose empty blocks.
     urged_by: BTreeMap<ReplicaId, Time>,
