@@ -230,6 +230,15 @@ impl<P: Protocol> Host<P> {
 
     pub(crate) fn perform(&mut self) -> Result<(), HostError> {
         let mut actions = std::mem::take(&mut self.actions);
+        if self.recorder.is_none() && actions.iter().any(|action| matches!(action, Action::Commit { .. })) {
+            // The others work on the messages while this replica executes.
+            actions.sort_by_key(concerns_state);
+            let first = actions.iter().position(concerns_state).expect("a commit is among them");
+            for action in actions.drain(..first) {
+                self.devices.perform(self.now, action)?;
+            }
+            self.devices.transport.flush_replicas();
+        }
         for action in actions.drain(..) {
             self.devices.perform(self.now, action)?;
         }
@@ -362,5 +371,29 @@ impl<P: Protocol> Host<P> {
         let of_the_host =
             of_the_host.into_iter().chain(self.devices.gateway.forgeries()).filter(|(_, count)| *count > 0);
         of_the_replica.chain(of_the_host.map(|(why, count)| (why.to_owned(), count))).collect()
+    }
+}
+
+/// Whether an action reads or changes the application's state, or ends the replica. These keep their order among each
+/// other; none of the other actions depends on them.
+fn concerns_state<M>(action: &Action<M>) -> bool {
+    match action {
+        Action::Commit { .. }
+        | Action::DigestState { .. }
+        | Action::StateStable { .. }
+        | Action::ReadState { .. }
+        | Action::ReceiveState { .. }
+        | Action::KeepChunk { .. }
+        | Action::AdoptState { .. }
+        | Action::Halt(_) => true,
+        Action::Send { .. }
+        | Action::Persist { .. }
+        | Action::Verify { .. }
+        | Action::Assemble { .. }
+        | Action::Arm { .. }
+        | Action::Accuse(_)
+        | Action::Refuse { .. }
+        | Action::AcceptRepair { .. }
+        | Action::Mark(_) => false,
     }
 }

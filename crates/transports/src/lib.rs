@@ -113,6 +113,9 @@ pub trait Transport: Send {
     /// Writes what is queued, waits for at most `timeout` (`None`: until something happens), reads, and appends the
     /// events: replicas' frames before clients' frames. May return early without an event, after internal work.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+    /// Writes what is queued for replicas now, as far as their links take it; the next poll writes the rest. By default
+    /// everything is left to the poll.
+    fn flush_replicas(&mut self) {}
     /// Sets for how long the next polls may leave clients' frames unread, so that they do not end a wait: `None` reads
     /// them as they come. A transport that cannot tell clients' links apart ignores it.
     fn defer_clients(&mut self, _patience: Option<Duration>) {}

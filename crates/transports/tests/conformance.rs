@@ -162,6 +162,25 @@ fn bulk_fills_no_room_of_others_and_is_overtaken<S: Stack>() {
     assert!(at < FITTING / 2, "only {} of {FITTING} bulk frames were overtaken", FITTING - at);
 }
 
+fn a_flush_keeps_the_order_and_writes_to_replicas_only<S: Stack>() {
+    let (ground, mut a, mut b) = pair::<S>();
+    let mut c = ground.client::<S>(5);
+    drive([&mut a, &mut b, &mut c], "a client connects", |[a, _, c]| {
+        a.link_to(client(5)).is_some() && c.link_to(R0).is_some()
+    });
+    let link = a.link_to(client(5)).expect("connected above");
+    let before = a.transport.counters().bytes_sent;
+    a.transport.send(link, Bytes::from_static(b"reply"));
+    a.transport.flush_replicas();
+    assert_eq!(a.transport.counters().bytes_sent, before, "a client's frame waits for the poll");
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"first"));
+    a.transport.flush_replicas();
+    drive([&mut b], "the frame, without a poll of its sender", |[b]| b.received() == 1);
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"second"));
+    drive([&mut a, &mut b, &mut c], "all frames", |[_, b, c]| b.received() == 2 && c.received() == 1);
+    assert_eq!(b.frames_from(R0), ["first", "second"]);
+}
+
 fn a_slow_reader_gets_everything_later<S: Stack>() {
     let (_ground, mut a, mut b) = pair::<S>();
     let frame = Bytes::from(vec![1; 100_000]);
@@ -315,7 +334,7 @@ macro_rules! conformance {
             many_small_frames_arrive_whole_and_in_order large_and_empty_frames_arrive_among_small_ones
             what_is_sent_before_the_link_is_up_arrives
             a_rebuilt_transport_is_found_again a_newer_link_replaces_an_older_one a_full_queue_drops_and_counts
-            bulk_fills_no_room_of_others_and_is_overtaken
+            bulk_fills_no_room_of_others_and_is_overtaken a_flush_keeps_the_order_and_writes_to_replicas_only
             a_slow_reader_gets_everything_later another_cluster_is_refused another_key_is_refused
             another_replica_is_refused strangers_do_not_disturb an_over_long_frame_ends_only_its_link
             clients_are_bounded the_waker_ends_a_wait version_six_addresses_work);

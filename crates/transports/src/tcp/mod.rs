@@ -190,6 +190,12 @@ impl Transport for TcpTransport {
         Ok(())
     }
 
+    fn flush_replicas(&mut self) {
+        let mut dirty = std::mem::take(&mut self.links.dirty);
+        dirty.retain(|id| !self.is_written(*id));
+        self.links.dirty = dirty;
+    }
+
     fn defer_clients(&mut self, patience: Option<Duration>) {
         self.poll.defer_clients(patience);
     }

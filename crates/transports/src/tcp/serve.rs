@@ -37,6 +37,21 @@ impl TcpTransport {
         self.links.dirty.clear();
     }
 
+    /// Writes the queue of a replica's link. Returns false if it is another link, or failed: the next poll writes or ends
+    /// it.
+    pub(super) fn is_written(&mut self, id: LinkId) -> bool {
+        let Links { table, memory, counters, .. } = &mut self.links;
+        let Some(link) = table.get_mut(id).filter(|link| matches!(link.remote(), Some(Remote::Replica(_)))) else {
+            return false;
+        };
+        if flush(link, &self.poll, counters).is_err() {
+            return false;
+        }
+        memory.note(link);
+        link.dirty = false;
+        true
+    }
+
     /// Handles the events of the wait.
     pub(super) fn serve(&mut self, events: &mut Vec<Event>) {
         for id in std::mem::take(&mut self.links.unread) {
