@@ -8,6 +8,7 @@ use crate::common::world::World;
 use quorate_consensus::Config;
 use quorate_consensus::config::ViewDuration;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
+use quorate_consensus::seam::Envelope;
 use quorate_types::{Height, Quorum, ReplicaId, Time, View};
 use std::time::Duration;
 
@@ -225,4 +226,38 @@ fn a_backup_too_far_behind_catches_up_by_state_transfer() {
     assert_eq!((world.commits(0).len(), world.commits(3).len()), (200, 200));
     assert!(world.adopted(3) >= Some(Height(80)), "the blocks below the state were dropped");
     assert_eq!(world.view_timeouts() - world.replica(3).view_timeouts(), 0, "only R3 times out");
+}
+
+/// Nobody else sends anything: the restarted replica has to ask again when the first answers are lost. Once it knows
+/// everything, it asks a few times more and then is silent.
+#[test]
+fn a_replica_restarted_into_an_idle_cluster_catches_up_although_answers_are_lost() {
+    for with_journal in [true, false] {
+        let mut world = World::<Pbft>::started(4, small(), 1);
+        load(&mut world, 15);
+        world.run_for(SECOND);
+        world.kill(3);
+        load(&mut world, 15);
+        world.run_for(SECOND * 5);
+        let before = world.messages;
+        world.run_for(SECOND * 60);
+        assert_eq!(world.messages, before, "the cluster is idle");
+        let deaf_until = world.now + Duration::from_millis(250);
+        world.network.filter = Some(Box::new(move |flight| {
+            let answers = matches!(flight.letter, Envelope::Protocol(PbftMessage::Decided { .. }));
+            answers && flight.now < deaf_until
+        }));
+        match with_journal {
+            true => world.restart(3, usize::MAX),
+            false => world.restart_without_memory(3),
+        }
+        world.run_for(SECOND * 10);
+        let heights = [0, 3].map(|replica| world.replica(replica).committed_height());
+        assert_eq!(heights, [Height(30); 2], "R3 stays behind; with its journal: {with_journal}");
+        assert!(world.messages - before < 500, "{} messages", world.messages - before);
+        let after = world.messages;
+        world.run_for(SECOND * 3600);
+        assert_eq!(world.messages, after, "a replica that knows everything stops asking");
+        assert!(world.is_quiet(), "no timer is armed");
+    }
 }

@@ -1,6 +1,7 @@
 //! The normal case: slots from PRE-PREPARE to execution, and checkpoints. [`view_change`](super) replaces a primary,
 //! and `catch_up` repairs losses.
 
+use super::catch_up::Inquiry;
 use super::early::{Early, Kept, MAX_EARLY_PER_PRIMARY};
 use super::log::{Log, MAX_CLAIMED};
 use super::message::{NewView, PbftMessage, PrePrepare, Turn, ViewChange};
@@ -51,6 +52,8 @@ pub struct PbftEngine {
     pub(super) claims: BTreeMap<Height, BTreeMap<ReplicaId, Digest>>,
     /// Last slot that peers have reported as executed, if they have more to report.
     pub(super) told: Option<Height>,
+    /// Questions after a restart or an adopted state.
+    pub(super) inquiry: Option<Inquiry>,
     /// Time when this replica last asked for the current view.
     pub(super) asked_for_view: Time,
     /// Signed view changes that opened the last view this replica took part in.
@@ -78,6 +81,7 @@ impl PbftEngine {
             opening: None,
             claims: BTreeMap::new(),
             told: None,
+            inquiry: None,
             asked_for_view: Time(0),
             let_in: Vec::new(),
             recall: Recall::default(),
@@ -368,7 +372,7 @@ impl PbftEngine {
             turn.parts.store.fetch_block(turn.now, digest, slot, turn.parts.me);
         }
         self.try_execute(turn);
-        self.ask_status(turn);
+        self.inquire(turn);
     }
 
     pub(super) fn truncate(&mut self, turn: &mut Turn<'_>) {
@@ -455,7 +459,7 @@ impl Protocol for PbftEngine {
         match event {
             Event::Start => self.start(turn),
             // Peers send more in answer to a status than their standings show.
-            Event::Shown { .. } => self.ask_status(turn),
+            Event::Shown { .. } => self.inquire(turn),
             Event::Message { from, message } => match message {
                 PbftMessage::PrePrepare(message) => self.on_pre_prepare(from, message, turn),
                 PbftMessage::ViewChange(message) => self.on_view_change(from, message, turn),

@@ -125,7 +125,7 @@ impl PbftEngine {
                 }
             }
         }
-        self.ask_status(turn);
+        self.inquire(turn);
     }
 
     pub(super) fn summary_records(&self, parts: &Parts) -> Vec<Record> {

@@ -29,7 +29,7 @@ impl PbftEngine {
     pub(super) fn on_view_alarm(&mut self, turn: &mut Turn<'_>) {
         self.watch(turn);
         if !turn.parts.pacemaker.is_working() {
-            return;
+            return self.inquire_again(turn);
         }
         if !self.active {
             return self.ask_again(turn);
