@@ -105,8 +105,9 @@ pub struct Config {
     /// shortest time measured, if that is longer. Beyond it, the host refuses bundles of the clients that send the
     /// most, and tells them when to return. 0: only `pool_bytes` and `pool_bundles` limit the clients, as always with
     /// the disseminations `client` and `leader`: there each replica would refuse other bundles, and those that only
-    /// some hold delay blocks. Default 250.
-    pub max_queue_ms: u64,
+    /// some hold delay blocks. Default 250 with `replicas` and `replicas-certified`, 0 otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_queue_ms: Option<u64>,
     /// Maximum number of executed blocks kept for replicas that lag behind. The same on every replica, because it also
     /// determines at which checkpoints the state is kept: after about half as many blocks, or half of `retained_bytes`.
     /// Default 16,384.
@@ -140,6 +141,8 @@ pub struct Config {
 
 /// Maximum number of slots in a window: a view change lists them all.
 pub const MAX_WINDOW: usize = 16_384;
+/// Default of `max_queue_ms` where clients send to one replica, in milliseconds.
+pub const DEFAULT_MAX_QUEUE_MS: u64 = 250;
 /// Maximum number of repetitions of one message.
 pub const MAX_REPETITIONS: usize = 16;
 
@@ -161,7 +164,7 @@ impl Default for Config {
             max_delay_ms: 100,
             pool_bytes: 256 << 20,
             pool_bundles: 1_000_000,
-            max_queue_ms: 250,
+            max_queue_ms: None,
             retained_blocks: 16_384,
             retained_bytes: 64 << 20,
             fetch_delay_ms: 10,
@@ -194,9 +197,23 @@ impl Config {
     /// several replicas.
     pub fn max_queue(&self) -> Duration {
         match self.dissemination {
-            Dissemination::Replicas | Dissemination::ReplicasCertified => Duration::from_millis(self.max_queue_ms),
+            Dissemination::Replicas | Dissemination::ReplicasCertified => {
+                Duration::from_millis(self.max_queue_ms.unwrap_or(DEFAULT_MAX_QUEUE_MS))
+            }
             Dissemination::Client | Dissemination::Leader => Duration::ZERO,
         }
+    }
+
+    fn validate_queue(&self) -> Result<(), ConfigError> {
+        let set = self.max_queue_ms.unwrap_or(0);
+        if set == 0 || self.max_queue() > Duration::ZERO {
+            return Ok(());
+        }
+        Err(ConfigError {
+            place: "max_queue_ms",
+            what: format!("is {set}, but has no effect with the dissemination `{}`", self.dissemination),
+            help: "leave it out, or set the dissemination `replicas` or `replicas-certified`".into(),
+        })
     }
 
     /// Upper bound on the delay of a message between honest replicas.
@@ -258,6 +275,7 @@ impl Config {
             });
         }
         self.validate_leaders()?;
+        self.validate_queue()?;
         match self.protocol.has_slots() {
             true => self.validate_slots(),
             false if self.view_changes => Ok(()),

@@ -53,6 +53,10 @@ fn invalid_settings_are_refused_with_key_and_help() {
         ("batch_wait_ms", "raise view_timeout_ms", |config| {
             (config.batch, config.batch_policy, config.batch_wait_ms) = (400.into(), BatchPolicy::Timed, u64::MAX);
         }),
+        ("max_queue_ms", "leave it out", |config| config.max_queue_ms = Some(250)),
+        ("max_queue_ms", "`replicas`", |config| {
+            (config.dissemination, config.max_queue_ms) = (Dissemination::Leader, Some(1));
+        }),
     ];
     for (key, help, change) in refused {
         let mut config = config();
@@ -65,7 +69,18 @@ fn invalid_settings_are_refused_with_key_and_help() {
 }
 
 #[test]
-fn settings_without_effect_are_not_refused() {
+fn the_queue_is_limited_by_default_where_clients_send_to_one_replica() {
+    for dissemination in Dissemination::ALL.iter().copied() {
+        let of = |max_queue_ms| Config { dissemination, max_queue_ms, ..config() }.max_queue().as_millis();
+        let is_on = matches!(dissemination, Dissemination::Replicas | Dissemination::ReplicasCertified);
+        assert_eq!(of(None), if is_on { 250 } else { 0 }, "{dissemination}");
+        assert_eq!(of(Some(0)), 0, "{dissemination}");
+        assert_eq!(of(Some(40)), if is_on { 40 } else { 0 }, "{dissemination}");
+    }
+}
+
+#[test]
+fn other_settings_without_effect_are_accepted() {
     let accepted = [
         Config { batch_wait_ms: u64::MAX, ..config() },
         Config { batch_policy: BatchPolicy::Timed, batch_wait_ms: u64::MAX, ..config() },
@@ -75,6 +90,7 @@ fn settings_without_effect_are_not_refused() {
         Config { min_view_timeout_ms: 5000, ..config() },
         Config { view_duration: ViewDuration::Adaptive, min_view_timeout_ms: 1000, ..config() },
         Config { batch: 65_536.into(), batch_bytes: limits::MAX_FRAME_BYTES / 2, ..config() },
+        Config { max_queue_ms: Some(0), ..config() },
         Config { fetch_delay_ms: 0, retained_bytes: 0, batch_wait_ms: 0, ..config() },
     ];
     for config in accepted {

@@ -60,6 +60,9 @@ fn a_wrong_value_shows_the_valid_forms() {
     check(&["--fault", "slow:1@1s+2s/"], &["`` is not a valid duration"]);
     check(&["--fault", "slow:0..2", "fork:1+3@1s+1s"], &["cannot both happen to replica 1"]);
     check(&["--faults", "silent:3"], &["did you mean `--fault silent:3`?"]);
+    check(&["--max-queue-ms", "250"], &["--max-queue-ms", "no effect", "`client`", "help: leave it out"]);
+    check(&["--dissemination", "leader", "--max-queue-ms", "9"], &["--max-queue-ms", "`leader`", "`replicas`"]);
+    check(&["--dissemination", "replicas", "--max-queue-ms", "3600001"], &["--max-queue-ms", "out of range"]);
     check(&["--rate", "18446744073709551615"], &["--rate", "out of range", "help: set 1 to"]);
     check(&["--seed", "18446744073709551615"], &["--seed", "out of range", "help: set 0 to"]);
 }

@@ -123,8 +123,8 @@ fn explain(text: &str) -> String {
     for line in text.lines().filter(|line| !line.is_empty()) {
         let header = line.strip_prefix('[').map(|header| header.trim_matches(['[', ']']).to_owned());
         if let Some(header) = header {
-            if table.is_empty() {
-                absent(&keys, &seen, &mut out);
+            if table != "members" {
+                absent(&keys, &table, &seen, &mut out);
             }
             out.push('\n');
             if header == "members" && table != "members" {
@@ -148,9 +148,10 @@ fn explain(text: &str) -> String {
     out
 }
 
-/// Appends the keys outside all tables that are not set.
-fn absent(keys: &[Key], seen: &[(String, String)], out: &mut String) {
-    let is_absent = |key: &&Key| key.table.is_empty() && !seen.iter().any(|(_, name)| *name == key.name);
+/// Appends the keys of a table that are not set.
+fn absent(keys: &[Key], table: &str, seen: &[(String, String)], out: &mut String) {
+    let is_set = |key: &Key| seen.iter().any(|(at, name)| at == table && *name == key.name);
+    let is_absent = |key: &&Key| key.table == table && !is_set(key);
     for key in keys.iter().filter(is_absent) {
         out.push('\n');
         comment(&told(key), out);

@@ -17,7 +17,7 @@ impl NodeConfig {
             batch_wait_ms: consensus.batch_wait_ms,
             dissemination: consensus.dissemination.to_string(),
             view_timeout_ms: consensus.view_timeout_ms,
-            max_queue_ms: consensus.max_queue_ms,
+            max_queue_ms: consensus.max_queue().as_millis() as u64,
             view_duration: consensus.view_duration.to_string(),
             window: consensus.window,
             checkpoint_interval: consensus.checkpoint_interval,

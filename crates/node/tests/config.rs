@@ -67,7 +67,7 @@ fn every_written_key_has_a_comment() {
         assert!(lines[at - 1].starts_with("# ") || is_of_a_later_member, "{line} has no comment: {text}");
     }
     assert!(keys > 60 && lines.iter().all(|line| line.len() <= 160), "{text}");
-    for absent in ["# client_listen =", "# admin_listen =", "# faults ="] {
+    for absent in ["# client_listen =", "# admin_listen =", "# faults =", "# max_queue_ms ="] {
         assert!(lines.contains(&absent), "{absent} is missing: {text}");
     }
     assert!(!text.contains("# consensus =") && !text.contains("# laboratory ="), "a table is listed as a key");
@@ -149,6 +149,17 @@ fn an_invalid_setting_is_refused_with_its_line_and_help() {
             _ => assert_eq!(shown, line, "{error}"),
         }
     }
+}
+
+#[test]
+fn a_limited_queue_is_refused_where_clients_send_to_all_replicas() {
+    let (text, line) = with_line(&four().to_toml(), "# max_queue_ms", "max_queue_ms = 250");
+    let error = refusal(&text);
+    let expected = format!("D/replica-1/config.toml line {line}: `consensus.max_queue_ms`: is 250, but has no effect");
+    assert!(error.starts_with(&expected) && error.contains("leave it out"), "{error}");
+    let (text, _) = with_line(&text, "dissemination", "dissemination = \"replicas\"");
+    let config = NodeConfig::from_toml(&text, Path::new("x")).expect("it has an effect now");
+    assert_eq!(config.consensus.max_queue().as_millis(), 250);
 }
 
 #[test]

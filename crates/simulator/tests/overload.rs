@@ -4,7 +4,6 @@ use crate::common::spec;
 use quorate_byzantine::Fault;
 use quorate_client::load::{LoadMode, LoadReport};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
-use quorate_consensus::Config;
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::{ClientsAt, NetworkSpec, SimReport, SimSpec, run};
@@ -19,7 +18,7 @@ fn commands() -> Box<dyn Workload> {
 }
 
 /// Four replicas in four regions, each with a client that sends a quarter of the rate.
-fn wide_area(rate: f64, max_queue_ms: u64) -> SimSpec {
+fn wide_area(rate: f64, max_queue_ms: Option<u64>) -> SimSpec {
     let mut spec = spec(ProtocolKind::Jolteon);
     spec.consensus.dissemination = Dissemination::Replicas;
     spec.consensus.batch_bytes = 32 << 20;
@@ -52,8 +51,8 @@ fn refused_bundles(report: &SimReport) -> u64 {
 
 #[test]
 fn three_times_saturation_costs_little_throughput_and_no_view() {
-    let at_saturation = run(&wide_area(SATURATION, 250), 1, &commands);
-    let beyond = run(&wide_area(3.0 * SATURATION, 250), 1, &commands);
+    let at_saturation = run(&wide_area(SATURATION, Some(250)), 1, &commands);
+    let beyond = run(&wide_area(3.0 * SATURATION, Some(250)), 1, &commands);
     let (peak, load) = (sound(&at_saturation).throughput(), sound(&beyond));
     assert!(load.throughput() >= 0.9 * peak, "{} of {peak} commands/s", load.throughput());
     let [median, p99] = [0.5, 0.99].map(|quantile| load.latency_ms(quantile).expect("commands were executed"));
@@ -74,7 +73,7 @@ fn below_saturation_the_default_refuses_next_to_nothing() {
     use Dissemination::{Client, Leader, Replicas, ReplicasCertified};
     let cases = [(Client, 50_000.0), (Leader, 10_000.0), (Replicas, 54_000.0), (ReplicasCertified, 50_000.0)];
     for (dissemination, rate) in cases {
-        let mut spec = wide_area(rate, Config::default().max_queue_ms);
+        let mut spec = wide_area(rate, None);
         spec.consensus.dissemination = dissemination;
         let report = run(&spec, 1, &commands);
         let load = sound(&report);
@@ -88,7 +87,7 @@ fn below_saturation_the_default_refuses_next_to_nothing() {
 
 #[test]
 fn twenty_replicas_bear_the_beginning_of_an_overload_without_a_timeout() {
-    let mut spec = wide_area(400_000.0, Config::default().max_queue_ms);
+    let mut spec = wide_area(400_000.0, None);
     spec.quorum = Quorum::of(20).expect("a sound size");
     spec.network.bandwidth.egress_mbit_per_s = 1000.0;
     spec.network.bandwidth.ingress_mbit_per_s = 1000.0;
@@ -102,7 +101,7 @@ fn twenty_replicas_bear_the_beginning_of_an_overload_without_a_timeout() {
 
 #[test]
 fn without_admission_control_the_same_load_costs_views_and_throughput() {
-    let report = run(&wide_area(3.0 * SATURATION, 0), 1, &commands);
+    let report = run(&wide_area(3.0 * SATURATION, Some(0)), 1, &commands);
     assert_eq!(refused_bundles(&report), 0);
     assert!(timeouts(&report) > 0, "votes wait behind commands");
     assert!(sound(&report).throughput() < 0.5 * SATURATION);
@@ -110,7 +109,7 @@ fn without_admission_control_the_same_load_costs_views_and_throughput() {
 
 #[test]
 fn a_replica_that_is_always_busy_starves_no_client() {
-    let mut spec = wide_area(2000.0, 250);
+    let mut spec = wide_area(2000.0, Some(250));
     spec.network.faults.push(FaultSpec::misbehave(0.0, 1, Fault::Busy));
     let open = run(&spec, 1, &commands);
     assert!(refused_bundles(&open) > 0);

@@ -79,7 +79,10 @@ impl Loaded {
             take(&mut spec.fsync, &known.fsync);
             spec.journal = known.journal.parse().ok();
             (spec.batch, spec.batch_latency_ms) = (known.batch, known.batch_latency_ms);
-            (spec.batch_wait_ms, spec.max_queue_ms) = (known.batch_wait_ms, known.max_queue_ms);
+            spec.batch_wait_ms = known.batch_wait_ms;
+            spec.max_queue_ms = None;
+            let default = spec.consensus().max_queue();
+            spec.max_queue_ms = Some(known.max_queue_ms).filter(|set| Duration::from_millis(*set) != default);
             (spec.view_timeout_ms, spec.window) = (known.view_timeout_ms, known.window);
             (spec.checkpoint_interval, spec.pipeline) = (known.checkpoint_interval, known.pipeline);
         }

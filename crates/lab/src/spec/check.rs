@@ -166,7 +166,7 @@ impl BenchSpec {
             ("checkpoint_interval", self.checkpoint_interval),
             ("pipeline", self.pipeline),
             ("view_timeout_ms", self.view_timeout_ms),
-            ("max_queue_ms", self.max_queue_ms),
+            ("max_queue_ms", self.max_queue_ms.unwrap_or(0)),
             ("payload", self.payload.into()),
             ("records", self.records),
             ("clients", self.clients.into()),

@@ -123,9 +123,10 @@ pub struct BenchSpec {
     pub view_timeout_ms: u64,
     /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half times the
     /// shortest time measured, if that is longer. Beyond it, replicas refuse commands of the clients that send the
-    /// most; 0: never, as always with the disseminations client and leader.
-    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 250, value_parser = check::number::<u64>("max_queue_ms"))]
-    pub max_queue_ms: u64,
+    /// most; 0: never, as always with the disseminations client and leader. Default: 250 with replicas and
+    /// replicas-certified.
+    #[arg(long, help_heading = CLUSTER, value_name = "MS", value_parser = check::number::<u64>("max_queue_ms"))]
+    pub max_queue_ms: Option<u64>,
     /// View timeout: fixed, doubled after each failed view, or adapted to the duration of views.
     #[arg(long, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]
     pub view_duration: ViewDuration,
