@@ -8,8 +8,8 @@
 //! - If the mean of that time exceeds the target, the rate of execution is the capacity, and the limit falls toward the
 //!   work of one target.
 //! - If the mean is below the target, the limit grows: toward that same work and a little beyond if the capacity is
-//!   known, and otherwise by a factor of two when the queue comes near it. A replica at part load executes what it is
-//!   given, so its rate says nothing about its capacity.
+//!   known, and otherwise to at most twice what is executed in the target time, when the queue comes near it. A replica
+//!   at part load executes what it is given, so its rate says little about its capacity.
 //!
 //! At the limit, clients are refused except those within their share. Each piece of executed work gives the active
 //! clients credit in equal parts, by address first and then by link, as the pool's lanes do (ADR 025). So a client that
@@ -22,10 +22,15 @@ use std::time::Duration;
 /// Work of a command in addition to its bytes: a command of that size costs a replica about twice what an empty one
 /// does.
 pub const COMMAND_WORK_BYTES: u64 = 256;
-/// Limit of the queue before the capacity is known.
-pub const INITIAL_LIMIT_BYTES: u64 = 2 << 20;
+/// Limit of the queues of all replicas together before the capacity is known. What they hold in the first moments of an
+/// overload passes through the network card of each of them. Less would refuse much of a load that the cluster could
+/// carry; at three times saturation, more would let views time out on slow cards.
+pub const INITIAL_CLUSTER_LIMIT_BYTES: u64 = 40 << 20;
 /// The limit never falls below this. A queue of this length costs no time worth mentioning.
 pub const MIN_LIMIT_BYTES: u64 = 256 << 10;
+/// While the capacity is unknown, the limit grows up to N times the work executed in the target time: what was executed
+/// then arrived earlier, when there was less of it.
+const GROWTH_FACTOR: u64 = 2;
 /// Minimum length of a measurement.
 const MIN_MEASUREMENT_NS: u64 = 100_000_000;
 /// Minimum time between two marks whose time in the queue is measured, and maximum number of marks in the queue.
@@ -131,7 +136,8 @@ pub struct Admission<K> {
     refused_at: Option<u64>,
     lowered_at: u64,
     raised_at: u64,
-    /// The limit, and the mean time in the queue, since which a lower limit has been expected to shorten that time.
+    /// The limit since which a lower one has been expected to shorten the time in the queue, and the longest mean of
+    /// that time since then.
     expectation: Option<(u64, u64)>,
     /// The shortest time in the queue: what work takes that waits for no other work here.
     shortest_ns: u64,
@@ -154,11 +160,12 @@ pub struct Admission<K> {
 }
 
 impl<K: Copy + Eq + Hash> Admission<K> {
-    /// `max_queue` is the target for the time in the queue. With zero, everything is admitted.
-    pub fn new(max_queue: Duration) -> Admission<K> {
+    /// `max_queue` is the target for the time in the queue. With zero, everything is admitted. `replicas` is the size of
+    /// the cluster.
+    pub fn new(max_queue: Duration, replicas: usize) -> Admission<K> {
         Admission {
             target_ns: u64::try_from(max_queue.as_nanos()).unwrap_or(u64::MAX),
-            limit: INITIAL_LIMIT_BYTES,
+            limit: (INITIAL_CLUSTER_LIMIT_BYTES / replicas.max(1) as u64).max(MIN_LIMIT_BYTES),
             rates: [0, 0],
             rates_since: 0,
             refused_at: None,
@@ -266,6 +273,9 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         let step = self.limit / MAX_STEP_DIVISOR;
         if mean_ns > target {
             self.note_rate(per_second(executed, busy_ns));
+            if let Some((_, longest_mean)) = &mut self.expectation {
+                *longest_mean = mean_ns.max(*longest_mean);
+            }
             // What is executed now was admitted under the limit before.
             if self.now < self.lowered_at.saturating_add(mean_ns) {
                 return;
@@ -275,9 +285,11 @@ impl<K: Copy + Eq + Hash> Admission<K> {
             let proportional = share_of(self.limit, target, mean_ns);
             self.limit = proportional.max(self.limit - step).min(self.of_target(target)).max(MIN_LIMIT_BYTES);
         } else if self.rate() == 0 {
-            // The effect of the last doubling shows after the time in the queue.
+            // The effect of the last growth shows after the time in the queue.
             if longest >= self.limit / 2 && self.now >= self.raised_at.saturating_add(mean_ns) {
-                (self.limit, self.raised_at) = (self.limit.saturating_mul(2), self.now);
+                let in_target = share_of(per_second(executed, busy_ns), target, 1_000_000_000);
+                self.limit = self.limit.max(in_target.min(self.limit).saturating_mul(GROWTH_FACTOR));
+                self.raised_at = self.now;
             }
         } else {
             self.expectation = None;

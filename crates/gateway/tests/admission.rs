@@ -2,12 +2,13 @@
 
 use proptest::prelude::*;
 use quorate_gateway::admission::{
-    Admission, Amount, INITIAL_LIMIT_BYTES, Load, MAX_RETRY_MS, MIN_LIMIT_BYTES, MIN_RETRY_MS,
+    Admission, Amount, INITIAL_CLUSTER_LIMIT_BYTES, Load, MAX_RETRY_MS, MIN_LIMIT_BYTES, MIN_RETRY_MS,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 const TARGET: Duration = Duration::from_millis(250);
+const REPLICAS: usize = 4;
 const TICK_NS: u64 = 10_000_000;
 const TICKS_PER_SECOND: u64 = 100;
 const BUNDLE: Amount = Amount { commands: 100, bytes: 26_400 };
@@ -31,7 +32,7 @@ struct Server {
 impl Server {
     fn new(max_queue: Duration, bundles_per_tick: usize, delay_ticks: u64) -> Server {
         Server {
-            admission: Admission::new(max_queue),
+            admission: Admission::new(max_queue, REPLICAS),
             queue: VecDeque::new(),
             bundles_per_tick,
             delay_ticks,
@@ -92,8 +93,8 @@ fn a_cluster_within_its_capacity_refuses_nothing() {
 
 #[test]
 fn an_empty_queue_takes_a_bundle_of_any_size() {
-    let mut admission: Admission<u64> = Admission::new(TARGET);
-    let large = Amount { commands: 1, bytes: 2 * INITIAL_LIMIT_BYTES };
+    let mut admission: Admission<u64> = Admission::new(TARGET, REPLICAS);
+    let large = Amount { commands: 1, bytes: 2 * INITIAL_CLUSTER_LIMIT_BYTES };
     assert!(admission.admits(1, ADDRESS, large));
     assert!(!admission.admits(1, ADDRESS, large), "the first one waits");
 }
@@ -159,7 +160,7 @@ fn light_clients_lose_nothing_to_one_that_sends_ten_times_as_much() {
 
 #[test]
 fn reconnecting_gains_one_bundle_each_time() {
-    let mut admission: Admission<u64> = Admission::new(TARGET);
+    let mut admission: Admission<u64> = Admission::new(TARGET, REPLICAS);
     while admission.admits(1, ADDRESS, BUNDLE) {}
     for link in 2..100 {
         assert!(admission.admits(link, ADDRESS, BUNDLE), "a newcomer finds room for one bundle");

@@ -121,7 +121,7 @@ pub(crate) fn assemble(
 fn gateway(config: &NodeConfig, cluster: ClusterId, salt: u64) -> Gateway {
     let limits = BundleLimits { commands: config.consensus.batch.max_commands(), bytes: config.consensus.batch_bytes };
     let verifier = BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES);
-    let admission = Admission::new(config.consensus.max_queue());
+    let admission = Admission::new(config.consensus.max_queue(), config.members.len());
     Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, admission, salt)
 }
 

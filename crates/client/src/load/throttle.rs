@@ -10,13 +10,19 @@ use std::time::Duration;
 /// The pace falls by 1/N when commands are refused, but not below the rate of execution.
 const SLOWING_DIVISOR: u64 = 4;
 /// The pace grows by 1/N in each of these periods without a refusal, and by twice as much each time that this many have
-/// passed, up to half of itself.
+/// passed, up to half of itself; but only by 1/N near the pace at which commands were refused lately.
 const GROWTH_DIVISOR: u64 = 16;
 const GROWTH_INTERVAL: Duration = Duration::from_millis(100);
 const INTERVALS_TO_DOUBLE: u32 = 5;
 const MAX_DOUBLINGS: u32 = 3;
+/// The pace is near that one if it is lower by less than 1/N of it.
+const NEAR_DIVISOR: u64 = 4;
+/// At each refusal at a lower pace, that one falls by 1/N.
+const FORGETTING_DIVISOR: u64 = 8;
 /// Period over which the rate of execution is counted.
 const RATE_WINDOW: Duration = Duration::from_millis(500);
+/// A rate over less than this is not extrapolated.
+const MIN_RATE_WINDOW: Duration = Duration::from_millis(100);
 /// Commands may be sent in advance for this long.
 const MAX_BURST: Duration = Duration::from_millis(20);
 /// The pace is free again when no command was refused or held back for this long.
@@ -45,6 +51,8 @@ pub struct Throttle {
     paced_at: Time,
     /// Number of times that it has grown since the last refusal.
     growths: u32,
+    /// The highest pace at which commands were refused lately.
+    refused_pace: u64,
     /// Least number of commands per second: cautious questions while nothing is executed.
     least: u64,
     /// Credit of the pace in billionths of a command.
@@ -67,6 +75,7 @@ impl Throttle {
             pace: 0,
             paced_at: Time(0),
             growths: 0,
+            refused_pace: 0,
             least: least.max(1),
             credit: 0,
             credited_at: Time(0),
@@ -83,9 +92,7 @@ impl Throttle {
     fn count(&mut self, now: Time) {
         let elapsed = now.since(self.window);
         if elapsed >= RATE_WINDOW {
-            let rate =
-                |count: u64| u64::try_from(u128::from(count) * NS_PER_S / elapsed.as_nanos()).unwrap_or(u64::MAX);
-            (self.per_second, self.sent_per_second) = (rate(self.executed), rate(self.sent));
+            (self.per_second, self.sent_per_second) = (rate(self.executed, elapsed), rate(self.sent, elapsed));
             (self.executed, self.sent, self.window) = (0, 0, now);
         }
     }
@@ -98,7 +105,9 @@ impl Throttle {
             return;
         }
         self.held_until = now + wait;
-        let pace = if self.is_on { self.pace } else { self.sent_per_second.max(self.sent) };
+        let sent = rate(self.sent, now.since(self.window).max(MIN_RATE_WINDOW));
+        let pace = if self.is_on { self.pace } else { self.sent_per_second.max(sent) };
+        self.refused_pace = pace.max(self.refused_pace - self.refused_pace / FORGETTING_DIVISOR);
         self.pace = (pace - pace / SLOWING_DIVISOR).max(self.per_second).max(self.least);
         (self.paced_at, self.growths) = (self.held_until, 0);
         (self.is_on, self.credit, self.credited_at) = (true, 0, self.held_until);
@@ -120,7 +129,8 @@ impl Throttle {
         }
         while now >= self.paced_at + GROWTH_INTERVAL {
             self.paced_at = self.paced_at + GROWTH_INTERVAL;
-            let doublings = (self.growths / INTERVALS_TO_DOUBLE).min(MAX_DOUBLINGS);
+            let is_near = self.pace >= self.refused_pace - self.refused_pace / NEAR_DIVISOR;
+            let doublings = if is_near { 0 } else { (self.growths / INTERVALS_TO_DOUBLE).min(MAX_DOUBLINGS) };
             self.growths = self.growths.saturating_add(1);
             self.pace = self.pace.saturating_add(self.pace.div_ceil(GROWTH_DIVISOR >> doublings));
         }
@@ -137,4 +147,9 @@ impl Throttle {
         }
         allows
     }
+}
+
+/// Returns a count per second.
+fn rate(count: u64, elapsed: Duration) -> u64 {
+    u64::try_from(u128::from(count) * NS_PER_S / elapsed.as_nanos().max(1)).unwrap_or(u64::MAX)
 }

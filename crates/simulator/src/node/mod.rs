@@ -208,7 +208,7 @@ impl<P: Protocol> Node<P> {
             peers: VecDeque::new(),
             requests: Turns::default(),
             door: Door::new(parts.origins.len()),
-            admission: Admission::new(parts.max_queue),
+            admission: Admission::new(parts.max_queue, parts.replicas),
             local: VecDeque::new(),
             actions: Vec::new(),
             alarms: [NEVER; Timer::ALL.len()],
@@ -531,7 +531,7 @@ impl<P: Protocol> Node<P> {
         (self.alive, self.returns) = (false, returns);
         self.peers.clear();
         (self.requests, self.door) = (Turns::default(), Door::new(self.parts.origins.len()));
-        self.admission = Admission::new(self.parts.max_queue);
+        self.admission = Admission::new(self.parts.max_queue, self.parts.replicas);
         self.local.clear();
         self.gate.clear();
     }
