@@ -1,7 +1,7 @@
 //! Audits a journal without trusting anything in it.
 
 use super::InspectResult;
-use super::certificates::{Certificates, shown};
+use super::certificates::{Certificates, caveat, shown};
 use super::chain::Chain;
 use super::export::{Ending, Writer};
 use super::fault::Fault;
@@ -412,9 +412,7 @@ impl<'a> Audit<'a> {
                 "it was executed from a state that only this replica claims: no checkpoint has followed".to_owned(),
             );
         }
-        if !self.place.config.scheme.profile().unforgeable {
-            self.notes.push(format!("the scheme is {}: certificates prove nothing", self.place.config.scheme));
-        }
+        self.notes.extend(caveat(self.place.config.scheme));
         if self.place.config.client_authentication == ClientAuthentication::None {
             self.notes.push("clients are not authenticated: nothing proves who sent a command".to_owned());
         }

@@ -7,7 +7,7 @@ use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::seam::Message;
-use quorate_crypto::{VerifiedCache, verify_certificate};
+use quorate_crypto::{SchemeKind, VerifiedCache, verify_certificate};
 use quorate_types::{Certificate, DecodeError, Decoder, Digest, Domain, Height, Subject, View, Vote, Wire};
 use std::collections::BTreeMap;
 
@@ -76,6 +76,16 @@ impl<'a> Certificates<'a> {
             false => Err(format!("the statement of replica {} lacks its valid signature", vote.voter)),
         }
     }
+}
+
+/// Returns why certificates of a scheme prove less than a reader may assume.
+pub(super) fn caveat(scheme: SchemeKind) -> Option<String> {
+    let profile = scheme.profile();
+    if !profile.unforgeable {
+        return Some(format!("the scheme is {scheme}: certificates prove nothing"));
+    }
+    let why = profile.weakness?;
+    Some(format!("the scheme is {scheme}, which is weak: {why}, and then certificates prove nothing"))
 }
 
 fn name_of(subject: &Subject) -> String {

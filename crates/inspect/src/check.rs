@@ -24,6 +24,8 @@ pub struct Checked {
     /// Hash of the cluster's name, included in every signed message.
     pub cluster_id: String,
     pub protocol: String,
+    /// Scheme of the replicas' votes.
+    pub scheme: String,
     /// Number of replicas, n.
     pub replicas: usize,
     /// Tolerated Byzantine replicas, f.
@@ -32,7 +34,7 @@ pub struct Checked {
     pub identity_keys: Vec<String>,
     /// Public keys of votes in hexadecimal, by replica. They prove the export.
     pub voting_keys: Vec<String>,
-    /// Whether the keys, n and f were compared with a file that the caller trusts.
+    /// Whether the scheme, the keys, n and f were compared with a file that the caller trusts.
     pub keys_compared: bool,
     /// Height above which the last part of the chain begins.
     pub root_height: u64,
@@ -43,6 +45,7 @@ pub struct Checked {
     pub blocks: u64,
     /// Number of commands in the committed blocks.
     pub commands: u64,
+    /// Number of replicas' signatures; an aggregate counts one for each signer.
     pub signatures: u64,
     pub client_signatures: u64,
     /// Number of checkpoints that match the blocks and the history.
@@ -86,6 +89,7 @@ impl Checked {
         let mut rows = vec![
             ("file", self.file.clone()),
             ("cluster", format!("{}, {} with n={} f={}", self.cluster, self.protocol, self.replicas, self.faults)),
+            ("scheme", self.scheme.clone()),
             ("blocks", format!("{} committed, from height {}", self.blocks, self.root_height + 1)),
             ("commands", self.commands.to_string()),
             ("signatures", format!("{} of replicas, {} of clients", self.signatures, self.client_signatures)),
@@ -126,6 +130,12 @@ fn difference(checked: &Checked, trusted: &ClientConfig) -> Option<String> {
         return Some(format!(
             "the export is of cluster {}, but the trusted keys are of {}",
             checked.cluster, trusted.cluster
+        ));
+    }
+    if checked.scheme != trusted.scheme.name() {
+        return Some(format!(
+            "the export's certificates are signed by the scheme {}, but the trusted keys are for {}",
+            checked.scheme, trusted.scheme
         ));
     }
     let keys = checked.identity_keys.iter().zip(&checked.voting_keys);

@@ -2,5 +2,6 @@
 
 mod inspect;
 mod remains;
+mod schemes;
 mod stranger;
 mod taken_over;

@@ -2,6 +2,7 @@
 
 use super::forms::{BlockForm, CertificateForm, CheckpointForm, ClusterForm, Hex, Line, MemberForm, Name};
 use super::{Checked, difference};
+use crate::certificates::caveat;
 use bytes::Bytes;
 use quorate_client::ClientConfig;
 use quorate_consensus::config::ProtocolKind;
@@ -67,12 +68,12 @@ impl Reader {
         let committee = committee(cluster, &form)?;
         let scheme: SchemeKind = form.scheme.parse().map_err(|error| format!("{error}"))?;
         let protocol: ProtocolKind = form.protocol.parse().map_err(|error| format!("{error}"))?;
-        let keyring = Keyring::new(scheme, &committee).map_err(|error| error.to_string())?;
         let keys = |of: fn(&Member) -> &Bytes| committee.members.iter().map(|member| encode_hex(of(member))).collect();
         let mut checked = Checked {
             cluster: form.name,
             cluster_id: cluster.0.to_hex(),
             protocol: form.protocol,
+            scheme: scheme.name().to_owned(),
             replicas: form.replicas,
             faults: form.faults,
             identity_keys: keys(|member| &member.identity_key),
@@ -83,9 +84,8 @@ impl Reader {
         if let Some(what) = trusted.and_then(|trusted| difference(&checked, trusted)) {
             return Err(what);
         }
-        if !scheme.profile().unforgeable {
-            checked.notes.push(format!("the scheme is {scheme}: certificates prove nothing"));
-        }
+        let keyring = Keyring::new(scheme, &committee).map_err(|error| error.to_string())?;
+        checked.notes.extend(caveat(scheme));
         Ok(Reader {
             keyring,
             protocol,
