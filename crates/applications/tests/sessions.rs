@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use quorate_applications::session::{
     Admission, FAIR_UNITS, MAX_SEQUENCE, MAX_SESSION_UNITS, MAX_SESSIONS, Memory, SESSION_WINDOW, Sessions, UNIT_BYTES,
 };
+use quorate_types::limits::SEQUENCE_STRIDE;
 use quorate_types::{ClientId, Decoder, Encoder, Height, Wire};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +48,10 @@ impl ModelSession {
             _ => {}
         }
         if sequence > self.floor + SESSION_WINDOW {
-            let floor = sequence - SESSION_WINDOW;
+            let floor = match beginning(sequence) {
+                Some(start) if sequence > self.floor + 2 * SESSION_WINDOW => start,
+                _ => sequence - SESSION_WINDOW,
+            };
             // A jump beyond the width of the ring clears it.
             if floor - self.floor >= self.words * 64 || self.executed.range(floor + 1..).next().is_none() {
                 self.words = 0;
@@ -68,6 +72,12 @@ impl ModelSession {
         }
         Admission::Fresh
     }
+}
+
+/// Returns the multiple of the stride that is at most 1024 below a number.
+fn beginning(sequence: u64) -> Option<u64> {
+    let above = (sequence - 1) % SEQUENCE_STRIDE + 1;
+    (above <= 1024).then(|| sequence - above)
 }
 
 /// Sessions as sets, the least recently used first, and the watermarks.
@@ -97,7 +107,11 @@ impl Model {
             None => {
                 let birth = self.watermark_of(client);
                 self.make_room(limit - 1, None);
-                let floor = if sequence > SESSION_WINDOW { sequence - SESSION_WINDOW / 2 } else { 0 };
+                let floor = match beginning(sequence) {
+                    _ if sequence <= SESSION_WINDOW => 0,
+                    Some(start) => start,
+                    None => sequence - SESSION_WINDOW / 2,
+                };
                 ModelSession { floor, unknown: floor, birth, ..ModelSession::default() }
             }
         };
@@ -167,6 +181,7 @@ fn sequence() -> impl Strategy<Value = u64> {
         2 => 0u64..10_000,
         1 => SESSION_WINDOW - 3..SESSION_WINDOW + 20,
         1 => 3 * SESSION_WINDOW..3 * SESSION_WINDOW + 200,
+        1 => 1000 * SEQUENCE_STRIDE..1000 * SEQUENCE_STRIDE + 1100,
         1 => any::<u64>(),
         1 => MAX_SEQUENCE - 2..MAX_SEQUENCE + 2,
         1 => Just(u64::MAX),
@@ -270,6 +285,22 @@ fn a_session_may_begin_with_a_high_number() {
     assert_eq!(sessions.admit(FOREVER, client, first - SESSION_WINDOW), Admission::Forgotten);
     for sequence in first + 1..first + 2 * SESSION_WINDOW {
         assert_eq!(sessions.admit(FOREVER, client, sequence), Admission::Fresh);
+    }
+}
+
+/// Runs of a client that keeps its key begin with high numbers: their sessions must not be larger than others, or they
+/// would be evicted first.
+#[test]
+fn a_run_that_begins_above_a_stride_takes_one_unit_and_a_later_one_moves_it_on() {
+    let mut sessions = Sessions::with_limit(MAX_SESSION_UNITS);
+    let client = ClientId(1);
+    for base in [100_000 * SEQUENCE_STRIDE, 100_009 * SEQUENCE_STRIDE] {
+        for sequence in [7, 1, 2, 3, 4, 5, 6] {
+            assert_eq!(sessions.admit(FOREVER, client, base + sequence), Admission::Fresh, "{sequence}");
+        }
+        assert_eq!(sessions.units(), 1, "the numbers are without a gap");
+        assert_eq!(sessions.admit(FOREVER, client, base + 5), Admission::Duplicate);
+        assert_eq!(sessions.admit(FOREVER, client, base), Admission::Forgotten, "an earlier run's number");
     }
 }
 

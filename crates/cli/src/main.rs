@@ -25,11 +25,13 @@ use quorate_lab::twins::museum::MuseumArgs;
 use quorate_lab::{BenchArgs, BenchSpec, render_html};
 use quorate_node::allocations::CountingAllocator;
 use quorate_node::interrupt;
+use quorate_operator::keys::KeysArgs;
 use quorate_operator::node::NodeArgs;
 use quorate_operator::output::Outputs;
 use quorate_operator::shell::{self, CompletionsArgs, ManArgs};
 use quorate_operator::status::{self, StatusArgs};
-use quorate_operator::{Outcome, inspect, node, output};
+use quorate_operator::testnet::{AdmittedClients, DEFAULT_CLIENT_KEYS};
+use quorate_operator::{Outcome, choice, inspect, keys, node, output};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -90,6 +92,9 @@ enum Command {
     Status(StatusArgs),
     /// Read and write the key-value store of a running cluster, or put load on the cluster.
     Client(client::ClientArgs),
+    /// Make, show, certify, encrypt and decrypt key files.
+    #[command(after_help = keys::PASSPHRASES)]
+    Keys(KeysArgs),
     /// Write the completions for a shell to standard output.
     Completions(CompletionsArgs),
     /// Write the manual page to standard output, or the pages of all commands to a directory.
@@ -108,6 +113,14 @@ struct TestnetArgs {
     /// `quorate status`.
     #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
     hosts: Vec<String>,
+    /// Number of client keys to write. The first is the one of client.toml; with 0 there is none, and each run of a
+    /// client makes a new key.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
+    client_keys: u32,
+    /// Clients to admit: everyone, those whose keys are written here, or those with a certificate of the certifier
+    /// whose key is written here, to certify more.
+    #[arg(long, value_name = "RULE", default_value = "any", value_parser = choice::<AdmittedClients>())]
+    admitted_clients: AdmittedClients,
 }
 
 #[derive(Args)]
@@ -152,7 +165,7 @@ impl Command {
             Command::Client(arguments) => arguments.is_load(),
             Command::Lab(command) => command.has_result(),
             Command::Replay(_) | Command::Testnet(_) | Command::Node(_) | Command::Inspect(_) => false,
-            Command::Status(_) | Command::Completions(_) | Command::Man(_) => false,
+            Command::Status(_) | Command::Keys(_) | Command::Completions(_) | Command::Man(_) => false,
         }
     }
 }
@@ -168,11 +181,12 @@ fn run(command: Command) -> Outcome {
         Command::Torture(arguments) => torture::run(&arguments),
         Command::Twins(command) => twins::run(&command),
         Command::Museum(arguments) => museum::run(&arguments),
-        Command::Testnet(TestnetArgs { dir, cluster: ClusterArgs(spec), hosts }) => testnet::run(spec, &hosts, &dir),
+        Command::Testnet(arguments) => testnet::run(arguments),
         Command::Node(arguments) => node::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Client(arguments) => client::run(arguments),
+        Command::Keys(arguments) => keys::run(arguments),
         Command::Completions(arguments) => shell::completions(&arguments, Cli::command()),
         Command::Man(arguments) => shell::manual(&arguments, Cli::command()),
     }

@@ -1,16 +1,17 @@
 //! `quorate testnet`: writes the directories and keys of a new cluster, with all flags that shape one.
 
-use crate::Outcome;
+use crate::{Outcome, TestnetArgs};
 use quorate_applications::ApplicationKind;
 use quorate_lab::BenchSpec;
 use quorate_lab::bench::node_template;
+use quorate_lab::spec::ClusterArgs;
 use quorate_operator::testnet::{self, Program, Testnet};
-use std::path::Path;
 
 /// Writes a cluster for this host, or for the named hosts.
-pub fn run(mut spec: BenchSpec, hosts: &[String], directory: &Path) -> Outcome {
+pub fn run(arguments: TestnetArgs) -> Outcome {
+    let TestnetArgs { dir, cluster: ClusterArgs(mut spec), hosts, client_keys, admitted_clients } = arguments;
     let given = Some(spec.replicas).filter(|replicas| *replicas != BenchSpec::default().replicas);
-    if let Some(replicas) = testnet::count(given.map(|replicas| replicas as usize), hosts)? {
+    if let Some(replicas) = testnet::count(given.map(|replicas| replicas as usize), &hosts)? {
         spec.replicas = replicas as u32;
         spec.validate()?;
     }
@@ -18,5 +19,6 @@ pub fn run(mut spec: BenchSpec, hosts: &[String], directory: &Path) -> Outcome {
     template.application = ApplicationKind::KeyValue;
     let (replicas, base_port) = (spec.replicas as usize, spec.base_port);
     let program = Program { name: "quorate", run: "node" };
-    testnet::write(&Testnet { template, replicas, base_port, hosts }, directory, &program)
+    let testnet = Testnet { template, replicas, base_port, hosts: &hosts, client_keys, admitted_clients };
+    testnet::write(&testnet, &dir, &program)
 }

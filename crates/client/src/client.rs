@@ -131,7 +131,7 @@ impl Client {
     }
 
     /// Returns a client with its own transport, which must be bound to the origin of `identity`. No other client may
-    /// use the identity, because this one numbers its commands from 1.
+    /// use the identity, because this one numbers its commands from its base on.
     pub fn over(
         mut transport: Box<dyn Transport>,
         identity: ClientIdentity,
@@ -153,13 +153,14 @@ impl Client {
             return Err(ClientError::Unreachable { reach, needed });
         }
         let mut session = Session::new(session);
+        let sequence = identity.sequence_base();
         reach.unreached.keys().for_each(|replica| session.on_disconnected(*replica));
         Ok(Client {
             transport,
             session,
             request_timeout,
             identity,
-            sequence: 0,
+            sequence,
             question: 0,
             clock: Instant::now(),
             located: None,

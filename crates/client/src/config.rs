@@ -23,6 +23,8 @@ pub const MAX_DURATION_MS: u64 = 86_400_000;
 pub const MAX_CONFIG_BYTES: u64 = 4 << 20;
 
 pub const CLIENT_CONFIG_FILE: &str = "client.toml";
+/// Name of the first key file that `quorate testnet` writes.
+pub const CLIENT_KEY_FILE: &str = "client.key";
 
 /// A client's configuration. Unknown keys are refused.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -37,6 +39,14 @@ pub struct ClientConfig {
     /// Must match the replicas.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
+    /// File of the client's private key, relative to this file's directory, which `quorate testnet` and
+    /// `quorate keys generate` write. Absent: a new key for each run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
+    /// File whose first line is the passphrase of an encrypted `key_file`, relative to this file's directory. Absent:
+    /// the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passphrase_file: Option<PathBuf>,
     /// Transport of frames, by default `tcp`. Must match the replicas.
     #[serde(default)]
     pub transport: TransportKind,
@@ -108,6 +118,8 @@ impl ClientConfig {
             cluster: cluster.to_owned(),
             scheme,
             client_authentication: ClientAuthentication::default(),
+            key_file: None,
+            passphrase_file: None,
             transport: TransportKind::default(),
             channel: ChannelKind::default(),
             faults: Some(faults),
@@ -121,7 +133,7 @@ impl ClientConfig {
         }
     }
 
-    /// Reads and checks a file.
+    /// Reads and checks a file. The key file's path is joined to that of the file's directory.
     pub fn load(path: &Path) -> Result<ClientConfig, ConfigError> {
         let failed = |error| ConfigError::Read { path: path.to_owned(), error };
         let about = std::fs::metadata(path).map_err(failed)?;
@@ -131,7 +143,11 @@ impl ClientConfig {
         let mut text = String::new();
         let file = std::fs::File::open(path).map_err(failed)?;
         file.take(MAX_CONFIG_BYTES).read_to_string(&mut text).map_err(failed)?;
-        ClientConfig::parse(&text, path)
+        let mut config = ClientConfig::parse(&text, path)?;
+        let home = path.parent().unwrap_or(Path::new(""));
+        config.key_file = config.key_file.map(|file| home.join(file));
+        config.passphrase_file = config.passphrase_file.map(|file| home.join(file));
+        Ok(config)
     }
 
     /// Parses and checks a file's text. Errors name the file as `path`.
@@ -146,12 +162,24 @@ impl ClientConfig {
     pub fn to_toml(&self) -> String {
         let name = |value: &dyn std::fmt::Display| toml::Value::String(value.to_string()).to_string();
         let faults = self.faults.unwrap_or(self.members.len().saturating_sub(1) / 3);
+        let key_file = match &self.key_file {
+            Some(path) => format!("key_file = {}", name(&path.display())),
+            None => format!("# key_file = {}", name(&CLIENT_KEY_FILE)),
+        };
+        let passphrase_file = match &self.passphrase_file {
+            Some(path) => format!("passphrase_file = {}", name(&path.display())),
+            None => "# passphrase_file = \"passphrase\"".to_owned(),
+        };
         let mut text = format!(
             "# Configuration of the clients of one cluster.\n\n\
              # The cluster's name.\ncluster = {}\n\
              # Scheme of the replicas' votes: ed25519 (default), or none, for measurements only.\nscheme = {}\n\
              # Authentication of commands: ed25519 (default) or none. Must match the replicas.\n\
              client_authentication = {}\n\
+             # File of the client's private key, relative to this directory. Without it, each run makes a new key.\n\
+             {key_file}\n\
+             # File with the passphrase of an encrypted key file. Without it: QUORATE_PASSPHRASE, or the terminal.\n\
+             {passphrase_file}\n\
              # Transport of frames. Default: {}. Must match the replicas.\ntransport = {}\n\
              # Channel that protects the frames. Default: {}. Must match the replicas.\nchannel = {}\n\
              # Number of replicas that may lie: a reply counts once one more replica than this gave it.\n\
@@ -198,6 +226,9 @@ impl ClientConfig {
         if let Some((key, value)) = durations.into_iter().find(|(_, value)| *value == 0 || *value > MAX_DURATION_MS) {
             let what = format!("is {value}, expected 1 to {MAX_DURATION_MS}");
             return Err(Fault::new(format!("`{key}`"), what, "leave it out for its default").into());
+        }
+        if self.key_file.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+            return Err(Fault::new("`key_file`", "is empty", "leave it out, or name a file").into());
         }
         self.wire().fits().map_err(|fault| fault.at(|key| format!("`{key}`")))?;
         let committee = self.committee()?;

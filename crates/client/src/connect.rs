@@ -1,7 +1,9 @@
 //! Connections to a cluster.
 
 use crate::config::{ClientConfig, ConfigError};
-use quorate_crypto::{ClientIdentity, CryptoError, Identities};
+use quorate_crypto::key_file::passphrase::Passphrases;
+use quorate_crypto::key_file::{self, KeyFileError};
+use quorate_crypto::{ClientAuthentication, ClientIdentity, CryptoError, Identities};
 use quorate_transports::{SetupError, Transport};
 use quorate_types::{ClientId, ClusterId};
 use std::sync::Arc;
@@ -15,14 +17,25 @@ pub enum ConnectError {
     /// Invalid member key, or key generation failed.
     #[error(transparent)]
     Keys(#[from] CryptoError),
+    /// The client's key file cannot be used.
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
     /// The operating system refused a resource that the transport needs.
     #[error(transparent)]
     Setup(#[from] SetupError),
 }
 
-/// Makes a new unique identity, so that two runs do not share sessions. It signs if the configuration requires it.
+/// Makes the identity of a new run, which shares no session with other runs. It signs if the configuration requires it:
+/// with the key of the key file, or if there is none with a new key.
 pub fn new_identity(config: &ClientConfig) -> Result<ClientIdentity, ConnectError> {
-    Ok(ClientIdentity::generate(config.client_authentication, &ClusterId::from_name(&config.cluster))?)
+    let cluster = ClusterId::from_name(&config.cluster);
+    match &config.key_file {
+        Some(path) if config.client_authentication == ClientAuthentication::Ed25519 => {
+            let passphrases = Passphrases { file: config.passphrase_file.clone() };
+            Ok(key_file::client::read(path, &cluster, &passphrases)?.identity()?)
+        }
+        _ => Ok(ClientIdentity::generate(config.client_authentication, &cluster)?),
+    }
 }
 
 /// Makes a transport that acts for `origin` and connects to every replica of the configuration.

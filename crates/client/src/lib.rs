@@ -18,7 +18,7 @@ mod status_probe;
 pub mod workload;
 
 pub use client::{Client, ClientError, NoQuorum};
-pub use config::{CLIENT_CONFIG_FILE, ClientConfig, ConfigError};
+pub use config::{CLIENT_CONFIG_FILE, CLIENT_KEY_FILE, ClientConfig, ConfigError};
 pub use connect::{ConnectError, connect, new_identity};
 pub use quorate_types::{Dissemination, ReplyMode};
 pub use quorum_reply::ReplyQuorum;

@@ -23,7 +23,9 @@ pub struct StatusProbe {
 impl StatusProbe {
     /// Returns a probe, which connects while it is used.
     pub fn connect(config: &ClientConfig) -> Result<Self, ConnectError> {
-        let transport = connect(config, new_identity(config)?.origin())?;
+        // A status needs no signature, so the client's key stays unread.
+        let nobody = ClientConfig { key_file: None, ..config.clone() };
+        let transport = connect(config, new_identity(&nobody)?.origin())?;
         Ok(StatusProbe::over(transport, config.members.len()))
     }
 

@@ -4,8 +4,13 @@ use crate::echo::{EchoCluster, Manner};
 use quorate_client::load::{LoadError, LoadGenerator, LoadMode, LoadOptions, LoadProgress, LoadReport};
 use quorate_client::reach::Reach;
 use quorate_client::workload::FixedWorkload;
-use quorate_client::{Client, ClientError, ReplyMode, SessionOptions, StatusProbe, new_identity};
-use quorate_types::{Quorum, ReplicaId};
+use quorate_client::{Client, ClientConfig, ClientError, ReplyMode, SessionOptions, StatusProbe, new_identity};
+use quorate_crypto::ClientAuthentication;
+use quorate_crypto::key_file::client::{self, ClientKeys};
+use quorate_types::limits::SEQUENCE_STRIDE;
+use quorate_types::{ClusterId, Quorum, ReplicaId};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -32,6 +37,66 @@ fn a_client_gets_its_results_from_honest_replicas() {
     }
     assert_eq!(client.query(b"question").unwrap(), b"question");
     assert_eq!(reach_of(&mut client, 4).unreached.len(), 0);
+}
+
+/// The key file of a client, removed at the end.
+struct KeyFile(PathBuf);
+
+impl KeyFile {
+    fn new(name: &str) -> KeyFile {
+        let path = std::env::temp_dir().join(format!("quorate-client-{}-{name}.key", std::process::id()));
+        let keys = ClientKeys::generate(ClusterId::from_name("echo")).unwrap();
+        client::write(&path, &keys).unwrap();
+        KeyFile(path)
+    }
+}
+
+impl Drop for KeyFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn runs_with_one_key_have_one_owner_and_their_own_sessions_and_numbers() {
+    let file = KeyFile::new("runs");
+    let mut cluster = EchoCluster::start(&[Manner::Honest; 4]);
+    cluster.config.key_file = Some(file.0.clone());
+    let [one, two] = [(); 2].map(|()| {
+        std::thread::sleep(Duration::from_millis(1));
+        new_identity(&cluster.config).unwrap()
+    });
+    assert_eq!(one.origin().owner(), two.origin().owner());
+    assert!(two.sequence_base() > one.sequence_base() && one.sequence_base() > 1 << 40);
+    assert_eq!(one.sequence_base() % SEQUENCE_STRIDE, 0);
+    let mut running = [(); 2].map(|()| Client::connect(&cluster.config).unwrap());
+    for round in 0..3u8 {
+        running.iter_mut().for_each(|client| assert_eq!(client.execute(&[round]).unwrap(), [round]));
+    }
+    cluster.config.client_authentication = ClientAuthentication::None;
+    assert_ne!(new_identity(&cluster.config).unwrap().origin().owner(), one.origin().owner(), "the key is not used");
+}
+
+#[test]
+fn an_unusable_key_file_is_an_error_that_says_what_to_do() {
+    let file = KeyFile::new("unusable");
+    let mut cluster = EchoCluster::start(&[Manner::Honest; 4]);
+    cluster.config.key_file = Some(file.0.clone());
+    let refused = |config: &ClientConfig| new_identity(config).unwrap_err().to_string();
+    std::fs::set_permissions(&file.0, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let text = refused(&cluster.config);
+    assert!(text.contains("other users can access it (mode 644); help: `chmod 600"), "{text}");
+    std::fs::set_permissions(&file.0, std::fs::Permissions::from_mode(0o600)).unwrap();
+    cluster.config.cluster = "another".into();
+    let text = refused(&cluster.config);
+    assert!(text.contains("it belongs to the cluster"), "{text}");
+    cluster.config.cluster = "echo".into();
+    std::fs::write(&file.0, "quorate private key, version 2\n").unwrap();
+    let text = refused(&cluster.config);
+    assert!(text.contains("its first line is not \"quorate client key, version 1\""), "{text}");
+    std::fs::remove_file(&file.0).unwrap();
+    let text = refused(&cluster.config);
+    assert!(text.contains("cannot open it") && text.contains(file.0.to_str().unwrap()), "{text}");
 }
 
 #[test]

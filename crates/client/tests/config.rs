@@ -32,11 +32,15 @@ fn a_written_configuration_is_read_back_unchanged() {
     config.client_authentication = ClientAuthentication::None;
     config.retry_ms = 17;
     config.application = ApplicationKind::Log;
+    config.key_file = Some("my.key".into());
+    config.passphrase_file = Some("secret".into());
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
     for key in [
         "cluster",
         "scheme",
         "client_authentication",
+        "key_file",
+        "passphrase_file",
         "transport",
         "channel",
         "faults",

@@ -1,13 +1,22 @@
 //! Clients' identities, and how their bundles are authenticated.
 
+use crate::ed25519::{PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
 use crate::error::CryptoError;
 use crate::key_pair::KeyPair;
 use crate::scheme::{SEED_BYTES, SchemeKind};
+use bytes::Bytes;
+use quorate_types::limits::SEQUENCE_STRIDE;
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, choice};
+use std::time::{Duration, SystemTime};
 
 /// Kind of the authenticators of Ed25519 keys and signatures on the wire: see
 /// [`quorate_types::command::AUTHENTICATORS`].
 pub const ED25519_AUTHENTICATOR: u8 = 1;
+
+/// Kind of the authenticators of Ed25519 keys with a certificate ([`crate::certify`]).
+pub const CERTIFIED_AUTHENTICATOR: u8 = 2;
+/// Length of a key with its certificate.
+pub const CREDENTIAL_BYTES: usize = PUBLIC_KEY_BYTES + SIGNATURE_BYTES;
 
 choice!(
     /// Authentication required of clients' bundles.
@@ -20,10 +29,23 @@ choice!(
     Ed25519 = "ed25519",
 );
 
+/// Resolution of the starts of runs. No run overtakes the clock: it would have to send a billion commands a second.
+const TICKS_PER_SECOND: u64 = 1 << 16;
+
 /// A client's origin, and its key if it signs bundles.
+///
+/// # Runs of one key
+///
+/// A command is executed at most once for each session and sequence number. A key that is used for one run numbers its
+/// commands from 1. A key that is kept draws its first session at random for each run, so that runs at the same time
+/// get their own replies, and numbers its commands from [`ClientIdentity::sequence_base`], which is the time. So no
+/// command of a run has the number of an earlier one, unless a run begins in the same session as another one and the
+/// clock was set back. Then replicas still execute nothing twice: they report that the outcome is unknown or the result
+/// forgotten.
 #[derive(Debug)]
 pub struct ClientIdentity {
     origin: ClientId,
+    sequence_base: u64,
     signer: Option<Signer>,
 }
 
@@ -31,6 +53,9 @@ pub struct ClientIdentity {
 struct Signer {
     cluster: ClusterId,
     key: KeyPair,
+    kind: u8,
+    /// The public key, with its certificate if there is one.
+    credential: Bytes,
 }
 
 impl ClientIdentity {
@@ -46,23 +71,45 @@ impl ClientIdentity {
                 Ok(ClientIdentity::claimed(ClientId(u128::from_le_bytes(random)).with_session(0)))
             }
             ClientAuthentication::Ed25519 => {
-                Ok(ClientIdentity::of_key(cluster, KeyPair::generate(SchemeKind::ED25519)?))
+                Ok(ClientIdentity::of_key(cluster, KeyPair::generate(SchemeKind::ED25519)?, None))
             }
         }
     }
 
     /// Derives an identity from a seed; anyone who knows the seed can sign as this client.
     pub fn from_seed(cluster: &ClusterId, seed: [u8; SEED_BYTES]) -> ClientIdentity {
-        ClientIdentity::of_key(cluster, KeyPair::from_seed(SchemeKind::ED25519, seed))
+        ClientIdentity::of_key(cluster, KeyPair::from_seed(SchemeKind::ED25519, seed), None)
     }
 
     /// Makes an identity without a key; its bundles are not signed.
     pub fn claimed(origin: ClientId) -> ClientIdentity {
-        ClientIdentity { origin, signer: None }
+        ClientIdentity { origin, sequence_base: 0, signer: None }
     }
 
-    fn of_key(cluster: &ClusterId, key: KeyPair) -> ClientIdentity {
-        ClientIdentity { origin: ClientId::of_key(&key.public_key()), signer: Some(Signer { cluster: *cluster, key }) }
+    fn of_key(cluster: &ClusterId, key: KeyPair, certificate: Option<&[u8; SIGNATURE_BYTES]>) -> ClientIdentity {
+        let (kind, credential) = match certificate {
+            None => (ED25519_AUTHENTICATOR, key.public_key()),
+            Some(certificate) => (CERTIFIED_AUTHENTICATOR, [&key.public_key()[..], certificate].concat().into()),
+        };
+        let origin = ClientId::of_key(&credential);
+        ClientIdentity { origin, sequence_base: 0, signer: Some(Signer { cluster: *cluster, key, kind, credential }) }
+    }
+
+    /// Makes the identity of one run of a client that keeps its key.
+    ///
+    /// # Errors
+    /// [`CryptoError::Randomness`] if the system provides none.
+    pub fn of_run(
+        cluster: &ClusterId,
+        key: KeyPair,
+        certificate: Option<&[u8; SIGNATURE_BYTES]>,
+    ) -> Result<ClientIdentity, CryptoError> {
+        let mut session = [0; 2];
+        getrandom::fill(&mut session).map_err(|error| CryptoError::Randomness(error.to_string()))?;
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let once = ClientIdentity::of_key(cluster, key, certificate);
+        let origin = once.origin.with_session(u16::from_le_bytes(session));
+        Ok(ClientIdentity { origin, sequence_base: sequence_base(since_1970), ..once })
     }
 
     /// The first session, to which replies go.
@@ -70,9 +117,25 @@ impl ClientIdentity {
         self.origin
     }
 
+    /// Returns a session, counted from the first.
+    pub fn session(&self, index: u16) -> ClientId {
+        self.origin.with_session(self.origin.session().wrapping_add(index))
+    }
+
+    /// The number before that of the first command of each session.
+    pub fn sequence_base(&self) -> u64 {
+        self.sequence_base
+    }
+
     /// Finishes a bundle of commands of this identity's sessions, and signs it if there is a key.
     pub fn finish(&self, builder: BundleBuilder) -> Bundle {
-        let Some(Signer { cluster, key }) = &self.signer else { return builder.finish() };
-        builder.finish_signed(cluster, ED25519_AUTHENTICATOR, &key.public_key(), |statement| key.sign(statement))
+        let Some(Signer { cluster, key, kind, credential }) = &self.signer else { return builder.finish() };
+        builder.finish_signed(cluster, *kind, credential, |statement| key.sign(statement))
     }
+}
+
+/// Returns a multiple of [`SEQUENCE_STRIDE`] for a time; it fits 62 bits until the year 2106.
+fn sequence_base(since_1970: Duration) -> u64 {
+    let fraction = u64::from(since_1970.subsec_nanos()) * TICKS_PER_SECOND / 1_000_000_000;
+    (since_1970.as_secs() * TICKS_PER_SECOND + fraction) * SEQUENCE_STRIDE
 }

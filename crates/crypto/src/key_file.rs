@@ -20,29 +20,40 @@
 //!
 //! Version 1 had a single key for handshakes and votes. It is refused: all configurations of a cluster list both keys
 //! of every member, so a replica cannot migrate alone.
+//!
+//! [`client`] has the files of clients. Every key file may be encrypted with a passphrase: see [`vault`].
 
+mod age;
+pub mod client;
+mod fields;
+mod file;
+pub mod passphrase;
+pub mod vault;
+
+use crate::error::CryptoError;
 use crate::identity::{IDENTITY_SCHEME, ReplicaKeys};
-use crate::key_pair::KeyPair;
-use crate::scheme::{SEED_BYTES, SchemeKind};
-use quorate_types::digest::{decode_hex, encode_hex};
-use quorate_types::{ClusterId, Digest, ReplicaId};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use crate::scheme::SchemeKind;
+pub use age::AgeFault;
+use fields::{Fields, Form, Text};
+use passphrase::{PassphraseFault, Passphrases};
+use quorate_types::{ClusterId, ReplicaId};
+use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use zeroize::Zeroizing;
 
 /// Maximum length of a key file; [`write()`] writes less than 800 bytes for Ed25519.
 pub const MAX_KEY_FILE_BYTES: usize = 4096;
 /// Version of the format.
 pub const KEY_FILE_VERSION: &str = "2";
 
-const HEADER: &str = "quorate private key, version ";
 /// Names of the public and the private key of each role.
 const IDENTITY: [&str; 2] = ["identity_public_key", "identity_secret_key"];
 const VOTING: [&str; 2] = ["voting_public_key", "voting_secret_key"];
-const FIELDS: [&str; 7] = ["scheme", "cluster", "replica", IDENTITY[0], IDENTITY[1], VOTING[0], VOTING[1]];
+const FORM: Form = Form {
+    header: "quorate private key, version ",
+    version: KEY_FILE_VERSION,
+    fields: &["scheme", "cluster", "replica", IDENTITY[0], IDENTITY[1], VOTING[0], VOTING[1]],
+};
 
 /// A key file cannot be written or used.
 #[derive(Debug, Error)]
@@ -71,20 +82,30 @@ pub enum KeyFileFault {
     )]
     TooLong,
     #[error(
-        "its first line is not {:?}, so it is not a key file; help: restore it from a backup, or correct `key_file`",
-        format!("{HEADER}{KEY_FILE_VERSION}")
+        "its first line is not {0:?}, so it is not a key file of this kind; help: restore it from a backup, or correct \
+         `key_file`"
     )]
-    NotAKeyFile,
-    #[error(
-        "it has version {0:?}, and this program reads version {KEY_FILE_VERSION}; help: {help}",
-        help = version_help(.0)
-    )]
-    Version(String),
+    NotAKeyFile(String),
+    #[error("it has version {found:?}, and this program reads version {expected}; help: {help}")]
+    Version { found: String, expected: &'static str, help: &'static str },
     /// Lines count from 1. The error does not repeat the line, which may contain the secret.
     #[error("line {line} {why}; help: restore the key file from a backup")]
     Line { line: usize, why: &'static str },
     #[error("the field {0:?} is missing; help: restore the key file from a backup")]
     Missing(&'static str),
+    #[error("it is not text, so it is not a key file; help: restore it from a backup, or correct `key_file`")]
+    NotText,
+    #[error("it is encrypted already; help: decrypt it first to change the passphrase")]
+    AlreadyEncrypted,
+    #[error("it is not encrypted")]
+    NotEncrypted,
+    #[error(transparent)]
+    Encryption(#[from] AgeFault),
+    #[error("it is encrypted, and {0}")]
+    Passphrase(#[from] PassphraseFault),
+    /// The system provides no randomness or memory.
+    #[error(transparent)]
+    System(#[from] CryptoError),
     /// A public key in the file does not belong to the private key.
     #[error(
         "its {public} does not belong to its {secret}; help: restore it from a backup",
@@ -100,155 +121,48 @@ pub enum KeyFileFault {
     Replica { expected: ReplicaId, found: ReplicaId },
 }
 
-fn version_help(version: &str) -> &'static str {
-    match version {
-        "1" => "handshakes and votes have separate keys now, so make a new cluster with `quorate testnet`",
-        _ => "use the program that wrote it",
-    }
-}
-
 /// Writes a replica's private keys to a new file that only its owner can read (mode 0600), and syncs it.
 ///
 /// # Errors
 /// [`KeyFileError`] if the file exists or cannot be written. An incomplete file is removed.
 pub fn write(path: &Path, cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Result<(), KeyFileError> {
-    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
-    let text = render(cluster, replica, keys);
-    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(fail(KeyFileFault::Exists)),
-        Err(error) => return Err(fail(KeyFileFault::Io("create", error))),
-    };
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).and_then(|()| sync_directory(path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(path);
-        fail(KeyFileFault::Io("write", error))
-    })
+    file::write(path, &render(cluster, replica, keys))
 }
 
 /// Reads the private keys of one replica of one cluster.
 ///
 /// # Errors
-/// [`KeyFileError`] if other users can access the file, it is damaged, or it belongs to another scheme, cluster or
-/// replica.
+/// [`KeyFileError`] if other users can access the file, it is damaged, it cannot be decrypted, or it belongs to another
+/// scheme, cluster or replica.
 pub fn read(
     path: &Path,
     kind: SchemeKind,
     cluster: &ClusterId,
     replica: ReplicaId,
+    passphrases: &Passphrases,
 ) -> Result<ReplicaKeys, KeyFileError> {
     let fail = |fault| KeyFileError { path: path.to_owned(), fault };
-    let text = read_private(path).map_err(fail)?;
+    let text = file::read(path, passphrases).map_err(fail)?;
     parse(&text, kind, cluster, replica).map_err(fail)
 }
 
-fn render(cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Zeroizing<String> {
-    // Never grows, so no copy of the secrets stays behind in freed memory.
-    let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES));
-    text.push_str(HEADER);
-    text.push_str(KEY_FILE_VERSION);
-    text.push_str("\n# Anyone who reads this file can sign as this replica.\n");
-    let mut put = |field: &str, value: &str| {
-        for part in [field, " = ", value, "\n"] {
-            text.push_str(part);
-        }
-    };
-    put("scheme", keys.voting.kind().name());
-    put("cluster", &cluster.0.to_hex());
-    put("replica", &replica.to_string());
-    for ([public, secret], key) in [(IDENTITY, &keys.identity), (VOTING, &keys.voting)] {
-        let encoded = key.encode();
-        if !encoded.is_empty() {
-            put(public, &encode_hex(&key.public_key()));
-            put(secret, &Zeroizing::new(encode_hex(&encoded)));
-        }
+fn render(cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Text {
+    let mut text = Text::new(&FORM, "Anyone who reads this file can sign as this replica.");
+    text.put("scheme", keys.voting.kind().name());
+    text.put("cluster", &cluster.0.to_hex());
+    text.put("replica", &replica.to_string());
+    for (names, key) in [(IDENTITY, &keys.identity), (VOTING, &keys.voting)] {
+        text.put_key(names, key);
     }
     text
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
-}
-
-fn read_private(path: &Path) -> Result<Zeroizing<String>, KeyFileFault> {
-    // Checked first, because opening a pipe would wait for a writer.
-    if !fs::metadata(path).map_err(|error| KeyFileFault::Io("open", error))?.is_file() {
-        return Err(KeyFileFault::NotAFile);
-    }
-    let file = File::open(path).map_err(|error| KeyFileFault::Io("open", error))?;
-    let mode = file.metadata().map_err(|error| KeyFileFault::Io("inspect", error))?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(KeyFileFault::Open { path: path.to_owned(), mode });
-    }
-    let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES + 64));
-    file.take(MAX_KEY_FILE_BYTES as u64 + 1).read_to_string(&mut text).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => KeyFileFault::NotAKeyFile,
-        _ => KeyFileFault::Io("read", error),
-    })?;
-    if text.len() > MAX_KEY_FILE_BYTES {
-        return Err(KeyFileFault::TooLong);
-    }
-    Ok(text)
-}
-
-/// The line and value of each field, in the order of [`FIELDS`].
-struct Fields<'a>([Option<(usize, &'a str)>; FIELDS.len()]);
-
-impl<'a> Fields<'a> {
-    fn read(text: &'a str) -> Result<Fields<'a>, KeyFileFault> {
-        let mut lines = text.lines().map(str::trim_end).enumerate();
-        let version =
-            lines.next().and_then(|(_, first)| first.strip_prefix(HEADER)).ok_or(KeyFileFault::NotAKeyFile)?;
-        if version != KEY_FILE_VERSION {
-            return Err(KeyFileFault::Version(version.to_owned()));
-        }
-        let mut fields = Fields([None; FIELDS.len()]);
-        for (at, text) in lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#')) {
-            let wrong = |why| KeyFileFault::Line { line: at + 1, why };
-            let (name, value) = text.split_once('=').ok_or_else(|| wrong("is not of the form `name = value`"))?;
-            let field = FIELDS.iter().position(|field| *field == name.trim());
-            let field = field.ok_or_else(|| wrong("has an unknown field"))?;
-            if fields.0[field].replace((at + 1, value.trim())).is_some() {
-                return Err(wrong("repeats a field"));
-            }
-        }
-        Ok(fields)
-    }
-
-    fn get<T>(
-        &self,
-        name: &'static str,
-        why: &'static str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<T, KeyFileFault> {
-        let at = FIELDS.iter().position(|field| *field == name).expect("a field of the list");
-        let (line, value) = self.0[at].ok_or(KeyFileFault::Missing(name))?;
-        parse(value).ok_or(KeyFileFault::Line { line, why })
-    }
-
-    /// The key pair of a role.
-    fn key(&self, kind: SchemeKind, names: [&'static str; 2]) -> Result<KeyPair, KeyFileFault> {
-        if kind.profile().public_key_bytes == 0 {
-            return Ok(KeyPair::from_seed(kind, [0; SEED_BYTES]));
-        }
-        let public_key = self.get(names[0], "is not hexadecimal", decode_hex)?;
-        let key = self.get(names[1], "is not a private key of its scheme in hexadecimal digits", |value| {
-            KeyPair::decode(kind, &Zeroizing::new(decode_hex(value)?))
-        })?;
-        if key.public_key() != public_key {
-            return Err(KeyFileFault::Damaged(names));
-        }
-        Ok(key)
-    }
-}
-
 fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<ReplicaKeys, KeyFileFault> {
-    let fields = Fields::read(text)?;
+    let fields = Fields::read(text, &FORM)?;
     // The expected scheme may be one that is not in the list.
     let named = |value: &str| if value == kind.name() { Some(kind) } else { value.parse().ok() };
     let scheme = fields.get("scheme", "names no signature scheme", named)?;
-    let found = ClusterId(fields.get("cluster", "is not 64 hexadecimal digits", Digest::from_hex)?);
+    let found = fields.cluster()?;
     let owner = ReplicaId(fields.get("replica", "is not a replica id", |value| value.parse().ok())?);
     if found != *cluster {
         return Err(KeyFileFault::Cluster { expected: *cluster, found });

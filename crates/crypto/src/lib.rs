@@ -6,12 +6,13 @@
 //! keys: [`Identity`] and [`Identities`].
 //!
 //! A [`ClientIdentity`] signs a client's bundles if [`ClientAuthentication`] says so, and a [`BundleVerifier`] verifies
-//! them.
+//! them. Replicas in one process share [`SharedVerdicts`] on them.
 //!
 //! Every signature is over a [`Statement`](quorate_types::Statement), a [bundle's](quorate_types::Bundle::statement) or
 //! a handshake's transcript. Each begins with a tag of its kind and the cluster, so no signature has two meanings.
 //! Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so all replicas agree on every certificate and bundle.
 
+mod admission;
 mod awslc;
 mod bisect;
 pub mod bls12381;
@@ -29,10 +30,14 @@ mod rfc6979;
 pub mod scheme;
 pub mod schemes;
 pub mod statements;
+mod verdicts;
 
+pub use admission::{AdmittedClients, CertificateFault, Certifier, certify};
 pub use bundles::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
 pub use cache::{CertificateCache, DEFAULT_CACHE_CERTIFICATES, SignatureCache, VerifiedCache};
-pub use client::{ClientAuthentication, ClientIdentity, ED25519_AUTHENTICATOR};
+pub use client::{
+    CERTIFIED_AUTHENTICATOR, CREDENTIAL_BYTES, ClientAuthentication, ClientIdentity, ED25519_AUTHENTICATOR,
+};
 pub use crypto::{Crypto, MAX_KEPT_SIGNATURES, verify_certificate};
 pub use error::{CertificateError, CryptoError, KeyFault, KeyRole};
 pub use identity::{IDENTITY_SCHEME, Identities, Identity, ReplicaKeys};
@@ -40,4 +45,5 @@ pub use key_pair::KeyPair;
 pub use keyring::Keyring;
 pub use scheme::{Claim, SEED_BYTES, SchemeKind, SchemeProfile};
 pub use schemes::BlsVerification;
+pub use verdicts::{ClientVerdicts, SharedVerdicts};
 pub use zeroize::Zeroizing;

@@ -3,6 +3,7 @@
 use crate::common::*;
 use crate::toy::AGGREGATE;
 use proptest::prelude::*;
+use quorate_crypto::key_file::passphrase::Passphrases;
 use quorate_crypto::key_file::{self, KeyFileFault, MAX_KEY_FILE_BYTES};
 use quorate_crypto::{KeyPair, ReplicaKeys, SchemeKind};
 use quorate_types::{ClusterId, ReplicaId};
@@ -45,7 +46,7 @@ impl Drop for Directory {
 }
 
 fn read(path: &Path) -> Result<ReplicaKeys, key_file::KeyFileError> {
-    key_file::read(path, KIND, &cluster(), ME)
+    key_file::read(path, KIND, &cluster(), ME, &Passphrases::default())
 }
 
 /// Returns the error of reading a changed text; the file has the mode of a key file.
@@ -64,7 +65,7 @@ fn a_written_key_is_read_back() {
         let keys = ReplicaKeys::generate(kind).unwrap();
         key_file::write(&path, &cluster(), ME, &keys).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let back = key_file::read(&path, kind, &cluster(), ME).unwrap();
+        let back = key_file::read(&path, kind, &cluster(), ME, &Passphrases::default()).unwrap();
         assert_eq!(back.voting.kind(), kind);
         for (back, key) in [(back.voting, keys.voting), (back.identity, keys.identity)] {
             assert_eq!(back.public_key(), key.public_key());
@@ -117,12 +118,13 @@ fn a_file_that_others_can_access_is_refused() {
 #[test]
 fn another_owners_file_is_refused_by_name() {
     let (_directory, path, _) = Directory::with_key("owner");
-    let error = key_file::read(&path, KIND, &cluster(), ReplicaId(5)).unwrap_err().to_string();
+    let none = Passphrases::default();
+    let error = key_file::read(&path, KIND, &cluster(), ReplicaId(5), &none).unwrap_err().to_string();
     assert!(error.contains("belongs to replica 3, not to replica 5"), "{error}");
     let another = ClusterId::from_name("another");
-    let error = key_file::read(&path, KIND, &another, ME).unwrap_err().to_string();
+    let error = key_file::read(&path, KIND, &another, ME, &none).unwrap_err().to_string();
     assert!(error.contains(&cluster().0.to_hex()) && error.contains(&another.0.to_hex()), "{error}");
-    let error = key_file::read(&path, SchemeKind::NONE, &cluster(), ME).unwrap_err().to_string();
+    let error = key_file::read(&path, SchemeKind::NONE, &cluster(), ME, &none).unwrap_err().to_string();
     assert!(error.contains("for the scheme ed25519, not for none"), "{error}");
 }
 

@@ -1,5 +1,6 @@
 //! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
+mod admission;
 mod bls;
 mod bundles;
 mod cache;
@@ -9,6 +10,8 @@ mod conformance;
 mod forms;
 mod key_files;
 mod pairs;
+mod sealed_key_files;
 mod toy;
 mod vectors;
+mod verdicts;
 mod zip215;

@@ -5,7 +5,7 @@
 use crate::remains::*;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::recovery::journal::Record;
-use quorate_crypto::key_file;
+use quorate_crypto::key_file::{self, passphrase::Passphrases};
 use quorate_inspect::InspectResult;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{EmbeddedCluster, Fsync, JournalConfig, NoObserver, NodeConfig, durability, testnet};
@@ -63,7 +63,9 @@ impl Net {
             let home = self.remains.home(replica);
             let config = NodeConfig::read(&home.join(CONFIG_FILE)).expect("it was written before");
             let path = home.join(&config.key_file);
-            let keys = key_file::read(&path, config.scheme, &cluster_id(&config), config.replica).expect("it is there");
+            let cluster = cluster_id(&config);
+            let none = Passphrases::default();
+            let keys = key_file::read(&path, config.scheme, &cluster, config.replica, &none).expect("it is there");
             let listener = self.listeners[usize::from(replica)].try_clone().expect("there is room for a socket");
             ((config, keys), listener.into())
         });

@@ -3,10 +3,11 @@
 use clap::{Args, Command, FromArgMatches};
 use proptest::prelude::*;
 use quorate_lab::spec::{
-    BatchPolicy, BatchSize, BenchArgs, BenchSpec, BlsVerification, CertificateCache, ClientAuthentication, ClusterArgs,
-    DEFAULT_OUTSTANDING, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync,
-    Host, Interval, JournalKind, LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, PayloadPath, ProtocolKind, Record,
-    ReplyMode, Retention, SchemeKind, TortureArgs, ViewDuration, VotesTo, When, WorkloadKind,
+    BatchPolicy, BatchSize, BenchArgs, BenchSpec, BlsVerification, CertificateCache, ClientAuthentication,
+    ClientVerdicts, ClusterArgs, DEFAULT_OUTSTANDING, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT,
+    Dissemination, Fault, Fsync, Host, Interval, JournalKind, LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing,
+    PayloadPath, ProtocolKind, Record, ReplyMode, Retention, SchemeKind, TortureArgs, ViewDuration, VotesTo, When,
+    WorkloadKind,
 };
 use quorate_types::ReplicaId;
 
@@ -139,12 +140,13 @@ prop_compose! {
         open in any::<bool>(), outstanding in 1u32..10_000, rate in 1u64..1_000_000, bundle in 1u32..60_000,
         reply in any_of(ReplyMode::ALL), warmup in 0..=MAX_INTERVAL_MS, duration in 1000..=MAX_INTERVAL_MS,
         seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), journal in prop::option::of(any_of(JournalKind::ALL)), fsync in any_of(Fsync::ALL), fault in faults(),
-        certificate_cache in any_of(CertificateCache::ALL), bls_verification in any_of(BlsVerification::ALL), payload_path in any_of(PayloadPath::ALL), count_allocations in any::<bool>(),
+        certificate_cache in any_of(CertificateCache::ALL), bls_verification in any_of(BlsVerification::ALL), client_verdicts in any_of(ClientVerdicts::ALL),
+        payload_path in any_of(PayloadPath::ALL), count_allocations in any::<bool>(),
         samples in 0u32..=100_000, json in prop::option::of("[^\u{0}]{1,12}"), record in record(), record_limit_mb in 1u64..1000, report in prop::option::of("[^\u{0}]{1,12}"),
     ) -> BenchSpec {
         BenchSpec {
             workload, payload, records, clients, bundle, reply, samples, seed, host, journal, fsync, fault, json, report, record, record_limit_mb,
-            certificate_cache, bls_verification, payload_path, count_allocations,
+            certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations,
             // The bytes in flight are limited too.
             outstanding: (!open).then_some(outstanding.min(((256 << 20) / (payload + 64) / clients).max(1))),
             rate: open.then_some(rate),

@@ -2,6 +2,7 @@
 //! named in `quorate_consensus::protocols::registry`, the other parts in the registries of their crates.
 
 use crate::allocations;
+use crate::client_rules::Doorkeeper;
 use crate::config::{NodeConfig, admin_fault};
 use crate::devices::{Devices, Fittings};
 use crate::durability::{self, Memory, Opened};
@@ -17,8 +18,8 @@ use quorate_applications::{CheckpointRule, Executor};
 use quorate_consensus::Protocol;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_crypto::{
-    BundleVerifier, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, Identities, Identity as IdentityKey, Keyring,
-    ReplicaKeys, SchemeKind,
+    BundleVerifier, ClientVerdicts, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, Identities, Identity as IdentityKey,
+    Keyring, ReplicaKeys, SchemeKind, SharedVerdicts,
 };
 use quorate_gateway::admission::Admission;
 use quorate_recording::{Header, Recorder};
@@ -36,28 +37,30 @@ pub(crate) struct Assembled {
     pub waker: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// Public keys of a committee, shared by the replicas of one process.
-pub(crate) struct SharedKeys {
+/// What the replicas of one process share: the committee's public keys, and verdicts on clients' bundles.
+pub(crate) struct Shared {
     identities: Arc<Identities>,
     /// `None` if members share secrets: each replica then needs its own keyring.
     keyring: Option<Arc<Keyring>>,
+    verdicts: Arc<SharedVerdicts>,
 }
 
-impl SharedKeys {
-    pub fn new(scheme: SchemeKind, committee: &Committee) -> Result<SharedKeys, CryptoError> {
+impl Shared {
+    pub fn new(scheme: SchemeKind, committee: &Committee) -> Result<Shared, CryptoError> {
         let identities = Arc::new(Identities::new(committee)?);
-        Ok(SharedKeys { identities, keyring: Keyring::shared(scheme, committee)? })
+        let verdicts = Arc::new(SharedVerdicts::new(DEFAULT_CACHE_BUNDLES));
+        Ok(Shared { identities, keyring: Keyring::shared(scheme, committee)?, verdicts })
     }
 }
 
-/// Assembles a replica and makes it listen on `endpoint`, or else on the address in its configuration. `shared` holds
-/// keys that another replica of the process has already loaded. `home` is the directory of the configuration.
+/// Assembles a replica and makes it listen on `endpoint`, or else on the address in its configuration. `shared` is
+/// what the replicas of this process share. `home` is the directory of the configuration.
 pub(crate) fn assemble(
     config: &NodeConfig,
     home: &Path,
     keys: ReplicaKeys,
     endpoint: Option<Endpoint>,
-    shared: Option<&SharedKeys>,
+    shared: Option<&Shared>,
     mut observer: Box<dyn Observer>,
 ) -> Result<Assembled, NodeError> {
     config.validate()?;
@@ -107,7 +110,7 @@ pub(crate) fn assemble(
         mark,
         states,
         executor: executor(config, &committee),
-        gateway: gateway(config, committee.cluster, salt),
+        gateway: gateway(config, committee.cluster, shared, salt),
         observer,
         settings: config.settings(),
         payload_path: baselines.payload_path,
@@ -118,11 +121,20 @@ pub(crate) fn assemble(
     Ok(Assembled { node, orders, waker })
 }
 
-fn gateway(config: &NodeConfig, cluster: ClusterId, salt: u64) -> Gateway {
+fn gateway(config: &NodeConfig, cluster: ClusterId, shared: Option<&Shared>, salt: u64) -> Gateway {
     let limits = BundleLimits { commands: config.consensus.batch.max_commands(), bytes: config.consensus.batch_bytes };
-    let verifier = BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES);
+    let mut verifier = BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES);
+    let verdicts = config.baselines.unwrap_or_default().client_verdicts;
+    if let Some(shared) = shared.filter(|_| verdicts == ClientVerdicts::Shared) {
+        verifier = verifier.sharing(shared.verdicts.clone());
+    }
+    if let Some(certifier) = config.clients.certifier(cluster) {
+        verifier = verifier.certified_by(certifier);
+    }
     let admission = Admission::new(config.consensus.max_queue(), config.members.len());
-    Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, admission, salt)
+    let gateway =
+        Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, admission, salt);
+    gateway.with_doorkeeper(Doorkeeper::new(&config.clients))
 }
 
 /// A replica's own keys and the committee's, ready for use.
@@ -136,7 +148,7 @@ fn load_keys(
     config: &NodeConfig,
     committee: &Committee,
     keys: ReplicaKeys,
-    shared: Option<&SharedKeys>,
+    shared: Option<&Shared>,
 ) -> Result<LoadedKeys, CryptoError> {
     let ReplicaKeys { identity, voting } = keys;
     let identity_key = Arc::new(IdentityKey::new(committee, config.replica, identity)?);

@@ -1,6 +1,6 @@
 //! Slower ways of working, for comparison with the usual ones.
 
-use quorate_crypto::{BlsVerification, CertificateCache};
+use quorate_crypto::{BlsVerification, CertificateCache, ClientVerdicts};
 use quorate_types::PayloadPath;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,9 @@ pub struct Baselines {
     /// Verification of BLS signatures: each vote on its own, `each`; votes in sums, `aggregate`; or in sums and with a
     /// cached key of all members, `cached`. Without effect in other schemes. Default `cached`.
     pub bls_verification: BlsVerification,
+    /// Verification of clients' bundles if several replicas run in one process: once for all of them, `shared`, or by
+    /// each replica itself, `own`, as in processes of their own. Default `shared`.
+    pub client_verdicts: ClientVerdicts,
     /// Whether byte strings of messages and bundles are slices of the received frame, `shared`, or copied between types
     /// of the wire and of the protocol, on receipt and before sending, `copied`. Default `shared`.
     pub payload_path: PayloadPath,

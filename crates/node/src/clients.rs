@@ -23,6 +23,7 @@ use quorate_hosting::{bad_expiry, refusal};
 use quorate_transports::LinkId;
 use quorate_types::limits::MAX_TEXT_BYTES;
 use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message, decode_message_by};
+use std::collections::HashSet;
 use std::time::Instant;
 
 /// Base cost of a frame, in nanoseconds.
@@ -78,7 +79,31 @@ impl<P: Protocol> Host<P> {
             return Ok(());
         }
         self.check(&mut bundles);
+        self.charge(&bundles);
         self.submit(bundles)
+    }
+
+    /// Returns why a client must wait with a bundle that this replica does not know yet.
+    fn over_quota(&mut self, client: ClientId, bundle: &Digest) -> Option<String> {
+        let doorkeeper = &mut self.devices.gateway.doorkeeper;
+        if !doorkeeper.has_quotas() || self.replica.is_known(bundle) {
+            return None;
+        }
+        doorkeeper.over_quota(client, self.now)
+    }
+
+    /// Charges the quotas of clients for bundles that this replica does not know yet: anyone can repeat others.
+    fn charge(&mut self, bundles: &[Bundle]) {
+        if !self.devices.gateway.doorkeeper.has_quotas() {
+            return;
+        }
+        let mut seen = HashSet::new();
+        for bundle in bundles {
+            let digest = bundle.digest();
+            if seen.insert(digest) && !self.replica.is_known(&digest) {
+                self.devices.gateway.doorkeeper.charge(bundle, self.now);
+            }
+        }
     }
 
     fn submit(&mut self, bundles: Vec<Bundle>) -> Result<(), HostError> {
@@ -99,7 +124,8 @@ impl<P: Protocol> Host<P> {
         let begun = match decode_message_by(frame, self.devices.payload_path) {
             Ok(ClientRequest::Submit(bundle)) => {
                 let bundle = self.accept(link, client, bundle);
-                let signed = bundle.is_some() && self.devices.gateway.checks_signatures();
+                let gateway = &self.devices.gateway;
+                let signed = gateway.checks_certificates() || bundle.is_some() && gateway.checks_signatures();
                 return (frame_ns + if signed { SIGNATURE_NS } else { 0 }, bundle);
             }
             Ok(ClientRequest::Query { id, question }) => {
@@ -163,6 +189,14 @@ impl<P: Protocol> Host<P> {
         }
         if let Some(why) = bad_expiry(&bundle, self.devices.executor.height()) {
             // A temporary refusal: the bundle may have arrived before, and its outcome is known once it has expired.
+            self.refuse_for_now(link, digest, why);
+            return None;
+        }
+        if let Some(why) = self.devices.gateway.not_admitted(&bundle) {
+            self.refuse(link, digest, why);
+            return None;
+        }
+        if let Some(why) = self.over_quota(client, &digest) {
             self.refuse_for_now(link, digest, why);
             return None;
         }

@@ -1,6 +1,7 @@
 //! One replica's settings, as in `config.toml`, and their validation.
 
 use crate::baselines::Baselines;
+use crate::client_rules::ClientRules;
 use crate::config_file::{ConfigFault, ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
 use crate::laboratory::Laboratory;
@@ -71,6 +72,10 @@ pub struct NodeConfig {
     /// File of the private keys, relative to the configuration's directory. Default `private.key`.
     #[serde(default = "default_key_file")]
     pub key_file: PathBuf,
+    /// File whose first line is the passphrase of an encrypted `key_file`, relative to the configuration's directory.
+    /// Absent: the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passphrase_file: Option<PathBuf>,
     /// Address to listen on for peers, if it differs from this replica's address in `members`: behind a NAT,
     /// `0.0.0.0:port`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,6 +90,9 @@ pub struct NodeConfig {
     /// Whether other hosts may reach `admin_listen`. Default `false`.
     #[serde(default)]
     pub admin_beyond_loopback: bool,
+    /// Which clients are served, and how much; see [`ClientRules`].
+    #[serde(default)]
+    pub clients: ClientRules,
     /// Settings of the consensus core; see [`quorate_consensus::Config`].
     #[serde(default)]
     pub consensus: ConsensusConfig,
@@ -138,10 +146,12 @@ impl NodeConfig {
             reply: ReplyMode::default(),
             reply_cache_bytes: DEFAULT_REPLY_CACHE_BYTES,
             key_file: default_key_file(),
+            passphrase_file: None,
             listen: None,
             client_listen: None,
             admin_listen: None,
             admin_beyond_loopback: false,
+            clients: ClientRules::default(),
             consensus: ConsensusConfig::default(),
             links: LinkConfig::default(),
             tcp: TcpConfig::default(),
@@ -264,6 +274,7 @@ impl NodeConfig {
                 help: format!("choose a scheme with transferable proofs, such as {}", SchemeKind::ED25519),
             });
         }
+        self.clients.validate(self.client_authentication)?;
         if self.consensus.batch_bytes < MIN_BATCH_BYTES {
             return Err(ConfigFault {
                 place: Place::in_table("consensus", "batch_bytes"),

@@ -1,6 +1,6 @@
 //! All replicas of a cluster in one process: one thread each, connected by real sockets.
 
-use crate::assemble::{Assembled, SharedKeys, assemble};
+use crate::assemble::{Assembled, Shared, assemble};
 use crate::config::NodeConfig;
 use crate::descriptors;
 use crate::durability;
@@ -95,7 +95,7 @@ impl EmbeddedCluster {
         observer: impl Fn() -> Box<dyn Observer>,
     ) -> Result<EmbeddedCluster, NodeError> {
         descriptors::raise_limit();
-        let mut shared: Option<(Committee, SharedKeys)> = None;
+        let mut shared: Option<(Committee, Shared)> = None;
         let mut ready = Vec::new();
         for ((mut config, keys), endpoint) in nodes {
             if !keeps_journal(&config) {
@@ -106,7 +106,7 @@ impl EmbeddedCluster {
                 None => {
                     config.validate()?;
                     let committee = config.committee()?;
-                    let public_keys = SharedKeys::new(config.signatures(), &committee)?;
+                    let public_keys = Shared::new(config.signatures(), &committee)?;
                     shared.insert((committee, public_keys))
                 }
             };

@@ -1,5 +1,6 @@
 //! The clients' side of a replica: checks bundles, and sends replies, including cached ones to clients that retry.
 
+use crate::client_rules::Doorkeeper;
 use bytes::Bytes;
 use quorate_applications::Reply;
 use quorate_crypto::{BundleVerifier, ClientAuthentication};
@@ -35,6 +36,7 @@ pub(crate) struct Gateway {
     /// A misbehaving replica refuses all bundles.
     refuses_all: bool,
     pub admission: Admission<LinkId>,
+    pub doorkeeper: Doorkeeper,
     limits: BundleLimits,
     links: HashMap<ClientId, LinkId>,
     verifier: BundleVerifier,
@@ -63,6 +65,7 @@ impl Gateway {
             is_muted: false,
             refuses_all: false,
             admission,
+            doorkeeper: Doorkeeper::default(),
             limits,
             links: HashMap::new(),
             verifier,
@@ -71,6 +74,11 @@ impl Gateway {
             cache,
             encoder: Encoder::with_capacity(REPLIES_CHUNK_BYTES),
         }
+    }
+
+    /// Admits only clients that the doorkeeper admits.
+    pub fn with_doorkeeper(self, doorkeeper: Doorkeeper) -> Gateway {
+        Gateway { doorkeeper, ..self }
     }
 
     /// Stops answering executed bundles, or starts again.
@@ -160,6 +168,17 @@ impl Gateway {
                 bundle.body().len()
             )
         })
+    }
+
+    /// Returns whether bundles carry certificates to verify.
+    pub fn checks_certificates(&self) -> bool {
+        self.verifier.requires_certificates()
+    }
+
+    /// Returns the reason why a bundle's client is not admitted, if any.
+    pub fn not_admitted(&mut self, bundle: &Bundle) -> Option<String> {
+        let certificate = self.verifier.lacks_certificate(bundle);
+        self.doorkeeper.refusal(bundle, certificate)
     }
 
     /// Returns whether bundles carry signatures to verify.

@@ -368,8 +368,9 @@ impl<P: Protocol> Host<P> {
             ("clients-cut", counters.clients_cut),
             ("not-queued", counters.frames_dropped),
         ];
-        let of_the_host =
-            of_the_host.into_iter().chain(self.devices.gateway.forgeries()).filter(|(_, count)| *count > 0);
+        let gateway = &self.devices.gateway;
+        let of_the_gateway = gateway.forgeries().into_iter().chain(gateway.doorkeeper.refusals());
+        let of_the_host = of_the_host.into_iter().chain(of_the_gateway).filter(|(_, count)| *count > 0);
         of_the_replica.chain(of_the_host.map(|(why, count)| (why.to_owned(), count))).collect()
     }
 }

@@ -11,6 +11,7 @@ mod attention;
 mod baselines;
 mod checkpoints;
 mod client_frames;
+mod client_rules;
 mod clients;
 pub mod config;
 pub mod config_file;
@@ -45,6 +46,7 @@ pub mod testnet;
 mod told;
 
 pub use baselines::Baselines;
+pub use client_rules::ClientRules;
 pub use config::NodeConfig;
 pub use config_file::ConfigFault;
 pub use durability::JournalConfig;

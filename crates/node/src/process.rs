@@ -9,7 +9,7 @@ use crate::interrupt;
 use crate::memory::Returning;
 use crate::observer::Observer;
 use crate::testnet::replica_directory;
-use quorate_crypto::key_file;
+use quorate_crypto::key_file::{self, passphrase::Passphrases};
 use quorate_storage::CpuAccount;
 use quorate_types::{ClusterId, ReplicaId, Status};
 use std::path::Path;
@@ -23,7 +23,9 @@ pub fn run_directory(directory: &Path, observer: Box<dyn Observer>) -> Result<St
     }
     let config = NodeConfig::read(&directory.join(CONFIG_FILE))?;
     let cluster = ClusterId::from_name(&config.cluster);
-    let keys = key_file::read(&directory.join(&config.key_file), config.scheme, &cluster, config.replica)?;
+    let passphrases = Passphrases { file: config.passphrase_file.as_ref().map(|file| directory.join(file)) };
+    let path = directory.join(&config.key_file);
+    let keys = key_file::read(&path, config.scheme, &cluster, config.replica, &passphrases)?;
     descriptors::check(&config)?;
     let _all_counts = CpuAccount::of_process().lend();
     let assembled = assemble(&config, directory, keys, None, None, observer)?;

@@ -30,6 +30,7 @@ struct Table {
 
 const TABLES: &[Table] = &[
     Table { name: "", of: "NodeConfig", source: include_str!("config.rs") },
+    Table { name: "clients", of: "ClientRules", source: include_str!("client_rules.rs") },
     Table { name: "consensus", of: "Config", source: CONSENSUS },
     Table { name: "links", of: "LinkConfig", source: LINKS },
     Table { name: "tcp", of: "TcpConfig", source: LINKS },

@@ -9,8 +9,8 @@ use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, Protocol
 use quorate_consensus::protocols::pbft::message::{PbftMessage, PrePrepare};
 use quorate_consensus::protocols::views::message::{Proposal, ViewMessage};
 use quorate_consensus::{Envelope, Message};
-use quorate_crypto::{ClientAuthentication, ClientIdentity};
-use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig, NodeEvent};
+use quorate_crypto::{ClientAuthentication, ClientIdentity, ClientVerdicts};
+use quorate_node::{Baselines, EmbeddedCluster, NoObserver, NodeConfig, NodeEvent};
 use quorate_types::{
     Attachment, Block, Bundle, BundleBuilder, Certificate, ClientRequest, ClusterId, Digest, Domain, Height, ReplicaId,
     ReplicaReply, View, Vote, encode_message,
@@ -335,7 +335,19 @@ fn only_the_genuine_bundles_that_a_backup_relays_are_ordered() {
 /// peer.
 #[test]
 fn a_repeated_bundle_is_verified_once() {
+    assert_eq!(verifications_of_five_bundles(ClientVerdicts::Own), [5; 3]);
+}
+
+/// The replicas of one process verify it once in total.
+#[test]
+fn a_bundle_is_verified_once_in_a_process() {
+    assert_eq!(verifications_of_five_bundles(ClientVerdicts::Shared).iter().sum::<u64>(), 5);
+}
+
+/// Returns the number of verifications of each honest replica.
+fn verifications_of_five_bundles(client_verdicts: ClientVerdicts) -> Vec<u64> {
     let mut template = template();
+    template.baselines = Some(Baselines { client_verdicts, ..Baselines::default() });
     // The attacker leads and proposes nothing: there are no other signatures to verify in its view.
     template.consensus.view_timeout_ms = 600_000;
     let (mut attacker, cluster, _) = Attacker::among(&template);
@@ -351,6 +363,5 @@ fn a_repeated_bundle_is_verified_once() {
     let _: Vec<Envelope<ViewMessage>> = attacker.serve_until(&[], || {
         Attacker::honest().all(|replica| client.status(replica).dropped.get("forged-by-peers") == Some(&1))
     });
-    let verifications: Vec<u64> = Attacker::honest().map(|replica| client.status(replica).verifications).collect();
-    assert_eq!(verifications, [bundles.len() as u64; 3]);
+    Attacker::honest().map(|replica| client.status(replica).verifications).collect()
 }

@@ -127,7 +127,7 @@ fn an_invalid_setting_is_refused_with_its_line_and_help() {
         ("cluster", "\"\"", "`cluster`: has 0 characters", "between 1 and 200"),
         ("key_file", "\"\"", "`key_file`: is empty", "for the default"),
         ("batch", "0", "`consensus.batch`: is 0", "at least 1"),
-        ("batch_bytes", "10", "`consensus.batch_bytes`: is 10", "at least 139"),
+        ("batch_bytes", "10", "`consensus.batch_bytes`: is 10", "at least 203"),
         ("link_queue_bytes", "0", "`links.link_queue_bytes`: is 0", "at least 1"),
         ("min_reconnect_ms", "70000", "`links.min_reconnect_ms`: is 70000, over `max_reconnect_ms`", "exchange them"),
         (
@@ -255,7 +255,7 @@ fn a_testnet_has_a_directory_for_each_replica_and_only_the_owner_can_read_its_ke
 fn an_admin_listener_that_other_hosts_can_reach_is_refused() {
     let with = |line: &str| {
         let text = four().to_toml();
-        let at = text.find("[consensus]").expect("the table is written");
+        let at = text.find("[clients]").expect("the table is written");
         format!("{}{line}\n{}", &text[..at], &text[at..])
     };
     for address in ["0.0.0.0:7900", "10.0.0.1:7900", "status.example.com:7900"] {

@@ -6,6 +6,7 @@
 pub mod client;
 pub mod failure;
 pub mod inspect;
+pub mod keys;
 pub mod logging;
 pub mod node;
 pub mod output;

@@ -3,11 +3,12 @@
 use clap::{CommandFactory, Parser, Subcommand};
 use quorate_inspect::InspectArgs;
 use quorate_operator::client::ClientArgs;
+use quorate_operator::keys::KeysArgs;
 use quorate_operator::node::NodeArgs;
 use quorate_operator::shell::{CompletionsArgs, ManArgs};
 use quorate_operator::status::StatusArgs;
 use quorate_operator::testnet::{Program, TestnetArgs};
-use quorate_operator::{Outcome, client, failure, inspect, node, output, shell, status, testnet};
+use quorate_operator::{Outcome, client, failure, inspect, keys, node, output, shell, status, testnet};
 use std::process::ExitCode;
 
 const PROGRAM: Program = Program { name: "quorate-node", run: "run" };
@@ -42,6 +43,9 @@ enum Command {
     Status(StatusArgs),
     /// Read and write the key-value store of a running cluster.
     Client(ClientArgs),
+    /// Make, show, certify, encrypt and decrypt key files.
+    #[command(after_help = keys::PASSPHRASES)]
+    Keys(KeysArgs),
     /// Write the completions for a shell to standard output.
     Completions(CompletionsArgs),
     /// Write the manual page to standard output, or the pages of all commands to a directory.
@@ -66,6 +70,7 @@ fn run(command: Command) -> Outcome {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Client(ClientArgs { reach, request }) => client::run(&reach, request),
+        Command::Keys(arguments) => keys::run(arguments),
         Command::Completions(arguments) => shell::completions(&arguments, Cli::command()),
         Command::Man(arguments) => shell::manual(&arguments, Cli::command()),
     }

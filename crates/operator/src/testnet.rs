@@ -3,13 +3,16 @@
 use crate::failure::wrong_call;
 use crate::{Outcome, choice, output};
 use clap::Args;
-use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig};
+use quorate_client::{CLIENT_CONFIG_FILE, CLIENT_KEY_FILE, ClientConfig};
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
-use quorate_crypto::{ClientAuthentication, SchemeKind};
+pub use quorate_crypto::AdmittedClients;
+use quorate_crypto::key_file::client::{self, ClientKeys};
+use quorate_crypto::{ClientAuthentication, KeyPair, SchemeKind};
 use quorate_node::testnet::{self, Place};
-use quorate_node::{NodeConfig, NodeError};
+use quorate_node::{ClientRules, NodeConfig, NodeError};
+use quorate_types::digest::encode_hex;
 use quorate_types::text::quote;
-use quorate_types::{Quorum, ReplicaId};
+use quorate_types::{ClusterId, Quorum, ReplicaId};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +20,13 @@ use std::path::{Path, PathBuf};
 pub const DEFAULT_PORT: u16 = 7000;
 /// Default number of replicas of a testnet.
 pub const DEFAULT_REPLICAS: usize = 4;
+
+/// Default number of client keys of a testnet.
+pub const DEFAULT_CLIENT_KEYS: u32 = 1;
+/// Name of the file with the key that certifies clients.
+pub const CERTIFIER_KEY_FILE: &str = "certifier.key";
+/// Maximum number of client keys of a testnet.
+pub const MAX_CLIENT_KEYS: u32 = 1000;
 
 /// Flags of `quorate-node testnet`. Everything else is set in the replicas' `config.toml`.
 #[derive(Args)]
@@ -45,6 +55,14 @@ pub struct TestnetArgs {
     /// Client authentication: a signature on each bundle, or none.
     #[arg(long, default_value = "ed25519", value_parser = choice::<ClientAuthentication>())]
     client_authentication: ClientAuthentication,
+    /// Number of client keys to write. The first is the one of client.toml; with 0 there is none, and each run of a
+    /// client makes a new key.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
+    client_keys: u32,
+    /// Clients to admit: everyone, those whose keys are written here, or those with a certificate of the certifier
+    /// whose key is written here, to certify more.
+    #[arg(long, value_name = "RULE", default_value = "any", value_parser = choice::<AdmittedClients>())]
+    admitted_clients: AdmittedClients,
     /// First port for the replicas to listen on.
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     base_port: u16,
@@ -69,6 +87,9 @@ pub struct Testnet<'a> {
     pub base_port: u16,
     /// Host of each replica; empty if all replicas run on this host.
     pub hosts: &'a [String],
+    /// Number of client keys to write.
+    pub client_keys: u32,
+    pub admitted_clients: AdmittedClients,
 }
 
 /// Writes the cluster that the flags describe.
@@ -84,7 +105,15 @@ pub fn run(arguments: &TestnetArgs, program: &Program) -> Outcome {
     template.consensus.protocol = arguments.protocol;
     template.consensus.leader = arguments.leader;
     let replicas = count(arguments.replicas, &arguments.hosts)?.unwrap_or(DEFAULT_REPLICAS);
-    let testnet = Testnet { template, replicas, base_port: arguments.base_port, hosts: &arguments.hosts };
+    let TestnetArgs { base_port, hosts, client_keys, admitted_clients, .. } = arguments;
+    let testnet = Testnet {
+        template,
+        replicas,
+        base_port: *base_port,
+        hosts,
+        client_keys: *client_keys,
+        admitted_clients: *admitted_clients,
+    };
     write(&testnet, &arguments.dir, program)
 }
 
@@ -107,7 +136,9 @@ pub fn count(replicas: Option<usize>, hosts: &[String]) -> Result<Option<usize>,
 /// # Errors
 /// If the cluster is invalid, or the files cannot be written.
 pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outcome {
-    let Testnet { template, replicas, base_port, hosts } = testnet;
+    let Testnet { template, replicas, base_port, hosts, .. } = testnet;
+    let keys = NewKeys::generate(testnet)?;
+    let template = &NodeConfig { clients: keys.rules(testnet.admitted_clients), ..template.clone() };
     let places = match hosts {
         [] => testnet::places_here(*replicas, *base_port)?,
         hosts => testnet::places_on(hosts, *base_port)?,
@@ -119,6 +150,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     config.client_authentication = template.client_authentication;
     config.application = template.application;
     config.dissemination = template.consensus.dissemination;
+    config.key_file = keys.write(&ClusterId::from_name(&template.cluster), directory)?;
     let path = directory.join(CLIENT_CONFIG_FILE);
     std::fs::write(&path, config.to_toml()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     let written = match net.directories.len() {
@@ -145,6 +177,58 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
         output::report(&format!("warning: {warning}"));
     }
     Ok(())
+}
+
+/// Keys of a new cluster's clients and of their certifier.
+struct NewKeys {
+    clients: Vec<ClientKeys>,
+    certifier: Option<KeyPair>,
+}
+
+impl NewKeys {
+    /// Generates the keys; none if clients do not sign.
+    fn generate(testnet: &Testnet<'_>) -> Result<NewKeys, Box<dyn Error>> {
+        let Testnet { template, client_keys, admitted_clients, .. } = testnet;
+        if *client_keys > MAX_CLIENT_KEYS {
+            return Err(wrong_call(format!("--client-keys {client_keys}: at most {MAX_CLIENT_KEYS} are allowed")));
+        }
+        if *admitted_clients == AdmittedClients::Listed && *client_keys == 0 {
+            return Err(wrong_call("--admitted-clients listed needs --client-keys of 1 or more".to_owned()));
+        }
+        let cluster = ClusterId::from_name(&template.cluster);
+        let is_signed = template.client_authentication != ClientAuthentication::None;
+        let count = if is_signed { *client_keys } else { 0 };
+        let mut clients = (0..count).map(|_| ClientKeys::generate(cluster)).collect::<Result<Vec<_>, _>>()?;
+        let is_certified = *admitted_clients == AdmittedClients::Certified;
+        let certifier = is_certified.then(|| KeyPair::generate(SchemeKind::ED25519)).transpose()?;
+        if let Some(certifier) = &certifier {
+            clients.iter_mut().for_each(|keys| keys.certify(certifier));
+        }
+        Ok(NewKeys { clients, certifier })
+    }
+
+    /// Returns the rules that admit these clients.
+    fn rules(&self, admitted: AdmittedClients) -> ClientRules {
+        let is_listed = admitted == AdmittedClients::Listed;
+        let keys = self.clients.iter().filter(|_| is_listed).map(|keys| encode_hex(&keys.key.public_key())).collect();
+        let certifier = self.certifier.as_ref().map(|key| encode_hex(&key.public_key())).unwrap_or_default();
+        ClientRules { admitted, keys, certifier, ..ClientRules::default() }
+    }
+
+    /// Writes `client.key`, `client-1.key` and so on, and the certifier's key. Returns the first file for client.toml.
+    fn write(&self, cluster: &ClusterId, directory: &Path) -> Result<Option<PathBuf>, Box<dyn Error>> {
+        let name = |number: usize| match number {
+            0 => CLIENT_KEY_FILE.to_owned(),
+            _ => format!("client-{number}.key"),
+        };
+        for (number, keys) in self.clients.iter().enumerate() {
+            client::write(&directory.join(name(number)), keys)?;
+        }
+        if let Some(certifier) = &self.certifier {
+            client::write_certifier(&directory.join(CERTIFIER_KEY_FILE), cluster, certifier)?;
+        }
+        Ok((!self.clients.is_empty()).then(|| name(0).into()))
+    }
 }
 
 /// Returns advice on the ports to open.

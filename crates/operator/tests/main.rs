@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -20,7 +21,7 @@ fn program() -> Command {
             Ok(())
         })
     };
-    command.stdin(Stdio::null());
+    command.stdin(Stdio::null()).env_remove("QUORATE_PASSPHRASE");
     command
 }
 
@@ -64,17 +65,35 @@ fn a_cluster_is_configured_run_queried_inspected_and_stopped() {
     let mut net = Net { path, nodes: Vec::new() };
     let dir = net.path.to_str().expect("a test's path is UTF-8").to_owned();
     let ports = free_ports().to_string();
-    let told = succeeds(&["testnet", "--dir", &dir, "--protocol", "fast-hotstuff", "--base-port", &ports]);
+    let shape = ["--protocol", "fast-hotstuff", "--base-port", &ports, "--admitted-clients", "certified"];
+    let told = succeeds(&[&["testnet", "--dir", &dir][..], &shape].concat());
     assert!(told.contains(&format!("quorate-node run --dir {dir}/replica-3")), "{told}");
     assert!(told.contains("quorate-node client --dir"), "{told}");
+    let passphrase = write_private(&net.path.join("passphrase"), "correct horse\n");
+    for file in [format!("{dir}/replica-1/private.key"), format!("{dir}/client.key")] {
+        succeeds(&["keys", "encrypt", &file, "--passphrase-file", &passphrase]);
+    }
     for replica in 0..REPLICAS {
         let home = Path::new(&dir).join(format!("replica-{replica}"));
         let mut command = program();
         command.args(["run", "--dir"]).arg(home).stdout(Stdio::null()).stderr(Stdio::null());
+        command.env("QUORATE_PASSPHRASE", "correct horse");
         net.nodes.push(command.spawn().expect("a replica starts"));
     }
+    let locked = call(&["client", "--dir", &dir, "put", "greeting", "hello"]);
+    let told = String::from_utf8_lossy(&locked.stderr);
+    assert!(!locked.status.success() && told.contains("it is encrypted, and no passphrase is given; help:"), "{told}");
+    use_passphrase(&net.path.join("client.toml"));
     succeeds(&["client", "--dir", &dir, "put", "greeting", "hello"]);
     assert_eq!(succeeds(&["client", "--dir", &dir, "get", "greeting"]).trim(), "hello");
+    let other = format!("{dir}/other.key");
+    succeeds(&["keys", "generate", "client", "--cluster", "quorate", "--out", &other]);
+    let refused = call(&["client", "--dir", &dir, "--key-file", &other, "get", "greeting"]);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && told.contains("the client is not certified"), "{told}");
+    succeeds(&["keys", "certify", "--certifier", &format!("{dir}/certifier.key"), &other]);
+    let other = ["client", "--dir", &dir, "--key-file", &other, "get", "greeting"];
+    assert_eq!([(); 2].map(|()| succeeds(&other)), ["hello\n"; 2], "a key may be used again");
     let status = call(&["status", "--dir", &dir, "--json", "--timeout-ms", "60000"]);
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("the status is JSON");
     assert_eq!(status["replicas"].as_array().map(Vec::len), Some(REPLICAS.into()), "{status}");
@@ -83,6 +102,60 @@ fn a_cluster_is_configured_run_queried_inspected_and_stopped() {
     assert_eq!(net.nodes[0].wait().expect("it ends").code(), Some(0), "a signal stops a replica in order");
     let report = succeeds(&["inspect", "--dir", &format!("{dir}/replica-0"), "--verify"]);
     assert!(report.contains("fast-hotstuff"), "{report}");
+}
+
+/// Writes a file that only its owner can read, and returns its path.
+fn write_private(path: &Path, text: &str) -> String {
+    fs::write(path, text).expect("the file can be written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("the file is ours");
+    path.to_str().expect("a test's path is UTF-8").to_owned()
+}
+
+/// Sets the passphrase's file in a client's configuration.
+fn use_passphrase(config: &Path) {
+    let text = fs::read_to_string(config).expect("the configuration can be read");
+    let changed = text.replace("# passphrase_file = ", "passphrase_file = ");
+    assert_ne!(text, changed, "the key has a comment in its place");
+    fs::write(config, changed).expect("the configuration can be written");
+}
+
+#[test]
+fn keys_are_made_shown_encrypted_and_decrypted() {
+    let directory = std::env::temp_dir().join(format!("quorate-keys-test-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).expect("a directory");
+    let path = |name: &str| directory.join(name).to_str().expect("a test's path is UTF-8").to_owned();
+    let passphrase = write_private(&directory.join("passphrase"), "correct horse\n");
+    let (key, certifier) = (path("client.key"), path("certifier.key"));
+    let shown = succeeds(&["keys", "generate", "client", "--cluster", "c", "--out", &key]);
+    let text = fs::read_to_string(&key).expect("it is text");
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).expect("the field is there");
+    let (public, secret) = (value("public_key = ").to_owned(), value("secret_key = ").to_owned());
+    assert!(shown.contains(": key of a client, not encrypted\n") && shown.contains(&public), "{shown}");
+    assert!(!shown.contains(&secret), "the private key is shown");
+    let arguments = ["keys", "generate", "certifier", "--cluster", "c", "--out", &certifier, "--encrypt"];
+    let missing = call(&arguments);
+    let told = String::from_utf8_lossy(&missing.stderr);
+    assert!(!missing.status.success() && told.contains("no passphrase is given"), "{told}");
+    assert!(!Path::new(&certifier).exists(), "a key that was to be encrypted is left as text");
+    succeeds(&[&arguments[..], &["--passphrase-file", &passphrase]].concat());
+    let by = ["--certifier", &certifier, "--passphrase-file", &passphrase];
+    let line = succeeds(&[&["keys", "certify", "--public-key", &public][..], &by].concat());
+    succeeds(&[&["keys", "certify", &key][..], &by].concat());
+    assert!(fs::read_to_string(&key).expect("it is text").ends_with(&line), "{line}");
+    succeeds(&["keys", "encrypt", &key, "--passphrase-file", &passphrase]);
+    assert!(fs::read(&key).expect("it is there").starts_with(b"age-encryption.org/v1\n-> scrypt "));
+    let shown = succeeds(&["keys", "show", &key, "--passphrase-file", &passphrase]);
+    assert!(shown.contains(", encrypted\n") && shown.contains(&line) && !shown.contains(&secret), "{shown}");
+    let wrong = write_private(&directory.join("wrong"), "incorrect horse\n");
+    for (file, why) in [(&wrong, "the passphrase is wrong; help:"), (&path("none"), "cannot be read")] {
+        let output = call(&["keys", "decrypt", &key, "--passphrase-file", file]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && told.contains(why) && !told.contains("horse"), "{told}");
+    }
+    succeeds(&["keys", "decrypt", &key, "--passphrase-file", &passphrase]);
+    assert!(fs::read_to_string(&key).expect("it is text").contains(&secret), "the file is as before");
+    fs::remove_dir_all(&directory).expect("it is ours");
 }
 
 #[test]

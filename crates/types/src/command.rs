@@ -5,7 +5,8 @@
 //! validated once, on arrival, and then shared as one piece of memory.
 //!
 //! ```text
-//! offset  0  authenticator   1   its kind: 0 none, 1 a public key of 32 bytes and a signature of 64
+//! offset  0  authenticator   1   its kind: 0 none, 1 a public key of 32 bytes and a signature of 64,
+//!                                2 a public key of 32 bytes with a certificate of 64, and a signature of 64
 //!         1  origin         16   little-endian
 //!        17  expires         8   the last height at which it may be executed
 //!        25  commands        4
@@ -49,13 +50,14 @@ pub struct AuthenticatorKind {
 }
 
 /// Every kind of authenticator; kind 0 is none.
-pub const AUTHENTICATORS: [AuthenticatorKind; 2] = [
+pub const AUTHENTICATORS: [AuthenticatorKind; 3] = [
     AuthenticatorKind { public_key_bytes: 0, signature_bytes: 0 },
     AuthenticatorKind { public_key_bytes: 32, signature_bytes: 64 },
+    AuthenticatorKind { public_key_bytes: 32 + 64, signature_bytes: 64 },
 ];
 const UNAUTHENTICATED: u8 = 0;
 /// Maximum length of an authenticator.
-const MAX_AUTHENTICATOR_BYTES: usize = AUTHENTICATORS[1].bytes();
+const MAX_AUTHENTICATOR_BYTES: usize = AUTHENTICATORS[2].bytes();
 
 impl AuthenticatorKind {
     const fn bytes(self) -> usize {
@@ -73,7 +75,7 @@ const BUNDLE_HEADER_BYTES: usize = COUNT_AT + 4;
 pub struct Authenticator<'a> {
     /// Position in [`AUTHENTICATORS`], never 0.
     pub kind: u8,
-    /// The owner's public key; the owner's id is its hash.
+    /// The owner's public key, with its certificate if the kind has one; the owner's id is the hash of all of it.
     pub public_key: &'a [u8],
     /// The owner's signature of [`Bundle::statement`]. Decoding does not check it.
     pub signature: &'a [u8],

@@ -21,3 +21,5 @@ pub const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Maximum number of blocks from a bundle's execution to its expiry: 17 minutes at 1000 blocks a second. A client's
 /// unanswered bundle is certainly void after that many blocks.
 pub const MAX_BUNDLE_LIFETIME_BLOCKS: u64 = 1 << 20;
+/// Runs of a client that keeps its key number their commands from a multiple of this, so that no two use one number.
+pub const SEQUENCE_STRIDE: u64 = 1 << 14;

@@ -1,5 +1,6 @@
 //! The executed numbers of one session.
 
+use quorate_types::limits::SEQUENCE_STRIDE;
 use quorate_types::{DecodeError, Decoder, Encoder};
 use std::sync::Arc;
 
@@ -9,6 +10,9 @@ pub const SESSION_WINDOW: u64 = 65_536;
 pub const MAX_SEQUENCE: u64 = u64::MAX / 2;
 
 const WORD_BITS: u64 = 64;
+/// A number at most this far above a multiple of [`SEQUENCE_STRIDE`] counts as the beginning of a client's run. The
+/// bits up to there take no more than a [unit](super::UNIT_BYTES).
+const RUN_BEGINNING: u64 = 1024;
 const WINDOW_WORDS: u64 = SESSION_WINDOW / WORD_BITS;
 
 /// State of a number in a window.
@@ -38,7 +42,10 @@ pub(super) struct Window {
 impl Window {
     /// Makes the window of a session that begins with this number. The client's other commands in flight are near it.
     pub fn opened_by(sequence: u64) -> Window {
-        let floor = if sequence > SESSION_WINDOW { sequence - SESSION_WINDOW / 2 } else { 0 };
+        let floor = match sequence {
+            0..=SESSION_WINDOW => 0,
+            _ => run_start(sequence).unwrap_or(sequence - SESSION_WINDOW / 2),
+        };
         Window { floor, unknown: floor, ring: Arc::default(), above: 0 }
     }
 
@@ -64,7 +71,9 @@ impl Window {
             return before;
         }
         if sequence - self.floor > SESSION_WINDOW {
-            self.leave_behind(sequence - SESSION_WINDOW);
+            let jumps = sequence - self.floor > 2 * SESSION_WINDOW;
+            let start = run_start(sequence).filter(|_| jumps);
+            self.leave_behind(start.unwrap_or(sequence - SESSION_WINDOW));
         }
         match sequence - self.floor {
             1 => self.raise_floor(),
@@ -214,4 +223,10 @@ impl Window {
 /// Returns the word, in a ring of `words`, and the bit for a number.
 fn place(words: usize, sequence: u64) -> (usize, u64) {
     ((sequence / WORD_BITS) as usize & (words - 1), 1 << (sequence % WORD_BITS))
+}
+
+/// Returns the number before a client's run, if this number is near the beginning of one: the run sends no smaller one.
+fn run_start(sequence: u64) -> Option<u64> {
+    let start = (sequence - 1) / SEQUENCE_STRIDE * SEQUENCE_STRIDE;
+    (sequence - start <= RUN_BEGINNING).then_some(start)
 }

@@ -113,8 +113,8 @@ impl LoadCore {
         Ok(LoadCore {
             session: Session::new(SessionOptions { max_outstanding, ..session }),
             workload,
+            sequences: vec![identity.sequence_base(); options.clients],
             identity,
-            sequences: vec![0; options.clients],
             stage: Stage::Preload,
             start: Start::AtOnce,
             offset: Duration::ZERO,
@@ -501,7 +501,7 @@ impl LoadCore {
     }
 
     fn client(&self, index: u32) -> ClientId {
-        self.identity.origin().with_session(u16::try_from(index).expect("the options limit the clients"))
+        self.identity.session(u16::try_from(index).expect("the options limit the clients"))
     }
 
     /// Adds the command in `payload` to the open bundle.

@@ -5,6 +5,7 @@
 
 mod p256;
 mod rsa;
+pub(crate) mod sealing;
 
 pub(crate) use p256::{P256Public, P256Secret};
 pub(crate) use rsa::{RsaPublic, RsaSecret};

@@ -374,6 +374,11 @@ impl BenchSpec {
                 format!("--scheme is {}, not {}", self.scheme, SchemeKind::BLS12_381),
             ),
             (
+                "client_verdicts",
+                self.client_verdicts != default.client_verdicts && self.host != Host::Threads,
+                format!("--host is {}, not threads", self.host),
+            ),
+            (
                 "accept_weak_scheme",
                 self.accept_weak_scheme && self.scheme.profile().weakness.is_none(),
                 format!("--scheme {} is not weak", self.scheme),
@@ -410,6 +415,7 @@ impl BenchSpec {
             ("base_port", self.base_port != default.base_port),
             ("journal", self.journal.is_some()),
             ("fsync", self.fsync != default.fsync && self.journal() != JournalKind::Memory),
+            ("client_verdicts", self.client_verdicts != default.client_verdicts),
             ("payload_path", self.payload_path != default.payload_path),
             ("count_allocations", self.count_allocations),
         ];

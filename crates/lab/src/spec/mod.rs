@@ -17,8 +17,8 @@ mod values;
 
 pub use choices::{
     BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
-    Dissemination, Fsync, Host, JournalKind, LeaderKind, PayloadPath, ProtocolKind, ReplyMode, SchemeKind,
-    TransportKind, ViewDuration, VotesTo, choice, nearest,
+    ClientVerdicts, Dissemination, Fsync, Host, JournalKind, LeaderKind, PayloadPath, ProtocolKind, ReplyMode,
+    SchemeKind, TransportKind, ViewDuration, VotesTo, choice, nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
@@ -222,6 +222,10 @@ pub struct BenchSpec {
     /// replicas.
     #[arg(long, help_heading = RUN, default_value = "cached", value_parser = choice::<BlsVerification>())]
     pub bls_verification: BlsVerification,
+    /// Verification of clients' bundles with --host threads: once for all replicas, or by each replica itself, as in
+    /// processes of their own. No effect in `sim`.
+    #[arg(long, help_heading = RUN, default_value = "shared", value_parser = choice::<ClientVerdicts>())]
+    pub client_verdicts: ClientVerdicts,
     /// Way of payloads between frames and replicas: shared, or copied into types of the wire and of the protocol, on
     /// receipt and before sending, to measure what such a layer costs.
     #[arg(long, help_heading = RUN, default_value = "shared", value_parser = choice::<PayloadPath>())]

@@ -22,6 +22,9 @@ pub struct Reach {
     /// How to authenticate commands [default: the setting in client.toml].
     #[arg(long, global = true, value_name = "HOW", value_parser = choice::<ClientAuthentication>())]
     client_authentication: Option<ClientAuthentication>,
+    /// The client's key file [default: the one in client.toml].
+    #[arg(long, global = true, value_name = "FILE")]
+    key_file: Option<PathBuf>,
     /// Longest wait for connections, and then for the result [default: the setting in client.toml].
     #[arg(long, global = true, value_name = "DURATION")]
     timeout: Option<Interval>,
@@ -44,6 +47,9 @@ impl Reach {
         let mut config = ClientConfig::load(&self.file())?;
         if let Some(timeout) = self.timeout {
             (config.connect_timeout_ms, config.request_timeout_ms) = (timeout.as_millis(), timeout.as_millis());
+        }
+        if let Some(file) = &self.key_file {
+            config.key_file = Some(file.clone());
         }
         Ok(config)
     }

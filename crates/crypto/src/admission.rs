@@ -1,0 +1,92 @@
+//! Which clients a cluster admits.
+//!
+//! A certificate is the certifier's signature of a client's key. It stands in each bundle beside the key, so that every
+//! replica judges a bundle by its bytes alone, wherever it comes from ([ADR
+//! 056](../../../docs/adr/056-client-keys.md)).
+
+use crate::client::{CERTIFIED_AUTHENTICATOR, CREDENTIAL_BYTES};
+use crate::ed25519::{PUBLIC_KEY_BYTES, PublicKey};
+use crate::key_pair::KeyPair;
+use bytes::Bytes;
+use quorate_types::{Authenticator, ClusterId, choice};
+use std::collections::HashSet;
+
+/// Maximum number of certified keys to remember, 96 bytes each. A full table is cleared.
+const MAX_CERTIFIED_KEYS: usize = 65_536;
+const STATEMENT_TAG: &[u8; 16] = b"quorate client 1";
+
+choice!(
+    /// Which clients may have commands ordered.
+    #[derive(Default)]
+    AdmittedClients, "rule of admission",
+    /// Everyone.
+    #[default]
+    Any = "any",
+    /// Those whose public keys the replica lists. Each replica applies it to what clients send to it.
+    Listed = "listed",
+    /// Those whose public keys a certifier has signed. Every replica refuses the commands of others, also from peers.
+    Certified = "certified",
+);
+
+/// A client's certificate is not valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CertificateFault {
+    /// The bundle has no certificate.
+    Missing,
+    /// The certificate was not made by this certifier, for this key in this cluster.
+    Invalid,
+}
+
+/// Returns the certificate of a client's public key in a cluster.
+pub fn certify(certifier: &KeyPair, cluster: &ClusterId, public_key: &[u8]) -> Bytes {
+    certifier.sign(&statement(cluster, public_key))
+}
+
+fn statement(cluster: &ClusterId, public_key: &[u8]) -> Vec<u8> {
+    [STATEMENT_TAG, &cluster.0.0[..], public_key].concat()
+}
+
+/// Verifies certificates of clients.
+pub struct Certifier {
+    cluster: ClusterId,
+    key: PublicKey,
+    certified: HashSet<[u8; CREDENTIAL_BYTES]>,
+    verifications: u64,
+}
+
+impl Certifier {
+    /// Returns the verifier of a certifier's public key; `None` if that is no point of large order.
+    pub fn new(cluster: ClusterId, key: &[u8]) -> Option<Certifier> {
+        let key = PublicKey::decode(key.try_into().ok()?).filter(|key| !key.is_weak())?;
+        Some(Certifier { cluster, key, certified: HashSet::new(), verifications: 0 })
+    }
+
+    /// Checks the certificate beside a bundle's key. Each is verified once.
+    ///
+    /// # Errors
+    /// [`CertificateFault`] if there is none, or it is not valid.
+    pub fn check(&mut self, authenticator: Option<Authenticator<'_>>) -> Result<(), CertificateFault> {
+        let Some(Authenticator { kind: CERTIFIED_AUTHENTICATOR, public_key, .. }) = authenticator else {
+            return Err(CertificateFault::Missing);
+        };
+        let credential: &[u8; CREDENTIAL_BYTES] = public_key.try_into().map_err(|_| CertificateFault::Missing)?;
+        if self.certified.contains(credential) {
+            return Ok(());
+        }
+        self.verifications += 1;
+        let (key, certificate) = credential.split_at(PUBLIC_KEY_BYTES);
+        if !self.key.verify(&statement(&self.cluster, key), certificate) {
+            return Err(CertificateFault::Invalid);
+        }
+        if self.certified.len() >= MAX_CERTIFIED_KEYS {
+            self.certified.clear();
+        }
+        self.certified.insert(*credential);
+        Ok(())
+    }
+
+    /// Number of certificates verified since the start.
+    pub fn verifications(&self) -> u64 {
+        self.verifications
+    }
+}

@@ -1,0 +1,115 @@
+//! Key files of any kind: what they hold, and their encryption.
+
+use super::client::{CERTIFIER, CLIENT};
+use super::fields::{Fields, Form};
+use super::passphrase::Passphrases;
+use super::{FORM, IDENTITY, KeyFileError, KeyFileFault, VOTING, age, client, file};
+use crate::identity::IDENTITY_SCHEME;
+use crate::scheme::SchemeKind;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Public parts of a key file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Description {
+    /// `replica`, `client` or `certifier`.
+    pub kind: &'static str,
+    pub is_encrypted: bool,
+    /// Names and values of the fields, without those of private keys.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+/// Returns the public parts of a key file, after a check that its keys are whole.
+///
+/// # Errors
+/// [`KeyFileError`] if other users can access the file, it is damaged, or it cannot be decrypted.
+pub fn describe(path: &Path, passphrases: &Passphrases) -> Result<Description, KeyFileError> {
+    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let bytes = file::read_bytes(path).map_err(fail)?;
+    let is_encrypted = age::is_age(&bytes);
+    let text = file::text_of(bytes, path, passphrases).map_err(fail)?;
+    let (kind, form) = check(&text).map_err(fail)?;
+    let fields = Fields::read(&text, form).map_err(fail)?.public();
+    Ok(Description { kind, is_encrypted, fields })
+}
+
+/// Encrypts a key file in place.
+///
+/// # Errors
+/// [`KeyFileError`] if it is no key file, is encrypted already, or cannot be replaced.
+pub fn encrypt(path: &Path, passphrases: &Passphrases) -> Result<(), KeyFileError> {
+    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let bytes = file::read_bytes(path).map_err(fail)?;
+    if age::is_age(&bytes) {
+        return Err(fail(KeyFileFault::AlreadyEncrypted));
+    }
+    let text = file::text_of(bytes, path, passphrases).map_err(fail)?;
+    check(&text).map_err(fail)?;
+    let passphrase = passphrases.new_for(path).map_err(|fault| fail(fault.into()))?;
+    file::replace(path, &sealed(&text, &passphrase).map_err(fail)?)
+}
+
+/// Decrypts a key file in place.
+///
+/// # Errors
+/// [`KeyFileError`] if it is not encrypted, cannot be decrypted, or cannot be replaced.
+pub fn decrypt(path: &Path, passphrases: &Passphrases) -> Result<(), KeyFileError> {
+    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let bytes = file::read_bytes(path).map_err(fail)?;
+    if !age::is_age(&bytes) {
+        return Err(fail(KeyFileFault::NotEncrypted));
+    }
+    let text = file::text_of(bytes, path, passphrases).map_err(fail)?;
+    check(&text).map_err(fail)?;
+    file::replace(path, text.as_bytes())
+}
+
+/// Adds a certificate to a client's key file in place. An encrypted file stays encrypted.
+///
+/// # Errors
+/// [`KeyFileError`] if it is no client's key file, cannot be decrypted, or cannot be replaced.
+pub fn add_certificate(
+    path: &Path,
+    certify: impl FnOnce(&mut client::ClientKeys) -> Result<(), KeyFileFault>,
+    passphrases: &Passphrases,
+) -> Result<(), KeyFileError> {
+    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let bytes = file::read_bytes(path).map_err(fail)?;
+    let passphrase = match age::is_age(&bytes) {
+        true => Some(passphrases.of(path).map_err(|fault| fail(fault.into()))?),
+        false => None,
+    };
+    let text = match &passphrase {
+        Some(passphrase) => file::decrypted(&bytes, passphrase).map_err(fail)?,
+        None => file::text_of(bytes, path, passphrases).map_err(fail)?,
+    };
+    let mut keys = client::parse(&text).map_err(fail)?;
+    certify(&mut keys).map_err(fail)?;
+    let text = client::render(&keys);
+    match passphrase {
+        Some(passphrase) => file::replace(path, &sealed(text.as_str(), &passphrase).map_err(fail)?),
+        None => file::replace(path, text.as_str().as_bytes()),
+    }
+}
+
+fn sealed(text: &str, passphrase: &str) -> Result<Zeroizing<Vec<u8>>, KeyFileFault> {
+    Ok(Zeroizing::new(age::encrypt(text.as_bytes(), passphrase)?))
+}
+
+/// Returns the kind of a key file's text, after a check of its keys.
+fn check(text: &str) -> Result<(&'static str, &'static Form), KeyFileFault> {
+    if text.starts_with(CLIENT.header) {
+        client::parse(text)?;
+        return Ok(("client", &CLIENT));
+    }
+    if text.starts_with(CERTIFIER.header) {
+        client::parse_certifier(text)?;
+        return Ok(("certifier", &CERTIFIER));
+    }
+    let fields = Fields::read(text, &FORM)?;
+    let scheme: SchemeKind = fields.get("scheme", "names no signature scheme", |value| value.parse().ok())?;
+    fields.cluster()?;
+    fields.key(IDENTITY_SCHEME, IDENTITY)?;
+    fields.key(scheme, VOTING)?;
+    Ok(("replica", &FORM))
+}
