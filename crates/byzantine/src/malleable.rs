@@ -8,11 +8,11 @@ use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::protocols::basic::message::BasicMessage;
-use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, ViewChange};
+use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, ViewChange, bare};
 use quorate_consensus::protocols::views::message::{Proposal, Timeout, ViewMessage};
 use quorate_consensus::seam::{Message, Role};
 use quorate_consensus::voting::safety::timeout_subject;
-use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height, View, Vote};
+use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height, Subject, View};
 use std::sync::Arc;
 
 /// Chooses the replacement of a certificate. `None` hides it if the message is valid without it.
@@ -184,14 +184,19 @@ impl Malleable for PbftMessage {
     /// facts that they prove.
     fn show(&mut self, choose: Choose<'_>) {
         let retain = |prepared: &mut Vec<Certificate>, choose: Choose<'_>| {
-            *prepared = prepared.iter().filter_map(|proof| choose(Role::Prepared, proof)).collect();
+            let mut replace = |proof: &Certificate| {
+                let chosen = choose(Role::Prepared, proof)?;
+                // Nobody reads a proof where claims are expected.
+                Some(if *proof == bare(proof.subject) { bare(chosen.subject) } else { chosen })
+            };
+            *prepared = prepared.iter().filter_map(&mut replace).collect();
         };
         match self {
             PbftMessage::ViewChange(change) => {
-                let ViewChange { vote, checkpoint, prepared, .. } = &mut **change;
+                let ViewChange { checkpoint, prepared, .. } = &mut **change;
                 *checkpoint = choose(Role::Checkpoint, checkpoint).unwrap_or_else(|| checkpoint.clone());
                 retain(prepared, choose);
-                declare(vote, checkpoint, prepared);
+                declare(change);
             }
             PbftMessage::NewView(new_view) => {
                 let checkpoint = choose(Role::Checkpoint, &new_view.checkpoint);
@@ -223,21 +228,30 @@ impl Malleable for PbftMessage {
 
     fn claim_prepared(&mut self, proof: Certificate) -> bool {
         let PbftMessage::ViewChange(change) = self else { return false };
-        let ViewChange { vote, checkpoint, prepared, .. } = &mut **change;
-        let slot = proof.subject.height;
+        let ViewChange { prepared, voted, .. } = &mut **change;
+        let Subject { height: slot, view, .. } = proof.subject;
         prepared.retain(|known| known.subject.height != slot);
         let at = prepared.partition_point(|known| known.subject.height < slot);
-        prepared.insert(at, proof);
-        declare(vote, checkpoint, prepared);
+        // A claim without a proof needs a vote that goes with it.
+        match voted.is_empty() {
+            true => prepared.insert(at, proof),
+            false => {
+                voted.retain(|vote| vote.height != slot);
+                voted.insert(voted.partition_point(|vote| (vote.height, vote.view) < (slot, view)), proof.subject);
+                prepared.insert(at, bare(proof.subject));
+            }
+        }
+        declare(change);
         true
     }
 }
 
-/// Updates a VIEW-CHANGE so that it states the certificates that it shows.
-fn declare(vote: &mut Vote, checkpoint: &Certificate, prepared: &[Certificate]) {
-    let subjects: Vec<_> = prepared.iter().map(|proof| proof.subject).collect();
-    vote.subject.height = checkpoint.subject.height;
-    vote.subject.digest = Declaration::digest(&checkpoint.subject, &subjects);
+/// Updates the statement of a VIEW-CHANGE so that it covers what the message shows.
+fn declare(change: &mut ViewChange) {
+    let declaration = change.declaration();
+    let Declaration { checkpoint, prepared, voted, .. } = &declaration;
+    change.vote.subject.height = checkpoint.height;
+    change.vote.subject.digest = Declaration::digest(checkpoint, prepared, voted);
 }
 
 /// Work that is generic over protocols and needs [`Malleable`] messages; all protocols have them.

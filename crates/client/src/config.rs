@@ -4,6 +4,7 @@ use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
 use quorate_channels::ChannelKind;
 use quorate_crypto::{ClientAuthentication, CryptoError, Identities, Keyring, SchemeKind};
 use quorate_transports::{TransportKind, Wire};
+use quorate_types::command::MAX_CLIENT_CODES;
 use quorate_types::{ApplicationKind, ClusterId, Committee, Dissemination, Fault, Member, Quorum, ReplyMode};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
@@ -35,8 +36,8 @@ pub struct ClientConfig {
     /// Scheme of the replicas' votes, used to check exports: `ed25519` (default) or `none`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
-    /// Authentication of commands: `ed25519` (default), where the client signs each bundle with its own key, or `none`.
-    /// Must match the replicas.
+    /// Authentication of commands: `ed25519` (default), where the client signs each bundle with its own key, `mac`, where
+    /// it adds a code for each replica, or `none`. Must match the replicas.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
     /// File of the client's private key, relative to this file's directory, which `quorate testnet` and
@@ -47,6 +48,9 @@ pub struct ClientConfig {
     /// the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passphrase_file: Option<PathBuf>,
+    /// Scheme of the codes: `hmac-sha256` (default) or `aes-256-cmac`. Must match the replicas.
+    #[serde(default = "default_mac_scheme")]
+    pub mac_scheme: SchemeKind,
     /// Transport of frames, by default `tcp`. Must match the replicas.
     #[serde(default)]
     pub transport: TransportKind,
@@ -80,6 +84,10 @@ pub struct ClientConfig {
     pub request_timeout_ms: u64,
     /// The replicas, in the order of their ids. No default.
     pub members: Vec<Member>,
+}
+
+fn default_mac_scheme() -> SchemeKind {
+    SchemeKind::HMAC_SHA256
 }
 
 fn default_scheme() -> SchemeKind {
@@ -120,6 +128,7 @@ impl ClientConfig {
             client_authentication: ClientAuthentication::default(),
             key_file: None,
             passphrase_file: None,
+            mac_scheme: default_mac_scheme(),
             transport: TransportKind::default(),
             channel: ChannelKind::default(),
             faults: Some(faults),
@@ -174,12 +183,14 @@ impl ClientConfig {
             "# Configuration of the clients of one cluster.\n\n\
              # The cluster's name.\ncluster = {}\n\
              # Scheme of the replicas' votes: ed25519 (default), or none, for measurements only.\nscheme = {}\n\
-             # Authentication of commands: ed25519 (default) or none. Must match the replicas.\n\
+             # Authentication of commands: ed25519 (default), mac or none. Must match the replicas.\n\
              client_authentication = {}\n\
              # File of the client's private key, relative to this directory. Without it, each run makes a new key.\n\
              {key_file}\n\
              # File with the passphrase of an encrypted key file. Without it: QUORATE_PASSPHRASE, or the terminal.\n\
              {passphrase_file}\n\
+             # Scheme of the codes of mac: hmac-sha256 (default) or aes-256-cmac. Must match the replicas.\n\
+             mac_scheme = {}\n\
              # Transport of frames. Default: {}. Must match the replicas.\ntransport = {}\n\
              # Channel that protects the frames. Default: {}. Must match the replicas.\nchannel = {}\n\
              # Number of replicas that may lie: a reply counts once one more replica than this gave it.\n\
@@ -198,6 +209,7 @@ impl ClientConfig {
             name(&self.cluster),
             name(&self.scheme),
             name(&self.client_authentication),
+            name(&self.mac_scheme),
             TransportKind::default(),
             name(&self.transport),
             ChannelKind::default(),
@@ -229,6 +241,14 @@ impl ClientConfig {
         }
         if self.key_file.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
             return Err(Fault::new("`key_file`", "is empty", "leave it out, or name a file").into());
+        }
+        if self.mac_scheme.profile().has_public_keys_only() {
+            let what = format!("is {}, which has no codes", self.mac_scheme);
+            return Err(Fault::new("`mac_scheme`", what, "choose hmac-sha256 or aes-256-cmac").into());
+        }
+        if self.client_authentication == ClientAuthentication::Mac && self.members.len() > MAX_CLIENT_CODES {
+            let what = format!("is mac, which is for {MAX_CLIENT_CODES} replicas at most");
+            return Err(Fault::new("`client_authentication`", what, "use ed25519, here and on the replicas").into());
         }
         self.wire().fits().map_err(|fault| fault.at(|key| format!("`{key}`")))?;
         let committee = self.committee()?;

@@ -29,10 +29,14 @@ pub enum ConnectError {
 /// with the key of the key file, or if there is none with a new key.
 pub fn new_identity(config: &ClientConfig) -> Result<ClientIdentity, ConnectError> {
     let cluster = ClusterId::from_name(&config.cluster);
-    match &config.key_file {
-        Some(path) if config.client_authentication == ClientAuthentication::Ed25519 => {
+    match (&config.key_file, config.client_authentication) {
+        (Some(path), ClientAuthentication::Ed25519) => {
             let passphrases = Passphrases { file: config.passphrase_file.clone() };
             Ok(key_file::client::read(path, &cluster, &passphrases)?.identity()?)
+        }
+        (_, ClientAuthentication::Mac) => {
+            let identity = ClientIdentity::generate(config.client_authentication, &cluster)?;
+            Ok(identity.with_codes(config.mac_scheme, &config.committee()?)?)
         }
         _ => Ok(ClientIdentity::generate(config.client_authentication, &cluster)?),
     }

@@ -76,7 +76,7 @@ fn errors_name_the_key() {
     assert!(unknown.contains("client.toml") && unknown.contains("retries"), "{unknown}");
     let transport = message(&format!("transport = \"tpc\"\n{SHORTEST}"));
     assert!(transport.contains("`tpc`") && transport.contains("tcp"), "{transport}");
-    let authentication = message(&format!("client_authentication = \"mac\"\n{SHORTEST}"));
+    let authentication = message(&format!("client_authentication = \"rsa\"\n{SHORTEST}"));
     assert!(authentication.contains("one of none, ed25519"), "{authentication}");
     assert!(message("cluster = \"c\"").contains("members"));
     assert!(message(&format!("retry_ms = 0\n{SHORTEST}")).contains("`retry_ms`: is 0"));

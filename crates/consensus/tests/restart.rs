@@ -9,9 +9,9 @@
 use crate::common::keys::Keys;
 use crate::common::play::Play;
 use crate::common::random::Random;
-use crate::common::told_pbft::Pbft;
+use crate::common::told_pbft::{Pbft, PbftMac};
 use crate::common::world::World;
-use quorate_consensus::config::{BatchSize, Dissemination, LeaderKind, ProtocolKind};
+use quorate_consensus::config::{BatchSize, Dissemination, LeaderKind};
 use quorate_consensus::protocols::chained::engine::Chained;
 use quorate_consensus::protocols::chained::rules::Jolteon;
 use quorate_consensus::recovery::journal::Record;
@@ -34,6 +34,9 @@ macro_rules! for_all_protocols {
         mod pbft {
             $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<super::Pbft>(); })+
         }
+        mod pbft_mac {
+            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<super::PbftMac>(); })+
+        }
     };
 }
 
@@ -52,7 +55,7 @@ fn config<P: Play>(random: &mut Random) -> Config {
     let config = crate::common::config::<P>();
     let leaders = config.protocol.leaders();
     Config {
-        leader: if config.protocol == ProtocolKind::Pbft { leaders[0] } else { *random.pick(LeaderKind::ALL) },
+        leader: if config.protocol.has_slots() { leaders[0] } else { *random.pick(LeaderKind::ALL) },
         dissemination: *random.pick(Dissemination::ALL),
         view_timeout_ms: VIEW_TIMEOUT_MS,
         min_view_timeout_ms: 30,

@@ -1,16 +1,17 @@
 //! Clients' identities, and how their bundles are authenticated.
 
+use crate::client_codes::ClientCodes;
 use crate::ed25519::{PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
 use crate::error::CryptoError;
 use crate::key_pair::KeyPair;
 use crate::scheme::{SEED_BYTES, SchemeKind};
 use bytes::Bytes;
 use quorate_types::limits::SEQUENCE_STRIDE;
-use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, choice};
+use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Committee, choice};
 use std::time::{Duration, SystemTime};
 
 /// Kind of the authenticators of Ed25519 keys and signatures on the wire: see
-/// [`quorate_types::command::AUTHENTICATORS`].
+/// [`quorate_types::command::authenticator_kind`].
 pub const ED25519_AUTHENTICATOR: u8 = 1;
 
 /// Kind of the authenticators of Ed25519 keys with a certificate ([`crate::certify`]).
@@ -27,6 +28,9 @@ choice!(
     /// A client is the hash of its Ed25519 public key, and signs each bundle.
     #[default]
     Ed25519 = "ed25519",
+    /// A client is the same, and gives each bundle a code for each replica. A faulty client can make codes that only
+    /// some replicas accept: see `docs/BYZANTINE.md`.
+    Mac = "mac",
 );
 
 /// Resolution of the starts of runs. No run overtakes the clock: it would have to send a billion commands a second.
@@ -56,10 +60,14 @@ struct Signer {
     kind: u8,
     /// The public key, with its certificate if there is one.
     credential: Bytes,
+    /// For authentication by codes.
+    codes: Option<ClientCodes>,
 }
 
 impl ClientIdentity {
     /// Generates an identity from the operating system's randomness.
+    ///
+    /// For codes, [`ClientIdentity::with_codes`] adds the keys of a committee.
     ///
     /// # Errors
     /// [`CryptoError::Randomness`] if the system provides none.
@@ -70,7 +78,7 @@ impl ClientIdentity {
                 getrandom::fill(&mut random).map_err(|error| CryptoError::Randomness(error.to_string()))?;
                 Ok(ClientIdentity::claimed(ClientId(u128::from_le_bytes(random)).with_session(0)))
             }
-            ClientAuthentication::Ed25519 => {
+            ClientAuthentication::Ed25519 | ClientAuthentication::Mac => {
                 Ok(ClientIdentity::of_key(cluster, KeyPair::generate(SchemeKind::ED25519)?, None))
             }
         }
@@ -92,7 +100,8 @@ impl ClientIdentity {
             Some(certificate) => (CERTIFIED_AUTHENTICATOR, [&key.public_key()[..], certificate].concat().into()),
         };
         let origin = ClientId::of_key(&credential);
-        ClientIdentity { origin, sequence_base: 0, signer: Some(Signer { cluster: *cluster, key, kind, credential }) }
+        let signer = Signer { cluster: *cluster, key, kind, credential, codes: None };
+        ClientIdentity { origin, sequence_base: 0, signer: Some(signer) }
     }
 
     /// Makes the identity of one run of a client that keeps its key.
@@ -112,6 +121,20 @@ impl ClientIdentity {
         Ok(ClientIdentity { origin, sequence_base: sequence_base(since_1970), ..once })
     }
 
+    /// Authenticates bundles to the members of a committee by codes instead of signatures.
+    ///
+    /// # Errors
+    /// [`CryptoError`] if a member's identity key is unusable.
+    ///
+    /// # Panics
+    /// If the identity has no key, or the committee is larger than
+    /// [`MAX_CLIENT_CODES`](quorate_types::command::MAX_CLIENT_CODES).
+    pub fn with_codes(mut self, scheme: SchemeKind, committee: &Committee) -> Result<ClientIdentity, CryptoError> {
+        let signer = self.signer.as_mut().expect("only a client with a key shares secrets with replicas");
+        signer.codes = Some(ClientCodes::new(scheme, committee, &signer.key)?);
+        Ok(self)
+    }
+
     /// The first session, to which replies go.
     pub fn origin(&self) -> ClientId {
         self.origin
@@ -129,7 +152,10 @@ impl ClientIdentity {
 
     /// Finishes a bundle of commands of this identity's sessions, and signs it if there is a key.
     pub fn finish(&self, builder: BundleBuilder) -> Bundle {
-        let Some(Signer { cluster, key, kind, credential }) = &self.signer else { return builder.finish() };
+        let Some(Signer { cluster, key, kind, credential, codes }) = &self.signer else { return builder.finish() };
+        if let Some(codes) = codes {
+            return builder.finish_signed(cluster, codes.kind(), &key.public_key(), |statement| codes.of(statement));
+        }
         builder.finish_signed(cluster, *kind, credential, |statement| key.sign(statement))
     }
 }

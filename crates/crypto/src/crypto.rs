@@ -4,6 +4,7 @@ use crate::cache::{SignatureCache, VerifiedCache};
 use crate::error::{CertificateError, CryptoError, KeyRole};
 use crate::key_pair::KeyPair;
 use crate::keyring::Keyring;
+use crate::profile::MacKeys;
 use crate::scheme::{Claim, ProofFault, Recipients, SchemeKind};
 use crate::statements::Statements;
 use bytes::Bytes;
@@ -22,6 +23,8 @@ pub const MAX_KEPT_SIGNATURES: usize = 2048;
 pub struct Crypto {
     keyring: Arc<Keyring>,
     key: KeyPair,
+    /// For the votes that need not convince third parties, if the profile says so.
+    macs: Option<MacKeys>,
     genesis: Certificate,
     cache: VerifiedCache,
     signed: SignatureCache,
@@ -68,6 +71,7 @@ impl Crypto {
             genesis: Certificate::genesis(keyring.cluster()),
             keyring,
             key,
+            macs: None,
             cache: VerifiedCache::new(cache_certificates),
             signed: SignatureCache::new(MAX_KEPT_SIGNATURES),
             spoilers: Signers::empty(),
@@ -76,14 +80,33 @@ impl Crypto {
         })
     }
 
+    /// Uses message authentication codes for the votes that [`AuthProfile`](crate::AuthProfile) names.
+    ///
+    /// # Panics
+    /// If the codes belong to another committee.
+    pub fn with_macs(mut self, macs: MacKeys) -> Crypto {
+        let (ours, theirs) = (&self.keyring, macs.keyring());
+        assert!(
+            (theirs.cluster(), theirs.quorum()) == (ours.cluster(), ours.quorum()),
+            "the codes belong to another committee"
+        );
+        self.macs = Some(macs);
+        self
+    }
+
+    fn keys_for(&self, domain: Domain) -> (&Keyring, &KeyPair) {
+        choose(&self.keyring, &self.key, self.macs.as_ref(), domain)
+    }
+
     /// Signs a statement as this replica.
     pub fn sign(&self, statement: &Statement) -> Bytes {
-        self.keyring.sign(&self.key, statement.as_bytes(), Recipients::All)
+        let (keyring, key) = self.keys_for(statement.domain());
+        keyring.sign(key, statement.as_bytes(), Recipients::All)
     }
 
     /// Does the same and remembers the signature, since statements are repeated for peers that fall behind.
     pub fn sign_once(&mut self, statement: &Statement) -> Bytes {
-        let (keyring, key) = (&self.keyring, &self.key);
+        let (keyring, key) = choose(&self.keyring, &self.key, self.macs.as_ref(), statement.domain());
         self.signed.get_or_sign(statement.as_bytes(), || keyring.sign(key, statement.as_bytes(), Recipients::All))
     }
 
@@ -95,7 +118,8 @@ impl Crypto {
     /// Verifies the signature of a vote of any domain.
     pub fn verify_vote(&mut self, vote: &Vote) -> bool {
         self.verifications += 1;
-        self.keyring.verify(vote.voter, vote.statement(self.keyring.cluster()).as_bytes(), &vote.signature)
+        let (keyring, _) = self.keys_for(vote.subject.domain);
+        keyring.verify(vote.voter, vote.statement(keyring.cluster()).as_bytes(), &vote.signature)
     }
 
     /// Makes a certificate from a quorum of votes by distinct voters on one subject, and remembers it as verified.
@@ -126,7 +150,7 @@ impl Crypto {
         let claims: Vec<Claim<'_>> =
             (votes.iter().enumerate()).map(|(at, vote)| (vote.voter, statements.at(at), &vote.signature[..])).collect();
         self.check_spoilers(&claims)?;
-        let proven = self.keyring.prove(&claims);
+        let proven = self.keys_for(subject.domain).0.prove(&claims);
         self.verifications += proven.checked;
         if let Err(bad) = &proven.proof {
             self.spoilers.union(&bad.iter().copied().filter(|replica| self.keyring.is_member(*replica)).collect());
@@ -168,7 +192,7 @@ impl Crypto {
             self.cache_hits += 1;
             return Ok(());
         }
-        let proven = check_proof(&self.keyring, certificate);
+        let proven = check_proof(self.keys_for(certificate.subject.domain).0, certificate);
         if !matches!(proven, Err(CertificateError::ProofLength { .. })) {
             self.verifications += certificate.signers.len() as u64;
         }
@@ -190,6 +214,19 @@ impl Crypto {
     /// The committee's keyring, for verification on other threads.
     pub fn keyring(&self) -> Arc<Keyring> {
         self.keyring.clone()
+    }
+}
+
+/// Returns the keys that authenticate statements of a domain.
+fn choose<'a>(
+    keyring: &'a Keyring,
+    key: &'a KeyPair,
+    macs: Option<&'a MacKeys>,
+    domain: Domain,
+) -> (&'a Keyring, &'a KeyPair) {
+    match macs.filter(|_| MacKeys::authenticate(domain)) {
+        Some(macs) => (macs.keyring(), macs.key()),
+        None => (keyring, key),
     }
 }
 

@@ -60,6 +60,11 @@ impl PublicKey {
         self.point.mul_by_cofactor().compress().to_bytes()
     }
 
+    /// Returns the point of Curve25519 that X25519 knows the key by (RFC 7748, section 4.1).
+    pub fn to_x25519(&self) -> [u8; PUBLIC_KEY_BYTES] {
+        self.point.to_montgomery().to_bytes()
+    }
+
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         let Ok(signature) = <[u8; SIGNATURE_BYTES]>::try_from(signature) else { return false };
         self.alone.verify(&Signature::from_bytes(&signature), message).is_ok()

@@ -19,6 +19,7 @@ pub mod bls12381;
 mod bundles;
 mod cache;
 mod client;
+mod client_codes;
 mod crypto;
 pub mod ed25519;
 mod error;
@@ -26,6 +27,7 @@ mod identity;
 pub mod key_file;
 mod key_pair;
 mod keyring;
+mod profile;
 mod rfc6979;
 pub mod scheme;
 pub mod schemes;
@@ -33,16 +35,19 @@ pub mod statements;
 mod verdicts;
 
 pub use admission::{AdmittedClients, CertificateFault, Certifier, certify};
+pub use awslc::mac;
 pub use bundles::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
 pub use cache::{CertificateCache, DEFAULT_CACHE_CERTIFICATES, SignatureCache, VerifiedCache};
 pub use client::{
     CERTIFIED_AUTHENTICATOR, CREDENTIAL_BYTES, ClientAuthentication, ClientIdentity, ED25519_AUTHENTICATOR,
 };
+pub use client_codes::ReplicaCodes;
 pub use crypto::{Crypto, MAX_KEPT_SIGNATURES, verify_certificate};
 pub use error::{CertificateError, CryptoError, KeyFault, KeyRole};
 pub use identity::{IDENTITY_SCHEME, Identities, Identity, ReplicaKeys};
 pub use key_pair::KeyPair;
 pub use keyring::Keyring;
+pub use profile::{AuthProfile, Authentication, MacKeys};
 pub use scheme::{Claim, SEED_BYTES, SchemeKind, SchemeProfile};
 pub use schemes::BlsVerification;
 pub use verdicts::{ClientVerdicts, SharedVerdicts};

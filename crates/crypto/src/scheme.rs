@@ -104,6 +104,9 @@ pub struct Proven {
     pub checked: u64,
 }
 
+/// Makes the tag of a message with a key of 32 bytes.
+pub type TagFunction = fn(&[u8], &[u8]) -> [u8; 16];
+
 /// A signature scheme.
 pub trait Scheme: Send + Sync {
     fn profile(&self) -> &SchemeProfile;
@@ -118,6 +121,11 @@ pub trait Scheme: Send + Sync {
 
     /// Decodes what [`PrivateKey::encode`] wrote; `None` if it is not a private key.
     fn decode(&self, secret: &[u8]) -> Option<Box<dyn PrivateKey>>;
+
+    /// The function that makes tags, in schemes of codes.
+    fn tag(&self) -> Option<TagFunction> {
+        None
+    }
 
     /// Checks [`PrivateKey::prove_possession`]. A scheme that requires no proof accepts only an empty one.
     fn verify_possession(&self, _public_key: &[u8], proof: &[u8]) -> bool {

@@ -159,7 +159,7 @@ fn schemes_are_found_by_name() {
         assert_eq!(kind.to_string().parse(), Ok(*kind));
     }
     let error = "rsa".parse::<SchemeKind>().unwrap_err().to_string();
-    let known = "ed25519, ecdsa-p256, secp256k1, bls12-381, rsa-2048, rsa-1024, none";
+    let known = "ed25519, ecdsa-p256, secp256k1, bls12-381, rsa-2048, rsa-1024, hmac-sha256, aes-256-cmac, none";
     assert!(error.contains("`rsa`") && error.contains(known), "{error}");
     assert_eq!(format!("{:>8}|", SchemeKind::NONE), "    none|");
 }

@@ -216,6 +216,11 @@ impl<'a> Audit<'a> {
 
     /// Checks a certificate that the replica relied on, and commits the blocks that it commits.
     fn certificate(&mut self, id: u64, certificate: &Certificate) {
+        // Votes that convince only their receivers are kept without a proof.
+        let shows_votes = self.place.config.consensus.protocol.facts().shows_votes;
+        if !shows_votes && certificate.subject.domain == Domain::Prepare && certificate.signers.is_empty() {
+            return;
+        }
         let outcome = self.certificates.check(certificate);
         if !self.demand(id, outcome) {
             return;
@@ -413,8 +418,15 @@ impl<'a> Audit<'a> {
             );
         }
         self.notes.extend(caveat(self.place.config.scheme));
-        if self.place.config.client_authentication == ClientAuthentication::None {
-            self.notes.push("clients are not authenticated: nothing proves who sent a command".to_owned());
+        match self.place.config.client_authentication {
+            ClientAuthentication::Ed25519 => {}
+            ClientAuthentication::Mac => {
+                let note = "clients' codes convince only replicas: nothing proves to others who sent a command";
+                self.notes.push(note.to_owned());
+            }
+            ClientAuthentication::None => {
+                self.notes.push("clients are not authenticated: nothing proves who sent a command".to_owned());
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use quorate_consensus::data::digest_map::Salt;
 use quorate_consensus::protocols::facts::Shape;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::voting::leader::{Duties, LeaderElection};
-use quorate_crypto::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
+use quorate_crypto::{BundleVerifier, ClientAuthentication, DEFAULT_CACHE_BUNDLES};
 use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Height, ReplicaId, View};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -54,6 +54,14 @@ pub(super) struct Chain {
     pub bundles_checked: u64,
 }
 
+/// Returns the authentication of clients that an auditor can check. Codes convince only the replicas.
+fn provable(clients: ClientAuthentication) -> ClientAuthentication {
+    match clients {
+        ClientAuthentication::Mac => ClientAuthentication::None,
+        other => other,
+    }
+}
+
 impl Chain {
     pub fn new(place: &Place) -> Chain {
         let (config, cluster) = (&place.config, place.committee.cluster);
@@ -65,7 +73,7 @@ impl Chain {
             tree: BlockTree::new(genesis.subject.digest, Salt(0)),
             genesis,
             leaders: leaders.with_duties(for_protocol(protocol, DutiesOf)),
-            verifier: BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES),
+            verifier: BundleVerifier::new(provable(config.client_authentication), cluster, DEFAULT_CACHE_BUNDLES),
             certifies: config.consensus.dissemination.is_certified(),
             bundles: BTreeMap::new(),
             late: BTreeMap::new(),

@@ -182,7 +182,7 @@ fn alterations_are_noticed(protocol: ProtocolKind, export: &str, taken_over: u64
         vec![(root_at, &root, "height"), (history_at, &history, "height"), (history_at, &history, "history")];
     places.extend(block_fields.map(|field| (block_at, &block, field)));
     places.extend(checkpoint_fields.map(|field| (checkpoint_at, &checkpoint, field)));
-    if protocol != ProtocolKind::Pbft {
+    if !protocol.has_slots() {
         let of_justify = ["justify/digest", "justify/view", "justify/signatures/1", "justify/signers/2"];
         places.push((root_at, &root, "digest"));
         places.extend(of_justify.map(|field| (block_at, &block, field)));

@@ -3,7 +3,7 @@
 use crate::common::Quiet;
 use quorate_lab::result::Agreement;
 use quorate_lab::sim::{self, SimOptions};
-use quorate_lab::spec::{BenchSpec, BlsVerification, Interval, ProtocolKind, SchemeKind};
+use quorate_lab::spec::{AuthProfile, BenchSpec, BlsVerification, Interval, ProtocolKind, SchemeKind};
 use quorate_lab::{BenchResult, bench};
 use quorate_simulator::Signatures;
 
@@ -21,9 +21,58 @@ fn short(protocol: ProtocolKind, scheme: SchemeKind) -> BenchSpec {
 }
 
 fn every_pair() -> impl Iterator<Item = (ProtocolKind, SchemeKind)> {
-    let schemes =
-        |protocol: &ProtocolKind| SchemeKind::ALL.iter().map(|scheme| (*protocol, *scheme)).collect::<Vec<_>>();
-    ProtocolKind::ALL.iter().flat_map(schemes)
+    let transferable = SchemeKind::ALL.iter().copied().filter(|scheme| scheme.profile().transferable);
+    transferable.flat_map(|scheme| ProtocolKind::ALL.iter().map(move |protocol| (*protocol, scheme)))
+}
+
+/// The profiles with codes on votes, each with each kind of codes.
+fn with_codes() -> impl Iterator<Item = BenchSpec> {
+    let codes = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
+    [AuthProfile::Mac, AuthProfile::Domain].into_iter().flat_map(move |auth_profile| {
+        codes.into_iter().map(move |mac_scheme| BenchSpec {
+            auth_profile,
+            mac_scheme,
+            ..short(ProtocolKind::PbftMac, SchemeKind::ED25519)
+        })
+    })
+}
+
+/// The certificates of PREPAREs, which nobody is shown, are the only ones with codes.
+fn passes_with_codes(spec: &BenchSpec, result: &BenchResult) {
+    let what = format!("{} with {}", spec.auth_profile, spec.mac_scheme);
+    assert!(result.committed_commands > 0, "{what}: {}", result.to_table());
+    assert_eq!(result.agreement, Agreement::Agreed, "{what}");
+    assert!(result.verifications_per_block.expect("blocks were committed") > 0.0, "{what}");
+}
+
+#[test]
+fn votes_by_codes_pass_a_simulation_and_a_run_over_sockets() {
+    for spec in with_codes() {
+        for signatures in [Signatures::Real, Signatures::Modelled] {
+            let options = SimOptions { signatures, ..SimOptions::default() };
+            let result = sim::run(&spec, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
+            passes_with_codes(&spec, &result.bench);
+        }
+        let result = bench::run(&spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}"));
+        passes_with_codes(&spec, &result);
+    }
+}
+
+#[test]
+fn codes_are_refused_where_certificates_are_shown() {
+    for protocol in ProtocolKind::ALL.iter().copied().filter(|protocol| *protocol != ProtocolKind::PbftMac) {
+        let spec = BenchSpec { auth_profile: AuthProfile::Domain, ..short(protocol, SchemeKind::ED25519) };
+        let error = spec.validate().expect_err("its votes are shown to others").to_string();
+        let parts = ["--auth-profile", "convinces only the recipients", protocol.name(), "pbft-mac"];
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    }
+    let by_codes_alone = short(ProtocolKind::PbftMac, SchemeKind::HMAC_SHA256);
+    let error = by_codes_alone.validate().expect_err("checkpoints are shown to others").to_string();
+    let parts = ["--scheme", "hmac-sha256", "convinces only the recipients", "auth_profile"];
+    assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    let no_codes = BenchSpec { mac_scheme: SchemeKind::ED25519, ..with_codes().next().expect("there are some") };
+    let error = no_codes.validate().expect_err("signatures are no codes").to_string();
+    assert!(error.contains("--mac-scheme") && error.contains("hmac-sha256, aes-256-cmac"), "{error}");
 }
 
 fn passes(spec: &BenchSpec, result: &BenchResult) {

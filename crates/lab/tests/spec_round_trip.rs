@@ -3,7 +3,7 @@
 use clap::{Args, Command, FromArgMatches};
 use proptest::prelude::*;
 use quorate_lab::spec::{
-    BatchPolicy, BatchSize, BenchArgs, BenchSpec, BlsVerification, CertificateCache, ClientAuthentication,
+    AuthProfile, BatchPolicy, BatchSize, BenchArgs, BenchSpec, BlsVerification, CertificateCache, ClientAuthentication,
     ClientVerdicts, ClusterArgs, DEFAULT_OUTSTANDING, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT,
     Dissemination, Fault, Fsync, Host, Interval, JournalKind, LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing,
     PayloadPath, ProtocolKind, Record, ReplyMode, Retention, SchemeKind, TortureArgs, ViewDuration, VotesTo, When,
@@ -111,9 +111,14 @@ fn faults() -> impl Strategy<Value = Vec<Fault>> {
         .prop_map(|(slow, crash, back)| slow.into_iter().chain(crash).chain(back).collect())
 }
 
+fn transferable() -> Vec<SchemeKind> {
+    SchemeKind::ALL.iter().copied().filter(|kind| kind.profile().transferable).collect()
+}
+
 prop_compose! {
     fn cluster()(
-        protocol in any_of(ProtocolKind::ALL), replicas in 4u32..50, scheme in any_of(SchemeKind::ALL),
+        protocol in any_of(ProtocolKind::ALL), replicas in 4u32..50, scheme in prop::sample::select(transferable()), auth_profile in any_of(AuthProfile::ALL),
+        mac_scheme in any_of(&[SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC]),
         leader in any::<prop::sample::Index>(), batch in proptest::option::of(1u32..60_000), batch_latency_ms in 0u64..10_000, batch_policy in any_of(BatchPolicy::ALL),
         batch_wait_ms in 0u64..50, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
         view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),
@@ -125,7 +130,16 @@ prop_compose! {
         let faults = some_faults.then_some((replicas - 1) / 3);
         let leader = *leader.get(protocol.leaders());
         let votes = if to_all && protocol.is_chained() { VotesTo::All } else { VotesTo::Collector };
+        // Codes on votes are for one protocol.
+        let auth_profile = if protocol.facts().shows_votes { AuthProfile::Pk } else { auth_profile };
+        let mac_scheme = if auth_profile.votes_by_mac() { mac_scheme } else { SchemeKind::HMAC_SHA256 };
+        let client_authentication = match (auth_profile, client_authentication) {
+            (AuthProfile::Mac, ClientAuthentication::Ed25519) => ClientAuthentication::Mac,
+            (AuthProfile::Pk | AuthProfile::Domain, ClientAuthentication::Mac) => ClientAuthentication::Ed25519,
+            (_, fits) => fits,
+        };
         BenchSpec {
+            auth_profile, mac_scheme,
             accept_weak_scheme: scheme.profile().weakness.is_some(),
             protocol, replicas, faults, scheme, leader, votes, batch: batch.map_or(BatchSize::Auto, BatchSize::Commands), batch_latency_ms, batch_policy, batch_wait_ms, dissemination,
             view_timeout_ms, view_duration, base_port, client_authentication, checkpoint_interval, window, pipeline,

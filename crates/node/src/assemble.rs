@@ -18,8 +18,8 @@ use quorate_applications::{CheckpointRule, Executor};
 use quorate_consensus::Protocol;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_crypto::{
-    BundleVerifier, ClientVerdicts, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, Identities, Identity as IdentityKey,
-    Keyring, ReplicaKeys, SchemeKind, SharedVerdicts,
+    BundleVerifier, ClientAuthentication, ClientVerdicts, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, Identities,
+    Identity as IdentityKey, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, SchemeKind, SharedVerdicts,
 };
 use quorate_gateway::admission::Admission;
 use quorate_recording::{Header, Recorder};
@@ -65,7 +65,7 @@ pub(crate) fn assemble(
 ) -> Result<Assembled, NodeError> {
     config.validate()?;
     let committee = config.committee()?;
-    let LoadedKeys { identity_key, identities, crypto } = load_keys(config, &committee, keys, shared)?;
+    let LoadedKeys { identity_key, identities, crypto, client_codes } = load_keys(config, &committee, keys, shared)?;
     let identity = Identity { cluster: committee.cluster, replica: config.replica };
     // Charge the journal's threads to this replica too.
     let account = CpuAccount::current().unwrap_or_default();
@@ -110,7 +110,7 @@ pub(crate) fn assemble(
         mark,
         states,
         executor: executor(config, &committee),
-        gateway: gateway(config, committee.cluster, shared, salt),
+        gateway: gateway(config, committee.cluster, client_codes, shared, salt),
         observer,
         settings: config.settings(),
         payload_path: baselines.payload_path,
@@ -121,7 +121,13 @@ pub(crate) fn assemble(
     Ok(Assembled { node, orders, waker })
 }
 
-fn gateway(config: &NodeConfig, cluster: ClusterId, shared: Option<&Shared>, salt: u64) -> Gateway {
+fn gateway(
+    config: &NodeConfig,
+    cluster: ClusterId,
+    codes: Option<ReplicaCodes>,
+    shared: Option<&Shared>,
+    salt: u64,
+) -> Gateway {
     let limits = BundleLimits { commands: config.consensus.batch.max_commands(), bytes: config.consensus.batch_bytes };
     let mut verifier = BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES);
     let verdicts = config.baselines.unwrap_or_default().client_verdicts;
@@ -130,6 +136,9 @@ fn gateway(config: &NodeConfig, cluster: ClusterId, shared: Option<&Shared>, sal
     }
     if let Some(certifier) = config.clients.certifier(cluster) {
         verifier = verifier.certified_by(certifier);
+    }
+    if let Some(codes) = codes {
+        verifier = verifier.with_codes(codes);
     }
     let admission = Admission::new(config.consensus.max_queue(), config.members.len());
     let gateway =
@@ -142,6 +151,8 @@ struct LoadedKeys {
     identity_key: Arc<IdentityKey>,
     identities: Arc<Identities>,
     crypto: Crypto,
+    /// For clients that authenticate themselves by codes.
+    client_codes: Option<ReplicaCodes>,
 }
 
 fn load_keys(
@@ -151,6 +162,14 @@ fn load_keys(
     shared: Option<&Shared>,
 ) -> Result<LoadedKeys, CryptoError> {
     let ReplicaKeys { identity, voting } = keys;
+    let macs = match config.auth_profile.votes_by_mac() {
+        true => Some(MacKeys::new(config.mac_scheme, committee, config.replica, &identity)?),
+        false => None,
+    };
+    let client_codes = match config.client_authentication {
+        ClientAuthentication::Mac => Some(ReplicaCodes::new(config.mac_scheme, committee, config.replica, &identity)?),
+        _ => None,
+    };
     let identity_key = Arc::new(IdentityKey::new(committee, config.replica, identity)?);
     let identities = match shared {
         Some(shared) => shared.identities.clone(),
@@ -162,7 +181,11 @@ fn load_keys(
     };
     let remembered = config.baselines.unwrap_or_default().certificate_cache.certificates();
     let crypto = Crypto::with_keyring(keyring, committee, config.replica, voting, remembered)?;
-    Ok(LoadedKeys { identity_key, identities, crypto })
+    let crypto = match macs {
+        Some(macs) => crypto.with_macs(macs),
+        None => crypto,
+    };
+    Ok(LoadedKeys { identity_key, identities, crypto, client_codes })
 }
 
 fn executor(config: &NodeConfig, committee: &Committee) -> Executor {

@@ -8,7 +8,7 @@ use crate::laboratory::Laboratory;
 use crate::recording::RecordingConfig;
 use quorate_channels::ChannelKind;
 use quorate_consensus::Config as ConsensusConfig;
-use quorate_crypto::{ClientAuthentication, IDENTITY_SCHEME, SchemeKind};
+use quorate_crypto::{AuthProfile, Authentication, ClientAuthentication, IDENTITY_SCHEME, SchemeKind};
 use quorate_transports::{LinkConfig, TcpConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
@@ -45,11 +45,19 @@ pub struct NodeConfig {
     /// measurements the weak `rsa-1024`, or `none`. The same on all replicas. Default `ed25519`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
+    /// What authenticates which messages. `pk`: signatures on votes. `mac` and `domain`: message authentication codes on
+    /// votes, and signatures on what is shown to third parties, with the protocol `pbft-mac`. The same on all replicas.
+    /// Default `pk`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub auth_profile: AuthProfile,
+    /// Scheme of the codes: `hmac-sha256` or `aes-256-cmac`. The same on all replicas. Default `hmac-sha256`.
+    #[serde(default = "default_mac_scheme", skip_serializing_if = "is_default_mac_scheme")]
+    pub mac_scheme: SchemeKind,
     /// Whether a scheme may be too weak for a cluster that has to be safe, such as `rsa-1024`. Default `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_weak_scheme: bool,
     /// Authentication of clients' bundles. `ed25519`: the client signs each bundle with its key, and unsigned bundles
-    /// are refused. `none`, for measurements: anyone can submit bundles in any client's name. The same on all replicas.
+    /// are refused. `mac`, with the profile `mac`: each bundle has a code for each replica. `none`, for measurements: anyone can submit bundles in any client's name. The same on all replicas.
     /// Default `ed25519`.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
@@ -122,6 +130,18 @@ fn default_scheme() -> SchemeKind {
     SchemeKind::ED25519
 }
 
+fn default_mac_scheme() -> SchemeKind {
+    SchemeKind::HMAC_SHA256
+}
+
+fn is_default_mac_scheme(scheme: &SchemeKind) -> bool {
+    *scheme == default_mac_scheme()
+}
+
+fn is_default(profile: &AuthProfile) -> bool {
+    *profile == AuthProfile::default()
+}
+
 fn default_reply_cache_bytes() -> usize {
     DEFAULT_REPLY_CACHE_BYTES
 }
@@ -138,6 +158,8 @@ impl NodeConfig {
             replica: ReplicaId(0),
             faults: None,
             scheme: default_scheme(),
+            auth_profile: AuthProfile::default(),
+            mac_scheme: default_mac_scheme(),
             accept_weak_scheme: false,
             client_authentication: ClientAuthentication::default(),
             transport: TransportKind::default(),
@@ -257,6 +279,17 @@ impl NodeConfig {
         self.baselines.unwrap_or_default().bls_verification.of(self.scheme)
     }
 
+    /// Returns what authenticates messages between replicas.
+    pub fn authentication(&self) -> Authentication {
+        Authentication {
+            profile: self.auth_profile,
+            scheme: self.scheme,
+            mac_scheme: self.mac_scheme,
+            clients: self.client_authentication,
+            replicas: self.members.len(),
+        }
+    }
+
     fn validate_parts(&self) -> Result<(), ConfigFault> {
         if let Some(why) = self.scheme.profile().weakness.filter(|_| !self.accept_weak_scheme) {
             return Err(ConfigFault {
@@ -267,13 +300,9 @@ impl NodeConfig {
         }
         self.consensus.validate().map_err(|fault| fault.at(|key| Place::in_table("consensus", key)))?;
         let protocol = self.consensus.protocol;
-        if let Some(why) = self.scheme.profile().lacks(protocol.requires()) {
-            return Err(ConfigFault {
-                place: Place::key("scheme"),
-                what: format!("is {}, which {why}, but {protocol} shows proofs to others", self.scheme),
-                help: format!("choose a scheme with transferable proofs, such as {}", SchemeKind::ED25519),
-            });
-        }
+        self.authentication()
+            .check(protocol.name(), protocol.requires(), protocol.requires_of_votes())
+            .map_err(|fault| fault.at(Place::key))?;
         self.clients.validate(self.client_authentication)?;
         if self.consensus.batch_bytes < MIN_BATCH_BYTES {
             return Err(ConfigFault {

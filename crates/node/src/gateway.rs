@@ -225,6 +225,16 @@ impl Gateway {
         genuine
     }
 
+    /// Returns whether each replica judges a bundle by a code of its own.
+    pub fn judges_alone(&self) -> bool {
+        self.verifier.kind() == ClientAuthentication::Mac
+    }
+
+    /// Returns whether a bundle that a peer passed on is genuine here. The peer is not to blame if it is not.
+    pub fn accepts(&mut self, bundle: &Bundle) -> bool {
+        self.verifier.are_genuine([bundle])
+    }
+
     /// Returns the number of client signatures verified since the start.
     pub fn verifications(&self) -> u64 {
         self.verifier.verifications()

@@ -290,6 +290,11 @@ impl<P: Protocol> Host<P> {
         match decode_message_by::<Envelope<P::Message>>(frame, self.devices.payload_path) {
             Ok(mut message) => {
                 self.replica.screen(&mut message, |bundle| self.devices.executor.settled(bundle).is_some());
+                if self.devices.gateway.judges_alone() {
+                    let (replica, gateway) = (&self.replica, &mut self.devices.gateway);
+                    message.retain_bundles(|bundle| gateway.accepts(bundle) || replica.is_decided(&bundle.digest()));
+                    return self.feed(Input::Receive { from, message });
+                }
                 if self.devices.gateway.vouches(message.bundles()) {
                     return self.feed(Input::Receive { from, message });
                 }

@@ -23,6 +23,8 @@ impl NodeConfig {
             checkpoint_interval: consensus.checkpoint_interval,
             pipeline: consensus.pipeline,
             scheme: self.scheme.name().to_owned(),
+            auth_profile: self.auth_profile.to_string(),
+            mac_scheme: self.mac_scheme.name().to_owned(),
             client_authentication: self.client_authentication.to_string(),
             channel: self.channel.to_string(),
             transport: self.transport.to_string(),

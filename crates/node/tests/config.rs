@@ -104,7 +104,7 @@ fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
     for (key, value) in [
         ("batch", "\"many\""),
         ("scheme", "\"rot13\""),
-        ("client_authentication", "\"mac\""),
+        ("client_authentication", "\"rsa\""),
         ("application", "\"chess\""),
         ("protocol", "\"paxos\""),
         ("reply", "\"some\""),

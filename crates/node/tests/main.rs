@@ -4,6 +4,7 @@ mod admission;
 mod attacker;
 mod authentication;
 mod cluster;
+mod codes;
 mod config;
 mod descriptors;
 mod hostile_clients;

@@ -134,7 +134,7 @@ fn of_replica(config: &NodeConfig) -> Result<Asked, StatusError> {
     let nowhere = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let committee = config.committee()?;
     let mut client = ClientConfig::new(&config.cluster, config.scheme, committee.quorum.faults(), &[]);
-    client.client_authentication = config.client_authentication;
+    (client.client_authentication, client.mac_scheme) = (config.client_authentication, config.mac_scheme);
     client.members = committee.members;
     for (at, member) in client.members.iter_mut().enumerate() {
         member.address = if at == config.replica.index() { own.clone() } else { nowhere.clone() };

@@ -7,7 +7,7 @@ use quorate_client::{CLIENT_CONFIG_FILE, CLIENT_KEY_FILE, ClientConfig};
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 pub use quorate_crypto::AdmittedClients;
 use quorate_crypto::key_file::client::{self, ClientKeys};
-use quorate_crypto::{ClientAuthentication, KeyPair, SchemeKind};
+use quorate_crypto::{AuthProfile, ClientAuthentication, KeyPair, SchemeKind};
 use quorate_node::testnet::{self, Place};
 use quorate_node::{ClientRules, NodeConfig, NodeError};
 use quorate_types::digest::encode_hex;
@@ -49,10 +49,17 @@ pub struct TestnetArgs {
     /// Signature scheme of votes and certificates.
     #[arg(long, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
     scheme: SchemeKind,
+    /// What authenticates which messages: signatures on votes (pk), or codes on votes and signatures on what is shown to
+    /// third parties (mac and domain).
+    #[arg(long, default_value = "pk", value_parser = choice::<AuthProfile>())]
+    auth_profile: AuthProfile,
+    /// Scheme of the codes in the profiles mac and domain.
+    #[arg(long, default_value = "hmac-sha256", value_parser = choice::<SchemeKind>())]
+    mac_scheme: SchemeKind,
     /// Allow a scheme that is too weak for a cluster that has to be safe, for measurements.
     #[arg(long)]
     accept_weak_scheme: bool,
-    /// Client authentication: a signature on each bundle, or none.
+    /// Client authentication: a signature on each bundle, a code for each replica, or none.
     #[arg(long, default_value = "ed25519", value_parser = choice::<ClientAuthentication>())]
     client_authentication: ClientAuthentication,
     /// Number of client keys to write. The first is the one of client.toml; with 0 there is none, and each run of a
@@ -100,6 +107,7 @@ pub fn run(arguments: &TestnetArgs, program: &Program) -> Outcome {
     let mut template = NodeConfig::template("quorate");
     template.faults = arguments.faults;
     template.scheme = arguments.scheme;
+    (template.auth_profile, template.mac_scheme) = (arguments.auth_profile, arguments.mac_scheme);
     template.accept_weak_scheme = arguments.accept_weak_scheme;
     template.client_authentication = arguments.client_authentication;
     template.consensus.protocol = arguments.protocol;
@@ -147,7 +155,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     let committee = net.client_committee().map_err(NodeError::from)?;
     let mut config =
         ClientConfig::new(&template.cluster, template.scheme, committee.quorum.faults(), &committee.members);
-    config.client_authentication = template.client_authentication;
+    (config.client_authentication, config.mac_scheme) = (template.client_authentication, template.mac_scheme);
     config.application = template.application;
     config.dissemination = template.consensus.dissemination;
     config.key_file = keys.write(&ClusterId::from_name(&template.cluster), directory)?;

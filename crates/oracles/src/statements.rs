@@ -10,7 +10,9 @@ use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::seam::Envelope;
 use quorate_consensus::seam::Message;
 use quorate_consensus::seam::{Purpose, Role};
-use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
+use quorate_types::{
+    Attachment, Block, Certificate, Digest, Domain, Height, Quorum, ReplicaId, Signers, Subject, View,
+};
 use std::any::Any;
 
 /// Checker of the statements of all trusted replicas.
@@ -32,7 +34,10 @@ impl Statements {
         Statements {
             protocol,
             tallies: Tallies::new(protocol, replicas, faults),
-            carried: Carried::default(),
+            carried: match Quorum::with_faults(replicas, faults) {
+                Ok(quorum) if protocol.has_slots() && !protocol.facts().shows_votes => Carried::by_claims(quorum),
+                _ => Carried::default(),
+            },
             voices: vec![Voice::default(); replicas],
             untrusted: Signers::empty(),
             settled: Height(0),

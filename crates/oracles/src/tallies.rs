@@ -235,6 +235,11 @@ impl Tallies {
             || self.votes.may_have_dropped(key(subject.domain, subject.view, &subject.digest), subject.height)
     }
 
+    /// Returns whether a quorum is known to have signed a statement, or may have with the liars' help.
+    pub fn is_agreed(&self, subject: &Subject) -> bool {
+        self.voters(subject) >= self.quorum
+    }
+
     /// Adds a timeout. Returns whether it is new.
     pub fn add_timeout(&mut self, replica: ReplicaId, view: View, told: Option<View>) -> bool {
         let timeouts = self.timeouts.entry(view).or_default();

@@ -95,7 +95,7 @@ impl Fixture {
 
     pub fn changes_view(&mut self, who: u16, view: u64, prepared: Vec<Certificate>) -> Result<(), Violation> {
         let vote = view_change(who, view, &prepared).vote;
-        let change = ViewChange { vote, checkpoint: genesis(), prepared, committed: Height(0) };
+        let change = ViewChange { vote, checkpoint: genesis(), prepared, voted: Vec::new(), committed: Height(0) };
         self.says(who, PbftMessage::ViewChange(Box::new(change)))
     }
 }
@@ -107,9 +107,9 @@ pub fn of_slot(domain: Domain, view: u64, digest: Digest) -> Subject {
 
 pub fn view_change(who: u16, view: u64, prepared: &[Certificate]) -> Declaration {
     let (checkpoint, prepared) = (genesis().subject, prepared.iter().map(|proof| proof.subject).collect::<Vec<_>>());
-    let digest = Declaration::digest(&checkpoint, &prepared);
+    let digest = Declaration::digest(&checkpoint, &prepared, &[]);
     let subject = Subject { domain: Domain::ViewChange, view: View(view), height: Height(0), digest };
-    Declaration { vote: vote(who, subject, Attachment::None), checkpoint, prepared }
+    Declaration { vote: vote(who, subject, Attachment::None), checkpoint, prepared, voted: Vec::new() }
 }
 
 /// Asserts that a statement violates this invariant with a message that contains these words.

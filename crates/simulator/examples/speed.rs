@@ -36,6 +36,7 @@ fn main() {
             consensus: Config { protocol, ..Config::default() },
             quorum: Quorum::of(replicas).expect("a sound size"),
             scheme: SchemeKind::NONE,
+            macs: None,
             signatures: Signatures::Modelled,
             certificate_cache: CertificateCache::On,
             client_authentication: ClientAuthentication::None,

@@ -3,7 +3,8 @@
 use crate::costs::{CostTable, SignatureCosts, Steps};
 use crate::ledger::{Ledger, Work};
 use crate::steps::StepKind;
-use quorate_crypto::SchemeKind;
+use quorate_crypto::{MacKeys, SchemeKind};
+use quorate_types::Domain;
 use std::time::Duration;
 
 const PS_PER_US: f64 = 1e6;
@@ -30,13 +31,9 @@ pub struct Charges {
     pub send_byte: u64,
     pub hash_byte: u64,
     hash_each: u64,
-    pub sign: u64,
-    /// Verifying several signatures at once.
-    pub verify: Ladder,
-    /// Verifying the proof of a certificate, by the number of its signers.
-    pub verify_proof: Ladder,
-    /// Assembling a proof from verified signatures.
-    pub assemble: Ladder,
+    signatures: SignatureCharges,
+    /// For the votes that carry codes instead of signatures.
+    macs: Option<SignatureCharges>,
     pub flush: Duration,
     /// Signing a bundle, and verifying several at once.
     pub client_sign: u64,
@@ -57,6 +54,32 @@ pub struct Charges {
     pub interruptions: Vec<(Duration, Duration)>,
     pub status: u64,
     pub status_bytes: u64,
+}
+
+/// Charges of a scheme.
+#[derive(Clone, Debug)]
+pub struct SignatureCharges {
+    pub sign: u64,
+    /// Verifying several signatures at once.
+    pub verify: Ladder,
+    /// Verifying the proof of a certificate, by the number of its signers.
+    pub verify_proof: Ladder,
+    /// Assembling a proof from verified signatures.
+    pub assemble: Ladder,
+}
+
+impl SignatureCharges {
+    /// Converts costs. A signature has `parts` parts, each for a recipient of its own.
+    fn new(costs: &SignatureCosts, parts: u64) -> SignatureCharges {
+        let us = |value: f64| (value * PS_PER_US) as u64;
+        let ladder = |steps: &Steps| Ladder(steps.iter().map(|(count, cost)| (u64::from(*count), us(*cost))).collect());
+        SignatureCharges {
+            sign: parts * us(costs.sign_us),
+            verify: ladder(&costs.verify_us),
+            verify_proof: ladder(&costs.verify_proof_us),
+            assemble: ladder(&costs.assemble_us),
+        }
+    }
 }
 
 impl Charges {
@@ -83,10 +106,8 @@ impl Charges {
             send_byte: per_byte(table.wire.send_byte_ns),
             hash_byte: per_byte(table.hash.byte_ns),
             hash_each: us(table.hash.each_us),
-            sign: us(signatures.sign_us),
-            verify: ladder(&signatures.verify_us),
-            verify_proof: ladder(&signatures.verify_proof_us),
-            assemble: ladder(&signatures.assemble_us),
+            signatures: SignatureCharges::new(signatures, 1),
+            macs: None,
             flush: Duration::from_nanos(us(table.journal.flush_us) / PS_PER_NS),
             client_sign: us(of_clients.sign_us),
             verify_clients: ladder(&of_clients.verify_us),
@@ -103,6 +124,16 @@ impl Charges {
             status: us(table.gateway.status_us),
             status_bytes: u64::from(table.gateway.status_bytes),
         }
+    }
+
+    /// Adds the charges of votes with codes, in a cluster of `replicas`.
+    pub fn with_macs(self, macs: &SignatureCosts, replicas: usize) -> Charges {
+        Charges { macs: Some(SignatureCharges::new(macs, replicas as u64)), ..self }
+    }
+
+    /// Returns the charges of the signatures, or codes, of statements in a domain.
+    pub fn signatures(&self, domain: Domain) -> &SignatureCharges {
+        self.macs.as_ref().filter(|_| MacKeys::authenticate(domain)).unwrap_or(&self.signatures)
     }
 
     /// Charges for hashes of this many bytes in all.

@@ -101,6 +101,7 @@ pub struct HashCosts {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignatureCosts {
+    /// Making a signature; in schemes of codes, the part of one recipient.
     pub sign_us: f64,
     /// Verifying the votes of a certificate, by their number, in addition to `assemble_us`. For 1: verifying a vote
     /// alone.

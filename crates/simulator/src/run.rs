@@ -19,7 +19,9 @@ use quorate_byzantine::{Behaviour, Context};
 use quorate_client::load::{LoadReport, Stage};
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::{Config, Protocol, Replica};
-use quorate_crypto::{ClientIdentity, Crypto, DEFAULT_CACHE_BUNDLES, Keyring, ReplicaKeys, VerifiedCache};
+use quorate_crypto::{
+    ClientIdentity, Crypto, DEFAULT_CACHE_BUNDLES, Keyring, MacKeys, ReplicaKeys, SchemeKind, VerifiedCache,
+};
 use quorate_oracles::{Property, Violation};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{Address, ClientId, ClusterId, Committee, ReplicaId, Status, Time};
@@ -376,7 +378,15 @@ fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
     let remembered = spec.certificate_cache.certificates();
     if spec.signatures == Signatures::Modelled || !profile.unforgeable {
         return (0..replicas)
-            .map(|_| Device::Modelled(Box::new(Modelled::new(cluster, spec.quorum, profile, remembered))))
+            .map(|_| {
+                Device::Modelled(Box::new(Modelled::new(
+                    cluster,
+                    spec.quorum,
+                    profile,
+                    spec.macs.map(SchemeKind::profile),
+                    remembered,
+                )))
+            })
             .collect();
     }
     let mut random = Random::new(seed, Purpose::Keys, 0);
@@ -392,12 +402,18 @@ fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
     let committee = Committee { cluster, quorum: spec.quorum, members };
     let shared = Keyring::shared(spec.scheme, &committee).expect("generated keys are valid");
     let device = |(at, seed): (usize, &[u8; 32])| {
-        let (me, key) = (ReplicaId(at as u16), keys(seed).voting);
+        let me = ReplicaId(at as u16);
+        let ReplicaKeys { identity, voting: key } = keys(seed);
         let crypto = match shared.clone() {
             Some(keyring) => Crypto::with_keyring(keyring, &committee, me, key, remembered),
             None => Crypto::new(spec.scheme, &committee, me, key, remembered),
         };
-        Device::Real(Box::new(crypto.expect("generated keys are valid")))
+        let crypto = crypto.expect("generated keys are valid");
+        let macs = spec.macs.map(|kind| MacKeys::new(kind, &committee, me, &identity));
+        Device::Real(Box::new(match macs {
+            Some(macs) => crypto.with_macs(macs.expect("generated keys are valid")),
+            None => crypto,
+        }))
     };
     seeds.iter().enumerate().map(device).collect()
 }

@@ -3,9 +3,9 @@
 use crate::charges::Charges;
 use crate::trace::mix;
 use bytes::Bytes;
-use quorate_crypto::{Crypto, SchemeProfile};
+use quorate_crypto::{Crypto, MacKeys, SchemeProfile};
 use quorate_types::identity::ProofShape;
-use quorate_types::{Certificate, ClusterId, Quorum, ReplicaId, Subject, Vote};
+use quorate_types::{Certificate, ClusterId, Domain, Quorum, ReplicaId, Subject, Vote};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Device that signs and verifies.
@@ -20,6 +20,8 @@ pub struct Modelled {
     genesis: Certificate,
     quorum: Quorum,
     shape: ProofShape,
+    /// Lengths of the codes on votes, if they carry codes.
+    macs: Option<ProofShape>,
     /// The scheme is unforgeable, so verification has a cost.
     is_signed: bool,
     /// Zeros, the content of all signatures and proofs.
@@ -34,14 +36,23 @@ pub struct Modelled {
 
 impl Modelled {
     /// Makes a model that remembers the last `capacity` verified certificates.
-    pub fn new(cluster: ClusterId, quorum: Quorum, profile: &SchemeProfile, capacity: usize) -> Modelled {
+    pub fn new(
+        cluster: ClusterId,
+        quorum: Quorum,
+        profile: &SchemeProfile,
+        macs: Option<&SchemeProfile>,
+        capacity: usize,
+    ) -> Modelled {
         let shape = profile.shape(quorum.replicas());
+        let macs = macs.map(|profile| profile.shape(quorum.replicas()));
+        let longest = macs.iter().chain([&shape]).map(|shape| shape.proof_bytes(quorum.replicas())).max();
         Modelled {
             genesis: Certificate::genesis(&cluster),
             quorum,
             shape,
+            macs,
             is_signed: profile.unforgeable,
-            zeros: vec![0; shape.proof_bytes(quorum.replicas())].into(),
+            zeros: vec![0; longest.unwrap_or_default()].into(),
             capacity,
             known: BTreeSet::new(),
             order: VecDeque::new(),
@@ -49,12 +60,16 @@ impl Modelled {
         }
     }
 
-    fn signature(&self) -> Bytes {
-        self.zeros.slice(..self.shape.signature_bytes)
+    fn shape(&self, domain: Domain) -> ProofShape {
+        self.macs.filter(|_| MacKeys::authenticate(domain)).unwrap_or(self.shape)
     }
 
-    fn proof(&self, signers: usize) -> Bytes {
-        self.zeros.slice(..self.shape.proof_bytes(signers))
+    fn signature(&self, domain: Domain) -> Bytes {
+        self.zeros.slice(..self.shape(domain).signature_bytes)
+    }
+
+    fn proof(&self, domain: Domain, signers: usize) -> Bytes {
+        self.zeros.slice(..self.shape(domain).proof_bytes(signers))
     }
 
     fn remember(&mut self, certificate: &Certificate) {
@@ -78,7 +93,7 @@ impl Modelled {
         let signers = certificate.signers.len();
         let sound = signers >= self.quorum.quorum()
             && certificate.signers.highest().is_none_or(|highest| highest.index() < self.quorum.replicas())
-            && certificate.proof[..] == self.zeros[..self.shape.proof_bytes(signers)];
+            && certificate.proof == self.proof(certificate.subject.domain, signers);
         if !self.is_signed || !sound || self.known.contains(&name(certificate)) {
             return (sound, 0);
         }
@@ -88,7 +103,7 @@ impl Modelled {
     }
 
     fn is_genuine(&self, vote: &Vote) -> bool {
-        vote.signature[..] == self.zeros[..self.shape.signature_bytes]
+        vote.signature == self.signature(vote.subject.domain)
     }
 
     /// Makes a certificate, and says how many signatures were checked for it.
@@ -100,7 +115,7 @@ impl Modelled {
             if self.is_signed || !forgers.is_empty() {
                 checked = votes.len() as u64;
             }
-            if forgers.is_empty() { Ok(self.proof(votes.len())) } else { Err(forgers) }
+            if forgers.is_empty() { Ok(self.proof(subject.domain, votes.len())) } else { Err(forgers) }
         });
         self.verifications += checked;
         if let Ok(certificate) = &result {
@@ -135,7 +150,7 @@ impl Device {
     pub fn sign(&self, vote: &mut Vote, cluster: &ClusterId) {
         vote.signature = match self {
             Device::Real(crypto) => crypto.sign(&vote.statement(cluster)),
-            Device::Modelled(modelled) => modelled.signature(),
+            Device::Modelled(modelled) => modelled.signature(vote.subject.domain),
         };
     }
 
@@ -152,10 +167,10 @@ impl Device {
                 Device::Modelled(modelled) => modelled.check(certificate),
             };
             genuine &= sound;
-            work.add(checked, charges.verify_proof.cost(checked));
+            work.add(checked, charges.signatures(certificate.subject.domain).verify_proof.cost(checked));
         }
         for vote in votes {
-            work.add(1, charges.verify.cost(1));
+            work.add(1, charges.signatures(vote.subject.domain).verify.cost(1));
             match self {
                 Device::Real(crypto) => genuine &= crypto.verify_vote(vote),
                 Device::Modelled(modelled) => {
@@ -174,7 +189,7 @@ impl Device {
         votes: Vec<Vote>,
         charges: &Charges,
     ) -> (Result<Certificate, Vec<ReplicaId>>, Checks) {
-        let signers = votes.len() as u64;
+        let (signers, charges) = (votes.len() as u64, charges.signatures(subject.domain));
         let (result, checked) = match self {
             Device::Real(crypto) => {
                 let before = crypto.verifications();

@@ -30,6 +30,8 @@ pub struct SimSpec {
     pub consensus: Config,
     pub quorum: Quorum,
     pub scheme: SchemeKind,
+    /// Scheme of the codes on votes; `None` if votes are signed. Needs an entry in `costs`, too.
+    pub macs: Option<SchemeKind>,
     pub signatures: Signatures,
     pub certificate_cache: CertificateCache,
     /// With ed25519, clients sign their bundles and replicas are charged for verifying them: check

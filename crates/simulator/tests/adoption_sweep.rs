@@ -22,7 +22,7 @@ const POINTS_AFTER: Point = 24;
 /// Seeds of the runs. PBFT has more of them: its cluster is idle at the end, and a replica that has just restarted then
 /// learns of the last slots only from answers to its own questions.
 fn seeds(protocol: ProtocolKind) -> Range<u64> {
-    1..if protocol == ProtocolKind::Pbft { 6 } else { 2 }
+    1..if protocol.has_slots() { 6 } else { 2 }
 }
 
 /// A light load, a slow disk, and blocks retained for one window.

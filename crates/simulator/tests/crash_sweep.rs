@@ -43,7 +43,7 @@ fn short(protocol: ProtocolKind, duration: Duration) -> SimSpec {
 #[test]
 fn a_block_waits_for_one_flush_per_phase() {
     let flush = Duration::from_millis(5);
-    for protocol in ProtocolKind::ALL.iter().copied().filter(|protocol| *protocol != ProtocolKind::Pbft) {
+    for protocol in ProtocolKind::ALL.iter().copied().filter(|protocol| !protocol.has_slots()) {
         let phases = if protocol == ProtocolKind::BasicHotStuff { 3 } else { 1 };
         for leader in [LeaderKind::Fixed, LeaderKind::RoundRobin] {
             let mut spec = short(protocol, Duration::from_secs(1));

@@ -49,6 +49,7 @@ fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
         },
         quorum: Quorum::of(4).expect("a sound size"),
         scheme: SchemeKind::ED25519,
+        macs: None,
         signatures: Signatures::Modelled,
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,

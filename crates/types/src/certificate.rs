@@ -161,6 +161,7 @@ const MAX_STATEMENT_BYTES: usize = 8 + 32 + SUBJECT_BYTES + 1 + SUBJECT_BYTES;
 /// The bytes that a vote signs. They are never sent: receivers derive them.
 #[derive(Clone, Copy)]
 pub struct Statement {
+    domain: Domain,
     bytes: [u8; MAX_STATEMENT_BYTES],
     length: usize,
 }
@@ -168,7 +169,7 @@ pub struct Statement {
 impl Statement {
     /// Encodes the statement of a vote on `subject` with `attachment` in `cluster`.
     pub fn new(cluster: &ClusterId, subject: &Subject, attachment: &Attachment) -> Statement {
-        let mut statement = Statement { bytes: [0; MAX_STATEMENT_BYTES], length: 0 };
+        let mut statement = Statement { domain: subject.domain, bytes: [0; MAX_STATEMENT_BYTES], length: 0 };
         statement.put(b"quorate1");
         statement.put(&cluster.0.0);
         statement.put_subject(subject);
@@ -200,6 +201,11 @@ impl Statement {
 
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
+    }
+
+    /// Returns the domain of its subject.
+    pub fn domain(&self) -> Domain {
+        self.domain
     }
 }
 

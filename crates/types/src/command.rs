@@ -37,27 +37,57 @@ pub struct Command<'a> {
     pub payload: &'a [u8],
 }
 
-/// Maximum length of a bundle without its commands.
-pub const BUNDLE_OVERHEAD_BYTES: usize = BUNDLE_HEADER_BYTES + MAX_AUTHENTICATOR_BYTES;
+/// Maximum length of a signed bundle without its commands.
+pub const BUNDLE_OVERHEAD_BYTES: usize = BUNDLE_HEADER_BYTES + SIGNATURE_AUTHENTICATOR_BYTES;
 /// Length of a command without its payload: session, sequence, payload length.
 pub const COMMAND_OVERHEAD_BYTES: usize = 2 + 8 + 4;
 
-/// Lengths of an authenticator's parts. The position in [`AUTHENTICATORS`] is its kind on the wire.
+/// Lengths of an authenticator's parts; see [`authenticator_kind`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AuthenticatorKind {
     pub public_key_bytes: usize,
     pub signature_bytes: usize,
 }
 
-/// Every kind of authenticator; kind 0 is none.
-pub const AUTHENTICATORS: [AuthenticatorKind; 3] = [
-    AuthenticatorKind { public_key_bytes: 0, signature_bytes: 0 },
-    AuthenticatorKind { public_key_bytes: 32, signature_bytes: 64 },
-    AuthenticatorKind { public_key_bytes: 32 + 64, signature_bytes: 64 },
-];
 const UNAUTHENTICATED: u8 = 0;
+const SIGNED: u8 = 1;
+/// A key with its certificate, and a signature.
+const CERTIFIED: u8 = 2;
+/// Kind of an authenticator with one code.
+const ONE_CODE: u8 = 3;
+/// Maximum number of replicas that a client can authenticate a bundle to by codes.
+pub const MAX_CLIENT_CODES: usize = 128;
+/// Length of a code.
+pub const CLIENT_CODE_BYTES: usize = 16;
+const CLIENT_KEY_BYTES: usize = 32;
+const SIGNATURE_BYTES: usize = 64;
+/// Length of a signature with its key and the key's certificate.
+const SIGNATURE_AUTHENTICATOR_BYTES: usize = CLIENT_KEY_BYTES + 2 * SIGNATURE_BYTES;
 /// Maximum length of an authenticator.
-const MAX_AUTHENTICATOR_BYTES: usize = AUTHENTICATORS[2].bytes();
+const MAX_AUTHENTICATOR_BYTES: usize = CLIENT_KEY_BYTES + MAX_CLIENT_CODES * CLIENT_CODE_BYTES;
+
+/// Returns the form of a kind of authenticator: 0 is none, 1 a key and a signature, 2 a key, its
+/// certificate and a signature, and 2 + n a key and n codes.
+pub fn authenticator_kind(kind: u8) -> Option<AuthenticatorKind> {
+    let codes = usize::from(kind.saturating_sub(ONE_CODE - 1));
+    let (public_key_bytes, signature_bytes) = match kind {
+        UNAUTHENTICATED => (0, 0),
+        SIGNED => (CLIENT_KEY_BYTES, SIGNATURE_BYTES),
+        CERTIFIED => (CLIENT_KEY_BYTES + SIGNATURE_BYTES, SIGNATURE_BYTES),
+        _ => (CLIENT_KEY_BYTES, codes * CLIENT_CODE_BYTES),
+    };
+    (codes <= MAX_CLIENT_CODES).then_some(AuthenticatorKind { public_key_bytes, signature_bytes })
+}
+
+/// Returns the kind of an authenticator with this many codes; `None` if there are none or too many.
+pub fn kind_of_codes(codes: usize) -> Option<u8> {
+    (1..=MAX_CLIENT_CODES).contains(&codes).then(|| ONE_CODE + (codes - 1) as u8)
+}
+
+/// Returns the form of a valid bundle's authenticator.
+fn form_of(body: &[u8]) -> AuthenticatorKind {
+    authenticator_kind(body[0]).expect("a bundle has a known kind of authenticator")
+}
 
 impl AuthenticatorKind {
     const fn bytes(self) -> usize {
@@ -73,11 +103,11 @@ const BUNDLE_HEADER_BYTES: usize = COUNT_AT + 4;
 /// Proof that a bundle comes from its origin's owner, borrowed from the bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Authenticator<'a> {
-    /// Position in [`AUTHENTICATORS`], never 0.
+    /// Kind on the wire, never 0: see [`authenticator_kind`].
     pub kind: u8,
     /// The owner's public key, with its certificate if the kind has one; the owner's id is the hash of all of it.
     pub public_key: &'a [u8],
-    /// The owner's signature of [`Bundle::statement`]. Decoding does not check it.
+    /// The owner's signature of [`Bundle::statement`], or codes. Decoding does not check it.
     pub signature: &'a [u8],
 }
 
@@ -153,7 +183,7 @@ impl Bundle {
     /// The authenticator, if the bundle has one.
     pub fn authenticator(&self) -> Option<Authenticator<'_>> {
         let kind = self.body[0];
-        let form = AUTHENTICATORS[usize::from(kind)];
+        let form = form_of(&self.body);
         let (public_key, signature) = self.body[content_bytes(&self.body)..].split_at(form.public_key_bytes);
         (kind != UNAUTHENTICATED).then_some(Authenticator { kind, public_key, signature })
     }
@@ -210,7 +240,7 @@ fn origin(body: &[u8]) -> ClientId {
 
 /// Length of a valid bundle before its authenticator.
 fn content_bytes(body: &[u8]) -> usize {
-    body.len() - AUTHENTICATORS[usize::from(body[0])].bytes()
+    body.len() - form_of(body).bytes()
 }
 
 fn content_digest(content: &[u8]) -> Digest {
@@ -237,7 +267,7 @@ fn validate(body: &[u8]) -> Result<(), DecodeError> {
     if body.len() < BUNDLE_HEADER_BYTES {
         return Err(short(0, BUNDLE_HEADER_BYTES, body.len()));
     }
-    let Some(kind) = AUTHENTICATORS.get(usize::from(body[0])) else {
+    let Some(kind) = authenticator_kind(body[0]) else {
         return Err(invalid(0, "no such kind of authenticator"));
     };
     let authenticator = kind.bytes();
@@ -382,7 +412,7 @@ impl BundleBuilder {
         let content = content_digest(&body);
         let signature = sign(&statement(cluster, &content));
         let form = AuthenticatorKind { public_key_bytes: public_key.len(), signature_bytes: signature.len() };
-        assert_eq!(form, AUTHENTICATORS[usize::from(kind)], "the authenticator is not of kind {kind}");
+        assert_eq!(Some(form), authenticator_kind(kind), "the authenticator is not of kind {kind}");
         body.extend_from_slice(public_key);
         body.extend_from_slice(&signature);
         Bundle::named(content, body.freeze())

@@ -84,6 +84,8 @@ pub struct Settings {
     pub checkpoint_interval: u64,
     pub pipeline: u64,
     pub scheme: String,
+    pub auth_profile: String,
+    pub mac_scheme: String,
     pub client_authentication: String,
     pub channel: String,
     pub transport: String,

@@ -61,6 +61,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
         },
         quorum: Quorum::of(4).expect("a sound size"),
         scheme: SchemeKind::ED25519,
+        macs: None,
         signatures: Signatures::Modelled,
         application: ApplicationKind::Log,
         reply: ReplyMode::Each,

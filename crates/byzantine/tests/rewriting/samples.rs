@@ -141,12 +141,13 @@ impl Sample for PbftMessage {
     }
 
     fn timeout(view: u64, known: &Certificate) -> Self {
-        let digest = Declaration::digest(&genesis().subject, &[known.subject]);
+        let digest = Declaration::digest(&genesis().subject, &[known.subject], &[]);
         let subject = Subject { domain: Domain::ViewChange, view: View(view), height: Height(0), digest };
         PbftMessage::ViewChange(Box::new(ViewChange {
             vote: unsigned(subject, Attachment::None),
             checkpoint: genesis(),
             prepared: vec![known.clone()],
+            voted: Vec::new(),
             committed: Height(0),
         }))
     }
@@ -282,7 +283,7 @@ pub fn assert_fits<M: Sample>(message: &M) {
             let prepared: Vec<Subject> =
                 shown.iter().filter(|(role, _)| *role == Role::Prepared).map(|(_, proof)| proof.subject).collect();
             assert_eq!(shown[0].0, Role::Checkpoint);
-            assert_eq!(vote.subject.digest, Declaration::digest(&shown[0].1.subject, &prepared));
+            assert_eq!(vote.subject.digest, Declaration::digest(&shown[0].1.subject, &prepared, &[]));
         }
         Purpose::Timeout => {
             assert_eq!(vote.attachment, Attachment::HighView(main_certificate(message).view()));

@@ -20,6 +20,8 @@ pub struct Facts {
     /// Whether the leader of the next view proposes on the block that it has just voted for, before that is certified.
     /// All replicas then collect the votes, since none can vote for such a block without the certificate of its parent.
     pub optimistic_proposals: bool,
+    /// Whether certificates of votes are shown to third parties, in proposals or view changes.
+    pub shows_votes: bool,
 }
 
 /// Way in which blocks are certified and committed.

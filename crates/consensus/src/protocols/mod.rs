@@ -59,10 +59,15 @@ impl ProtocolKind {
         if self.has_slots() { &[LeaderKind::Fixed] } else { LeaderKind::ALL }
     }
 
-    /// Returns the requirements on signature schemes. Every protocol shows certificates to third parties, in proposals
-    /// or in view changes.
+    /// Returns the requirements on the signature scheme. Every protocol shows signed statements to third parties: in
+    /// proposals, view changes or checkpoints.
     pub fn requires(self) -> ProofRequirements {
         ProofRequirements { transferable: true }
+    }
+
+    /// Returns the requirements on what authenticates votes.
+    pub fn requires_of_votes(self) -> ProofRequirements {
+        ProofRequirements { transferable: self.facts().shows_votes }
     }
 
     /// Returns whether the protocol agrees on each slot of a window separately.

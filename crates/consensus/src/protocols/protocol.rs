@@ -96,6 +96,10 @@ pub trait Protocol: Send {
     fn settled(&self, parts: &Parts) -> Height {
         parts.store.committed()
     }
+    /// Returns whether honest replicas have accepted a bundle, because agreement has decided a block that names it.
+    fn is_decided(&self, _bundle: &Digest, _parts: &Parts) -> bool {
+        false
+    }
     /// Asserts the protocol's invariants; runs after every step.
     fn invariants(&self, parts: &Parts);
     /// Returns the duties of leaders. Blocks record whether leaders met them.

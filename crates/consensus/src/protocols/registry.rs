@@ -20,6 +20,7 @@ macro_rules! every_protocol {
             others {
                 basic_hotstuff: BasicHotStuff = $crate::protocols::basic::replica,
                 pbft: Pbft = $crate::protocols::pbft::replica,
+                pbft_mac: PbftMac = $crate::protocols::pbft::mac_replica,
             }
         }
     };

@@ -569,6 +569,12 @@ impl<P: Protocol> Replica<P> {
         self.parts.store.pool.contains(bundle)
     }
 
+    /// Returns whether honest replicas have accepted a bundle, because agreement has decided a block that names it. If
+    /// clients authenticate bundles to each replica separately, the host then accepts it without this replica's code.
+    pub fn is_decided(&self, bundle: &Digest) -> bool {
+        self.protocol.is_decided(bundle, &self.parts)
+    }
+
     /// Returns whether a bundle was executed recently.
     pub fn is_executed(&self, bundle: &Digest) -> bool {
         self.parts.store.pool.is_executed(bundle)

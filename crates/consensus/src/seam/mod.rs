@@ -373,6 +373,18 @@ impl<M: Message> Envelope<M> {
         }
     }
 
+    /// Removes client commands that are not genuine here. Where clients authenticate bundles to each replica
+    /// separately, an honest sender may have accepted what this replica must not.
+    pub fn retain_bundles(&mut self, is_genuine: impl FnMut(&Bundle) -> bool) {
+        match self {
+            Envelope::Protocol(message) => message.retain_bundles(is_genuine),
+            Envelope::Bundles(bundles) | Envelope::Relay(bundles) | Envelope::Spread(bundles) => {
+                bundles.retain(is_genuine);
+            }
+            _ => {}
+        }
+    }
+
     /// Returns the vote that the sender must sign.
     pub fn vote_to_sign(&mut self) -> Option<&mut Vote> {
         match self {
@@ -540,5 +552,12 @@ pub trait Message: Wire + Clone + fmt::Debug + Send + 'static {
     /// Returns the bundles in the message.
     fn bundles(&self) -> &[Bundle] {
         self.proposed().map_or(&[], |(_, bundles)| bundles)
+    }
+
+    /// Removes bundles from the message, if it may travel without them.
+    fn retain_bundles(&mut self, _is_genuine: impl FnMut(&Bundle) -> bool)
+    where
+        Self: Sized,
+    {
     }
 }

@@ -9,7 +9,7 @@ use quorate_consensus::recovery::transfer::Part;
 pub use quorate_consensus::seam::text::certificate_name;
 use quorate_consensus::seam::{Drop, Envelope};
 use quorate_consensus::{Evidence, Mark};
-use quorate_types::{Block, Bundle, Certificate, Digest, Height, ReplicaId, Signers, Subject, Time};
+use quorate_types::{Block, Bundle, Certificate, Digest, Height, Quorum, ReplicaId, Signers, Subject, Time};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -39,6 +39,8 @@ pub struct Story {
     /// Whether certificates are named with their blocks: where agreement goes by slots, the view does not identify the
     /// block.
     pub names_blocks: bool,
+    /// The cluster's quorum, if new views conclude what is prepared from claims.
+    pub claims_of: Option<Quorum>,
     pub milestones: Vec<Milestone>,
 }
 

@@ -2,9 +2,11 @@
 
 use super::play::{Play, Told};
 use super::story::{Story, certificate_name};
-use quorate_consensus::protocols::pbft::engine::PbftEngine;
+use quorate_consensus::protocols::pbft::engine::{PbftEngine, PbftMacEngine};
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::pbft::selection::Selection;
+use quorate_consensus::protocols::pbft::sets::Sets;
+use quorate_consensus::protocols::pbft::showing::Showing;
 use quorate_consensus::{Config, Replica, protocols::pbft};
 use quorate_types::{Block, ClusterId, Domain, Height, Quorum, ReplicaId, Subject, View};
 
@@ -23,10 +25,33 @@ impl Play for Pbft {
     }
 
     fn slot(subject: &Subject) -> Height {
-        match subject.domain {
-            Domain::Prepare | Domain::Commit => subject.height,
-            _ => Height(0),
-        }
+        slot(subject)
+    }
+}
+
+/// PBFT for codes.
+pub struct PbftMac;
+
+impl Play for PbftMac {
+    const NAME: &'static str = "pbft-mac";
+    const VOTED_IN: Domain = Domain::Prepare;
+    const ORDERS_TWICE: bool = true;
+    type Message = PbftMessage;
+    type Engine = PbftMacEngine;
+
+    fn replica(config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
+        pbft::mac_replica(config, quorum, cluster, me, salt)
+    }
+
+    fn slot(subject: &Subject) -> Height {
+        slot(subject)
+    }
+}
+
+fn slot(subject: &Subject) -> Height {
+    match subject.domain {
+        Domain::Prepare | Domain::Commit => subject.height,
+        _ => Height(0),
     }
 }
 
@@ -70,12 +95,17 @@ impl Told for PbftMessage {
                 let prepared: Vec<String> = change.prepared.iter().map(|proof| claim(story, &proof.subject)).collect();
                 let prepared = if prepared.is_empty() { "nothing".into() } else { prepared.join(", ") };
                 let above = change.checkpoint.subject.height;
-                format!("says VIEW-CHANGE({:?}): above {above:?} prepared {prepared}", change.view())
+                let voted: Vec<String> = change.voted.iter().map(|vote| claim(story, vote)).collect();
+                let voted = if voted.is_empty() { String::new() } else { format!("; voted for {}", voted.join(", ")) };
+                format!("says VIEW-CHANGE({:?}): above {above:?} prepared {prepared}{voted}", change.view())
             }
             PbftMessage::NewView(new_view) => {
                 let from: Vec<String> = new_view.voters().map(|voter| format!("{voter:?}")).collect();
-                let selection =
-                    Selection::of(&new_view.changes).expect("an honest primary's view changes are consistent");
+                let selection = match story.claims_of {
+                    Some(quorum) => Sets::select(&new_view.changes, quorum),
+                    None => Selection::of(&new_view.changes),
+                };
+                let selection = selection.expect("an honest primary's view changes are consistent");
                 let slots: Vec<String> = selection
                     .iter()
                     .map(|(slot, chosen)| match chosen {

@@ -35,12 +35,13 @@ fn prepared(view: u64, slot: u64, digest: u8) -> Subject {
 fn view_change(keys: &Keys, voter: u16, view: u64, prepared: Vec<Certificate>) -> ViewChange {
     let checkpoint = Certificate::genesis(&keys.cluster);
     let subjects: Vec<Subject> = prepared.iter().map(|proof| proof.subject).collect();
-    let digest = Declaration::digest(&checkpoint.subject, &subjects);
+    let digest = Declaration::digest(&checkpoint.subject, &subjects, &[]);
     let subject = Subject { domain: Domain::ViewChange, view: View(view), height: Height(0), digest };
     ViewChange {
         vote: keys.vote(ReplicaId(voter), subject, Attachment::None),
         checkpoint,
         prepared,
+        voted: Vec::new(),
         committed: Height(0),
     }
 }

@@ -4,13 +4,16 @@
 
 use crate::common::config;
 use crate::common::network::Letter;
+use crate::common::play::Play;
 use crate::common::random::Random;
-use crate::common::told_pbft::Pbft;
+use crate::common::told_pbft::{Pbft, PbftMac};
 use crate::common::world::{Act, World};
 use quorate_consensus::config::{BatchPolicy, BatchSize, Dissemination, ViewDuration};
-use quorate_consensus::protocols::pbft::message::{PbftMessage, PrePrepare};
+use quorate_consensus::protocols::pbft::engine::Engine;
+use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, PrePrepare, ViewChange, bare};
+use quorate_consensus::protocols::pbft::showing::Showing;
 use quorate_consensus::{Action, Config, To};
-use quorate_types::{Block, Digest, Domain, Quorum, ReplicaId, Vote};
+use quorate_types::{Block, Digest, Domain, Quorum, ReplicaId, View, Vote};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +24,15 @@ const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
 
 #[test]
 fn replicas_recover_from_random_faults() {
+    recover::<Pbft, _>();
+}
+
+#[test]
+fn replicas_with_claims_recover_from_random_faults() {
+    recover::<PbftMac, _>();
+}
+
+fn recover<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>() {
     let number =
         |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("the variable is a number"));
     let seeds: Vec<u64> = match number("QUORATE_CHAOS_SEED") {
@@ -30,7 +42,7 @@ fn replicas_recover_from_random_faults() {
     let mut views = 0;
     for seed in seeds {
         let replay = Replay(seed);
-        views += live(seed);
+        views += live::<P, S>(seed);
         drop(replay);
     }
     assert!(views > 0, "some seeds must change views");
@@ -49,12 +61,12 @@ impl Drop for Replay {
     }
 }
 
-fn live(seed: u64) -> u64 {
+fn live<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(seed: u64) -> u64 {
     let mut random = Random::new(seed);
     let (n, f) = *random.pick(&[(4, 1), (4, 1), (4, 1), (5, 1), (6, 1), (7, 2)]);
     let quorum = Quorum::with_faults(n, f).expect("the committee shape is valid");
     let faulty = ReplicaId(random.below(n as u64) as u16);
-    let mut world = World::<Pbft>::with_quorum(quorum, random_config(&mut random), seed);
+    let mut world = World::<P>::with_quorum(quorum, random_config::<P>(&mut random), seed);
     world.network.jitter = random.time_below(Duration::from_millis(4));
     world.crypto_time = random.time_below(Duration::from_millis(1));
     world.start();
@@ -76,7 +88,7 @@ fn live(seed: u64) -> u64 {
     }
     world.network.heal();
     commands.push(world.submit(1));
-    let all = |world: &World<Pbft>| commands.iter().all(|command| world.is_done(command));
+    let all = |world: &World<P>| commands.iter().all(|command| world.is_done(command));
     let ordered = world.run_until(PATIENCE, all);
     let missing = commands.iter().filter(|command| !world.is_done(command)).count();
     if !ordered {
@@ -87,7 +99,7 @@ fn live(seed: u64) -> u64 {
 }
 
 /// Describes the state of a replica, to explain why a seed failed.
-fn state(world: &World<Pbft>, replica: u16) -> String {
+fn state<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(world: &World<P>, replica: u16) -> String {
     let replica = world.replica(replica);
     let (engine, parts) = (replica.protocol(), replica.parts());
     let (log, pending) = (engine.log(), parts.store.pool.pending_commands());
@@ -102,7 +114,7 @@ fn state(world: &World<Pbft>, replica: u16) -> String {
     )
 }
 
-fn random_config(random: &mut Random) -> Config {
+fn random_config<P: Play>(random: &mut Random) -> Config {
     let interval = *random.pick(&[2, 5, 20]);
     Config {
         batch: *random.pick(&[BatchSize::Commands(1), BatchSize::Commands(5), BatchSize::Auto]),
@@ -116,11 +128,11 @@ fn random_config(random: &mut Random) -> Config {
         window: interval * *random.pick(&[2, 5]),
         pipeline: *random.pick(&[1, 2, 4]),
         repeat_pre_prepare: *random.pick(&[0, 0, 1]),
-        ..config::<Pbft>()
+        ..config::<P>()
     }
 }
 
-fn disturb(world: &mut World<Pbft>, random: &mut Random, n: usize) {
+fn disturb<P: Play<Message = PbftMessage>>(world: &mut World<P>, random: &mut Random, n: usize) {
     let mut replica = || ReplicaId(random.below(n as u64) as u16);
     let (one, other) = (replica(), replica());
     match random.below(8) {
@@ -167,6 +179,10 @@ impl Liar {
                 let message = Letter::Protocol(PbftMessage::Decided { above, digests, checkpoint });
                 out.push(Action::Send { to, message, after, sign });
             }
+            PbftMessage::ViewChange(mut change) if !change.voted.is_empty() && self.dice.per_mille(500) => {
+                self.claim(&mut change);
+                out.push(Action::Send { to, message: Letter::Protocol(PbftMessage::ViewChange(change)), after, sign });
+            }
             PbftMessage::ViewChange(mut change) if self.dice.per_mille(300) => {
                 // Its proofs do not match its signed statement.
                 change.prepared.pop();
@@ -175,6 +191,25 @@ impl Liar {
             _ if self.dice.per_mille(100) => {}
             message => out.push(Action::Send { to, message: Letter::Protocol(message), after, sign }),
         }
+    }
+
+    /// Claims that something else was prepared, or nothing, and signs that.
+    fn claim(&mut self, change: &mut ViewChange) {
+        for at in (0..change.voted.len()).rev() {
+            let last = View(change.view().0 - 1);
+            let vote = &mut change.voted[at];
+            match self.dice.below(4) {
+                0 => vote.digest = Digest([self.dice.below(3) as u8; 32]),
+                1 => vote.view = last,
+                2 => drop(change.voted.remove(at)),
+                _ => {}
+            }
+        }
+        change.voted.dedup_by_key(|vote| vote.height);
+        let claimed = change.voted.iter().filter(|_| self.dice.per_mille(800));
+        change.prepared = claimed.map(|vote| bare(*vote)).collect();
+        let Declaration { checkpoint, prepared, voted, .. } = change.declaration();
+        change.vote.subject.digest = Declaration::digest(&checkpoint, &prepared, &voted);
     }
 
     /// Changes a statement, or signs it incorrectly.

@@ -101,9 +101,9 @@ fn each_slot_has_its_own_round_and_commits_need_no_proof() {
 }
 
 fn declaration(voter: u16, checkpoint: Subject, prepared: Vec<Subject>) -> Declaration {
-    let digest = Declaration::digest(&checkpoint, &prepared);
+    let digest = Declaration::digest(&checkpoint, &prepared, &[]);
     let subject = Subject { domain: Domain::ViewChange, view: View(9), height: checkpoint.height, digest };
-    Declaration { vote: vote(voter, subject), checkpoint, prepared }
+    Declaration { vote: vote(voter, subject), checkpoint, prepared, voted: Vec::new() }
 }
 
 #[test]

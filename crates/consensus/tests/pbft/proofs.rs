@@ -22,10 +22,10 @@ fn prepare(slot: u64, digest: u8) -> Subject {
 /// Returns the vote of a view change by a replica that has prepared this in view 1.
 fn declaration(keys: &Keys, voter: u16, view: u64, prepared: &[Subject]) -> Declaration {
     let checkpoint = Certificate::genesis(&keys.cluster).subject;
-    let digest = Declaration::digest(&checkpoint, prepared);
+    let digest = Declaration::digest(&checkpoint, prepared, &[]);
     let subject = Subject { domain: Domain::ViewChange, view: View(view), height: Height(0), digest };
     let vote = keys.vote(ReplicaId(voter), subject, Attachment::None);
-    Declaration { vote, checkpoint, prepared: prepared.to_vec() }
+    Declaration { vote, checkpoint, prepared: prepared.to_vec(), voted: Vec::new() }
 }
 
 /// The primary of view 2 opens it with a forged copy of a proof that R3 has verified. R3 shows the genuine proof to

@@ -126,7 +126,7 @@ mod bodies {
     }
 
     pub fn all_replicas_elect_the_same_leaders_after_a_transfer<P: Play>() {
-        if P::NAME.parse() == Ok(ProtocolKind::Pbft) {
+        if P::NAME.parse().is_ok_and(ProtocolKind::has_slots) {
             return;
         }
         let mut world = with_one_away::<P>(Config { leader: LeaderKind::Reputation, ..config::<P>() });

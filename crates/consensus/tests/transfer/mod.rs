@@ -27,6 +27,9 @@ macro_rules! for_all_protocols {
         mod pbft {
             $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<$crate::common::told_pbft::Pbft>(); })+
         }
+        mod pbft_mac {
+            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<$crate::common::told_pbft::PbftMac>(); })+
+        }
     };
 }
 

@@ -3,6 +3,7 @@
 //! The crate `aws-lc-rs` signs ECDSA with random nonces only, and makes no RSA key below 2048 bits or from a seed, so
 //! the C interface is called directly ([ADR 053](../../../docs/adr/053-voting-schemes.md)).
 
+pub mod mac;
 mod p256;
 mod rsa;
 pub(crate) mod sealing;

@@ -4,6 +4,7 @@ mod bls12381;
 mod ecdsa_p256;
 mod ed25519;
 mod listed;
+mod mac;
 mod rsa;
 mod secp256k1;
 mod separate;
@@ -27,6 +28,10 @@ impl SchemeKind {
     pub const RSA_2048: SchemeKind = SchemeKind::of(&rsa::RSA_2048);
     /// RSA with keys of 1,024 bits, which are weak.
     pub const RSA_1024: SchemeKind = SchemeKind::of(&rsa::RSA_1024);
+    /// A tag of HMAC-SHA-256 for each member.
+    pub const HMAC_SHA256: SchemeKind = SchemeKind::of(&mac::HMAC_SHA256);
+    /// A tag of AES-256-CMAC for each member.
+    pub const AES_256_CMAC: SchemeKind = SchemeKind::of(&mac::AES_256_CMAC);
     /// No signatures, for baselines.
     pub const NONE: SchemeKind = SchemeKind::of(&unsigned::Unsigned);
 
@@ -38,6 +43,8 @@ impl SchemeKind {
         SchemeKind::BLS12_381,
         SchemeKind::RSA_2048,
         SchemeKind::RSA_1024,
+        SchemeKind::HMAC_SHA256,
+        SchemeKind::AES_256_CMAC,
         SchemeKind::NONE,
     ];
 

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use quorate_client::ClientConfig;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::facts::Shape;
-use quorate_crypto::{BundleVerifier, ClientAuthentication, Keyring, SchemeKind, verify_certificate};
+use quorate_crypto::{
+    BundleVerifier, ClientAuthentication, ED25519_AUTHENTICATOR, Keyring, SchemeKind, verify_certificate,
+};
 use quorate_types::digest::{Hasher, encode_hex};
 use quorate_types::{
     Block, Bundle, Certificate, ClusterId, Committee, Decoder, Digest, Domain, Height, Member, Outcome, Quorum,
@@ -225,7 +227,8 @@ impl Reader {
                 check_results(results, &bundle, height)?;
             }
             self.checked.commands += bundle.len() as u64;
-            if bundle.authenticator().is_some() {
+            // Codes convince only replicas.
+            if bundle.authenticator().is_some_and(|authenticator| authenticator.kind == ED25519_AUTHENTICATOR) {
                 signed.push(bundle);
             }
         }

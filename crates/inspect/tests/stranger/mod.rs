@@ -114,7 +114,7 @@ impl Reader {
     }
 
     fn is_by_slot(&self) -> bool {
-        self.cluster.protocol == "pbft"
+        self.cluster.protocol.starts_with("pbft")
     }
 
     fn genesis(&self) -> Digest {

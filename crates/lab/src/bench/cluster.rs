@@ -55,6 +55,7 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     let mut config = NodeConfig::template("quorate");
     config.faults = spec.faults.map(|faults| faults as usize);
     config.scheme = spec.scheme;
+    (config.auth_profile, config.mac_scheme) = (spec.auth_profile, spec.mac_scheme);
     config.accept_weak_scheme = spec.accept_weak_scheme;
     config.client_authentication = spec.client_authentication;
     (config.transport, config.channel) = (spec.transport, spec.channel);
@@ -72,7 +73,7 @@ pub fn client_config(
     application: ApplicationKind,
 ) -> ClientConfig {
     let mut config = ClientConfig::new(cluster, spec.scheme, committee.quorum.faults(), &committee.members);
-    config.client_authentication = spec.client_authentication;
+    (config.client_authentication, config.mac_scheme) = (spec.client_authentication, spec.mac_scheme);
     (config.transport, config.channel) = (spec.transport, spec.channel);
     config.application = application;
     config.dissemination = spec.dissemination;

@@ -74,6 +74,8 @@ impl Loaded {
             take(&mut spec.dissemination, &known.dissemination);
             take(&mut spec.view_duration, &known.view_duration);
             take(&mut spec.scheme, &known.scheme);
+            take(&mut spec.auth_profile, &known.auth_profile);
+            take(&mut spec.mac_scheme, &known.mac_scheme);
             take(&mut spec.channel, &known.channel);
             take(&mut spec.transport, &known.transport);
             take(&mut spec.fsync, &known.fsync);

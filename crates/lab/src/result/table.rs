@@ -47,8 +47,13 @@ pub fn describe_settings(spec: &BenchSpec) -> String {
     let clients = match spec.client_authentication {
         ClientAuthentication::None => "unsigned",
         ClientAuthentication::Ed25519 => "signed",
+        ClientAuthentication::Mac => "by codes",
     };
-    format!("{blocks}, {}, clients {clients}, {transport}, leader {}", spec.scheme, spec.leader)
+    let votes = match spec.auth_profile.votes_by_mac() {
+        true => format!("{} by {}", spec.auth_profile, spec.mac_scheme),
+        false => spec.scheme.to_string(),
+    };
+    format!("{blocks}, {votes}, clients {clients}, {transport}, leader {}", spec.leader)
 }
 
 /// Describes where replicas keep their journal, and whether it survives a power loss.

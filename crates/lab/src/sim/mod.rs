@@ -13,7 +13,7 @@ pub use result::{Charges, MachineResult, SeedResult, SimResult};
 use crate::bench::{commands, load_options, node_template};
 use crate::partial;
 use crate::search::{Probe, search};
-use crate::spec::{BenchSpec, Fault, Record, When};
+use crate::spec::{BenchSpec, Fault, Problem, Record, SpecError, When};
 use quorate_applications::ApplicationKind;
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_recording::Recorder;
@@ -179,6 +179,18 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
     network.fits(replicas, &machines, &options.network)?;
     let scheme = spec.bls_verification.of(template.scheme);
     costs.signatures_of(scheme)?;
+    if spec.auth_profile.votes_by_mac() {
+        costs.signatures_of(spec.mac_scheme)?;
+    }
+    if spec.client_authentication == ClientAuthentication::Mac {
+        let what = "is mac, and simulated clients have no codes".to_owned();
+        return Err(SpecError::Impossible(vec![Problem {
+            place: "--client-authentication".into(),
+            what,
+            help: "set none: codes cost clients and replicas less than a microsecond".into(),
+        }])
+        .into());
+    }
     if spec.client_authentication == ClientAuthentication::Ed25519 {
         costs.signatures_of(SchemeKind::ED25519)?;
     }
@@ -191,6 +203,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         consensus: spec.consensus(),
         quorum: spec.quorum(),
         scheme,
+        macs: spec.auth_profile.votes_by_mac().then_some(spec.mac_scheme),
         signatures: options.signatures,
         certificate_cache: spec.certificate_cache,
         client_authentication: spec.client_authentication,

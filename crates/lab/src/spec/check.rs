@@ -7,6 +7,7 @@ use super::{
 use crate::affinity;
 use quorate_client::load::MAX_SAMPLES;
 use quorate_consensus::config::MAX_WINDOW;
+use quorate_crypto::Authentication;
 use quorate_transports::Wire;
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::quorum::QuorumError;
@@ -222,6 +223,18 @@ impl BenchSpec {
             let help = "choose another scheme, or set --accept-weak-scheme for measurements";
             problems.push(problem("--scheme", format!("{} is weak: {why}", self.scheme), help));
         }
+        let authentication = Authentication {
+            profile: self.auth_profile,
+            scheme: self.scheme,
+            mac_scheme: self.mac_scheme,
+            clients: self.client_authentication,
+            replicas: self.replicas as usize,
+        };
+        let protocol = self.protocol;
+        let fits = authentication.check(protocol.name(), protocol.requires(), protocol.requires_of_votes());
+        if let Err(quorate_types::Fault { place, what, help }) = fits {
+            problems.push(problem(&flag(place), format!("the value {what}"), help));
+        }
         let last_port = u64::from(self.base_port) + u64::from(self.replicas) - u64::from(self.replicas > 0);
         if self.base_port != 0 && last_port > u64::from(u16::MAX) {
             let what = format!("{} ports from {} on reach beyond {}", self.replicas, self.base_port, u16::MAX);
@@ -377,6 +390,11 @@ impl BenchSpec {
                 "client_verdicts",
                 self.client_verdicts != default.client_verdicts && self.host != Host::Threads,
                 format!("--host is {}, not threads", self.host),
+            ),
+            (
+                "mac_scheme",
+                self.mac_scheme != default.mac_scheme && !self.auth_profile.votes_by_mac(),
+                format!("--auth-profile is {}, without codes", self.auth_profile),
             ),
             (
                 "accept_weak_scheme",

@@ -2,7 +2,9 @@
 
 pub use quorate_channels::ChannelKind;
 pub use quorate_consensus::config::{BatchPolicy, LeaderKind, ProtocolKind, ViewDuration, VotesTo};
-pub use quorate_crypto::{BlsVerification, CertificateCache, ClientAuthentication, ClientVerdicts, SchemeKind};
+pub use quorate_crypto::{
+    AuthProfile, BlsVerification, CertificateCache, ClientAuthentication, ClientVerdicts, SchemeKind,
+};
 pub use quorate_operator::choice;
 pub use quorate_storage::{Fsync, JournalKind};
 pub use quorate_transports::TransportKind;

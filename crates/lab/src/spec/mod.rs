@@ -16,7 +16,7 @@ mod torture;
 mod values;
 
 pub use choices::{
-    BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
+    AuthProfile, BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
     ClientVerdicts, Dissemination, Fsync, Host, JournalKind, LeaderKind, PayloadPath, ProtocolKind, ReplyMode,
     SchemeKind, TransportKind, ViewDuration, VotesTo, choice, nearest,
 };
@@ -76,10 +76,17 @@ pub struct BenchSpec {
     /// Signature scheme of votes and certificates.
     #[arg(long, help_heading = CLUSTER, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
     pub scheme: SchemeKind,
+    /// What authenticates which messages: signatures on votes (pk), or codes on votes and signatures on what is shown to
+    /// third parties (mac and domain).
+    #[arg(long, help_heading = CLUSTER, default_value = "pk", value_parser = choice::<AuthProfile>())]
+    pub auth_profile: AuthProfile,
+    /// Scheme of the codes in the profiles mac and domain.
+    #[arg(long, help_heading = CLUSTER, default_value = "hmac-sha256", value_parser = choice::<SchemeKind>())]
+    pub mac_scheme: SchemeKind,
     /// Allow a scheme that is too weak for a cluster that has to be safe, such as rsa-1024.
     #[arg(long, help_heading = CLUSTER)]
     pub accept_weak_scheme: bool,
-    /// Client authentication: a signature on each bundle, or none.
+    /// Client authentication: a signature on each bundle, a code for each replica (with --auth-profile mac), or none.
     #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<ClientAuthentication>())]
     pub client_authentication: ClientAuthentication,
     /// Transport of messages.

@@ -17,7 +17,7 @@ use quorate_gateway::budget::{
 use quorate_gateway::places::{self, Entrance, Holder, MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use quorate_gateway::turns::Standing;
 use quorate_hosting::{Answers, bad_expiry, refusal};
-use quorate_types::{Bundle, ClientId, Digest, ReplicaReply, Time};
+use quorate_types::{Bundle, ClientId, Digest, Domain, ReplicaReply, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -181,7 +181,7 @@ impl<P: Protocol> Node<P> {
                     }
                 }
                 Request::Forged => {
-                    self.ledger.charge(Work::Verifications, 1, world.charges.verify.cost(1));
+                    self.ledger.charge(Work::Verifications, 1, world.charges.signatures(Domain::Vote).verify.cost(1));
                     self.requests.set_standing(link, Standing::Stranger);
                     if self.requests.fault(link) >= MAX_FAULTS {
                         self.requests.forget(link);

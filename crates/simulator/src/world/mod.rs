@@ -190,6 +190,10 @@ impl<'a, P: Protocol> World<'a, P> {
         let ends = nodes.len() + clients.machines();
         let signatures = spec.costs.signatures_of(spec.scheme).expect("the caller checks the costs of the scheme");
         let mut charges = Charges::new(&spec.costs, &signatures);
+        if let Some(macs) = spec.macs {
+            let costs = spec.costs.signatures_of(macs).expect("the caller checks the costs of the codes");
+            charges = charges.with_macs(&costs, spec.quorum.replicas());
+        }
         charges.flush = charges.flush.max(trouble.flush);
         World {
             spec,

@@ -30,6 +30,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
         consensus: Config { protocol, ..Config::default() },
         quorum: Quorum::of(4).expect("a sound size"),
         scheme: SchemeKind::ED25519,
+        macs: None,
         signatures: Signatures::Modelled,
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,

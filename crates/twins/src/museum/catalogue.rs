@@ -26,7 +26,8 @@ pub const ABSENT: &[Absent] = &[
     Absent {
         number: 15,
         bug: "a client's MACs are right for the primary and wrong for the others",
-        why: "clients authenticate by signatures or by their connection; there are no vectors of MACs",
+        why: "it needs the clients' codes of the profile `mac`, which a world of replicas does not have; \
+              `codes::one_client_can_end_views_by_codes_and_not_by_signatures` shows it over sockets",
     },
     Absent {
         number: 17,

@@ -17,6 +17,11 @@ const ABSENT_DELAYS: u32 = 10;
 const MAX_SWEEPS: u64 = 60;
 
 impl Store {
+    /// Returns the blocks that are not whole without a bundle.
+    pub fn blocks_waiting_for(&self, bundle: &Digest) -> &[Digest] {
+        self.users.get(bundle).map_or(&[], Vec::as_slice)
+    }
+
     /// Notes that a block and its ancestors are final. Returns false if that contradicts what was final before.
     pub fn decide(&mut self, digest: &Digest) -> bool {
         let Some(path) = self.tree.path_to(digest) else { return false };

@@ -3,9 +3,10 @@
 //! A slot that others executed needs no proof: if f+1 replicas agree on its block, at least one of them is honest. The
 //! block is then fetched by its digest. Votes that are still needed are sent again.
 
-use super::engine::PbftEngine;
+use super::engine::Engine;
 use super::log::MAX_CLAIMED;
 use super::message::{MAX_DECIDED, PbftMessage, PrePrepare, Turn};
+use super::showing::Showing;
 use crate::data::answers::Question;
 use crate::protocols::protocol::Admission;
 use crate::seam::{Timer, To};
@@ -35,7 +36,7 @@ impl Inquiry {
     }
 }
 
-impl PbftEngine {
+impl<S: Showing> Engine<S> {
     /// Asks the others for what this replica missed, and again later, with growing pauses: answers may be lost, and
     /// peers that execute a slot at different times confirm it only together.
     pub(super) fn inquire(&mut self, turn: &mut Turn<'_>) {
@@ -191,7 +192,7 @@ impl PbftEngine {
         if let Some(checkpoint) = checkpoint.filter(|proof| self.is_news(proof)) {
             self.stabilise(*checkpoint, turn);
         }
-        let view = turn.view();
+        let (view, mut last) = (turn.view(), None);
         for (slot, digest) in (above.0.saturating_add(1)..).map(Height).zip(digests) {
             let committed = turn.committed();
             let far = slot.0 > committed.0 + MAX_CLAIMED && !bug!(FarClaimsKept);
@@ -201,7 +202,7 @@ impl PbftEngine {
             let claims = self.claims.entry(slot).or_default();
             claims.insert(from, digest);
             if claims.values().filter(|claimed| **claimed == digest).count() >= turn.parts.quorum.weak() {
-                self.told = Some(slot).filter(|_| more).or(self.told);
+                last = Some(slot);
                 // It was proposed long ago, so do not wait for it to arrive.
                 turn.parts.store.fetch_block(turn.now, digest, slot, from);
                 self.decide(slot, digest, view, turn);
@@ -210,6 +211,9 @@ impl PbftEngine {
                 }
             }
         }
+        // Once for the whole batch: its blocks may be here already, and executed one by one.
+        self.told = last.filter(|_| more).or(self.told);
+        self.ask_for_more(turn);
         self.work(turn);
     }
 }

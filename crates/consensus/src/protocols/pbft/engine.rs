@@ -6,11 +6,13 @@ use super::early::{Early, Kept, MAX_EARLY_PER_PRIMARY};
 use super::log::{Log, MAX_CLAIMED};
 use super::message::{NewView, PbftMessage, PrePrepare, Turn, ViewChange};
 use super::recall::{Recall, spoken_up_to};
+use super::sets::Sets;
+use super::showing::{Proofs, Showing};
 use crate::config::Config;
 use crate::data::batching::Batching;
 use crate::data::block_limits::are_named;
 use crate::data::store::Taken;
-use crate::protocols::facts::{Bond, Facts, Shape};
+use crate::protocols::facts::Facts;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::{Admission, Event, Protocol, Recalled};
 use crate::recovery::journal::{Record, Standing};
@@ -18,6 +20,7 @@ use crate::seam::{Drop, Evidence, Halt, Mark, Timer, To};
 use crate::voting::tally::Counting;
 use quorate_types::{Attachment, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 /// Maximum distance, in views, between this replica's view and a vote that it counts, so that it can learn of a new
@@ -25,7 +28,7 @@ use std::time::Duration;
 const MAX_VIEW_GAP: u64 = 8;
 
 /// State machine of one replica: the slots of its window, and the view change under way.
-pub struct PbftEngine {
+pub struct Engine<S> {
     pub(super) genesis: Subject,
     pub(super) log: Log,
     /// Whether the current view is open. If not, this replica has asked for it and waits.
@@ -59,13 +62,19 @@ pub struct PbftEngine {
     /// Signed view changes that opened the last view this replica took part in.
     pub(super) let_in: Vec<Vote>,
     pub(super) recall: Recall,
+    showing: PhantomData<S>,
 }
 
-impl PbftEngine {
+/// State machine of the variant with signatures.
+pub type PbftEngine = Engine<Proofs>;
+/// State machine of the variant for codes.
+pub type PbftMacEngine = Engine<Sets>;
+
+impl<S: Showing> Engine<S> {
     /// Creates an engine at genesis.
     pub fn new(config: &Config, cluster: &ClusterId) -> Self {
         let genesis = Certificate::genesis(cluster);
-        PbftEngine {
+        Engine {
             genesis: genesis.subject,
             log: Log::new(genesis, config.window),
             active: false,
@@ -85,6 +94,7 @@ impl PbftEngine {
             asked_for_view: Time(0),
             let_in: Vec::new(),
             recall: Recall::default(),
+            showing: PhantomData,
         }
     }
 
@@ -227,11 +237,14 @@ impl PbftEngine {
         let store = &turn.parts.store;
         let here = match slot <= store.committed() {
             true => store.tree.committed_at(slot) == Some(digest),
-            false => entry.carried || store.tree.contains(&digest),
+            false => (entry.carried && S::CARRIED_IS_HELD) || store.tree.contains(&digest),
         };
         let view = turn.parts.pacemaker.view();
         if here && let Some(ballot) = turn.parts.safety.prepare(view, slot, digest) {
             entry.prepare_cast = Some(digest);
+            if S::SHOWS_VOTES {
+                entry.note_vote(ballot.subject());
+            }
             turn.cast(&ballot, To::All, PbftMessage::Prepare);
         }
     }
@@ -251,6 +264,7 @@ impl PbftEngine {
         }
         self.adopt(slot, digest, certificate.signers.iter().next(), turn);
         let entry = self.log.slot(slot);
+        let certificate = S::keep(certificate);
         entry.prepared = Some(certificate.clone());
         if let Some(ballot) = turn.parts.safety.commit(&certificate) {
             entry.commit_cast = Some(digest);
@@ -419,20 +433,10 @@ impl PbftEngine {
     }
 }
 
-impl Protocol for PbftEngine {
+impl<S: Showing> Protocol for Engine<S> {
     type Message = PbftMessage;
 
-    const FACTS: Facts = Facts {
-        name: "pbft",
-        title: "PBFT",
-        essence: "A primary gives blocks to slots of a window, several at a time. n-f PREPAREs make a slot prepared, \
-                  n-f COMMITs decide it, all to all. A primary that does not serve is replaced: NEW-VIEW carries over \
-                  what n-f replicas had prepared.",
-        shape: Shape::Slots,
-        bound_by: Bond::Slot,
-        timeouts_carry_certificates: false,
-        optimistic_proposals: false,
-    };
+    const FACTS: Facts = S::FACTS;
 
     fn admit(&self, parts: &Parts, from: ReplicaId, message: &PbftMessage) -> Admission {
         match message {
@@ -493,8 +497,8 @@ impl Protocol for PbftEngine {
         self.change_view(view, turn);
     }
 
-    fn recall(&mut self, recalled: Recalled<'_, PbftMessage>, _parts: &mut Parts) {
-        self.take_recalled(recalled);
+    fn recall(&mut self, recalled: Recalled<'_, PbftMessage>, parts: &mut Parts) {
+        self.take_recalled(recalled, parts);
     }
 
     fn summary(&self, parts: &Parts) -> Vec<Record> {
@@ -512,6 +516,11 @@ impl Protocol for PbftEngine {
 
     fn spoken_up_to(&self, standing: &Standing, parts: &Parts) -> Option<View> {
         spoken_up_to(standing, parts)
+    }
+
+    fn is_decided(&self, bundle: &Digest, parts: &Parts) -> bool {
+        let waiting = parts.store.blocks_waiting_for(bundle);
+        waiting.iter().any(|block| self.log.decided.values().any(|decided| decided == block))
     }
 
     fn invariants(&self, parts: &Parts) {

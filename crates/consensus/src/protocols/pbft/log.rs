@@ -1,12 +1,13 @@
 //! A replica's knowledge of each slot in its window.
 
+use super::message::MAX_VOTES_PER_SLOT;
 use quorate_types::{Certificate, Digest, Height, Subject, Time};
 use std::collections::BTreeMap;
 
 /// Maximum distance, in slots, between this replica's executed slots and the claims of peers that it keeps.
 pub(super) const MAX_CLAIMED: u64 = 1024;
 
-/// State of one slot. All fields except `prepared` refer to the current view.
+/// State of one slot. All fields except `prepared` and `voted` refer to the current view.
 #[derive(Clone, Default, Debug)]
 pub struct Slot {
     /// Block that the primary assigned, or that the new view carries over.
@@ -27,6 +28,25 @@ pub struct Slot {
     pub agreed: Option<Subject>,
     /// Proof from the highest view in which the slot was prepared.
     pub prepared: Option<Certificate>,
+    /// This replica's PREPAREs, in ascending views, the last one for each block. Kept if view changes show them.
+    pub voted: Vec<Subject>,
+}
+
+impl Slot {
+    /// Notes that this replica sends PREPARE, or PRE-PREPARE as the primary. Forgets the oldest block if there are more
+    /// than [`MAX_VOTES_PER_SLOT`].
+    pub(super) fn note_vote(&mut self, subject: Subject) {
+        let is_newer = |vote: &Subject| vote.view >= subject.view && vote.digest == subject.digest;
+        if self.voted.iter().any(is_newer) {
+            return;
+        }
+        self.voted.retain(|vote| vote.digest != subject.digest);
+        let place = self.voted.partition_point(|vote| vote.view < subject.view);
+        self.voted.insert(place, subject);
+        if self.voted.len() > MAX_VOTES_PER_SLOT {
+            self.voted.remove(0);
+        }
+    }
 }
 
 /// Slots above the last stable checkpoint, and unexecuted slots below it.
@@ -76,6 +96,11 @@ impl Log {
     /// Returns the proofs of what is prepared above the low watermark, in ascending slots.
     pub fn prepared(&self) -> Vec<Certificate> {
         self.slots.range(self.low().next()..).filter_map(|(_, slot)| slot.prepared.clone()).collect()
+    }
+
+    /// Returns this replica's PREPAREs above the low watermark, in ascending slots and views.
+    pub fn voted(&self) -> Vec<Subject> {
+        self.slots.range(self.low().next()..).flat_map(|(_, slot)| slot.voted.iter().copied()).collect()
     }
 
     /// Returns the proof that exactly this subject was prepared, if present.

@@ -1,19 +1,25 @@
 //! Messages of PBFT.
 //!
 //! PREPARE and CHECKPOINT are signed, because a quorum of them is shown to others. A COMMIT is never shown to others,
-//! so it is not signed: the channel authenticates its sender.
+//! so it is not signed: the channel authenticates its sender. In the variant for codes PREPARE is not shown either, so
+//! codes may take the place of its signature.
 
 use crate::seam::text;
 use crate::seam::{Message, Purpose, Role};
+use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
 use quorate_types::{
     Attachment, Block, Bundle, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Hasher, Height, ReplicaId,
-    Subject, View, Vote, Wire,
+    Signers, Subject, View, Vote, Wire,
 };
 use std::sync::Arc;
 
 use crate::config::MAX_WINDOW;
+
+/// Maximum number of blocks for which a replica remembers its PREPAREs in one slot. M in the paper: an older one that
+/// is forgotten can delay a view change, but not lead it astray.
+pub const MAX_VOTES_PER_SLOT: usize = 4;
 
 /// Context in which the engine handles one event.
 pub(super) type Turn<'a> = crate::protocols::turn::Turn<'a, PbftMessage>;
@@ -40,8 +46,11 @@ pub struct ViewChange {
     /// Last stable checkpoint, or genesis. C in the paper.
     pub checkpoint: Certificate,
     /// For each slot above the checkpoint, the PREPAREs of the highest view in which it was prepared at the sender; in
-    /// ascending slots. P in the paper.
+    /// ascending slots. P in the paper. [Bare](bare) if their votes convince only their receivers.
     pub prepared: Vec<Certificate>,
+    /// For each slot above the checkpoint, the PREPAREs that the sender sent, each for another block and the last for
+    /// it; in ascending slots and views. Q in the paper. Empty if `prepared` carries proofs.
+    pub voted: Vec<Subject>,
     /// Height up to which the sender has executed. Not signed; it only lets peers help the sender catch up.
     pub committed: Height,
 }
@@ -55,6 +64,8 @@ pub struct Declaration {
     pub checkpoint: Subject,
     /// Prepared subjects above the checkpoint.
     pub prepared: Vec<Subject>,
+    /// PREPAREs of the sender above the checkpoint; see [`ViewChange::voted`].
+    pub voted: Vec<Subject>,
 }
 
 /// Opening of a view by its primary. Everything proposed again follows from the declarations, so it is not included; of
@@ -126,6 +137,12 @@ impl Message for PbftMessage {
         }
     }
 
+    fn retain_bundles(&mut self, is_genuine: impl FnMut(&Bundle) -> bool) {
+        if let PbftMessage::PrePrepare(message) = self {
+            message.bundles.retain(is_genuine);
+        }
+    }
+
     fn certificates(&self) -> Vec<(Role, &Certificate)> {
         let (checkpoint, prepared): (_, &[Certificate]) = match self {
             PbftMessage::ViewChange(change) => (Some(&change.checkpoint), &change.prepared),
@@ -194,6 +211,7 @@ impl ViewChange {
             vote: self.vote.clone(),
             checkpoint: self.checkpoint.subject,
             prepared: self.prepared.iter().map(|certificate| certificate.subject).collect(),
+            voted: self.voted.clone(),
         }
     }
 
@@ -204,24 +222,27 @@ impl ViewChange {
 
 impl Declaration {
     /// Returns the digest that the signed statement covers.
-    pub fn digest(checkpoint: &Subject, prepared: &[Subject]) -> Digest {
-        let mut out = Encoder::with_capacity(64 * (prepared.len() + 1));
+    pub fn digest(checkpoint: &Subject, prepared: &[Subject], voted: &[Subject]) -> Digest {
+        let mut out = Encoder::with_capacity(64 * (prepared.len() + voted.len() + 1));
         checkpoint.encode(&mut out);
         encode_list(prepared, &mut out);
+        if !voted.is_empty() {
+            encode_list(voted, &mut out);
+        }
         let mut hasher = Hasher::new(*b"qW01");
         hasher.update(&out.finish());
         hasher.finish()
     }
 
-    /// Returns whether the parts are consistent: the prepared subjects lie in the window above the checkpoint, in
-    /// ascending slots, and are from earlier views.
+    /// Returns whether the parts are consistent: the subjects lie in the window above the checkpoint, in ascending
+    /// slots, and are from earlier views.
     pub fn is_well_formed(&self, genesis: &Subject, window: u64) -> bool {
-        let Declaration { vote, checkpoint, prepared } = self;
+        let Declaration { vote, checkpoint, prepared, voted } = self;
         let expected = Subject {
             domain: Domain::ViewChange,
             view: vote.subject.view,
             height: checkpoint.height,
-            digest: Declaration::digest(checkpoint, prepared),
+            digest: Declaration::digest(checkpoint, prepared, voted),
         };
         let is_checkpoint = checkpoint.domain == Domain::Checkpoint && checkpoint.view == View(0);
         let fits = |subject: &Subject| {
@@ -233,9 +254,15 @@ impl Declaration {
         (checkpoint == genesis || is_checkpoint)
             && vote.subject == expected
             && vote.attachment == Attachment::None
-            && prepared.iter().all(fits)
+            && prepared.iter().chain(voted).all(fits)
             && prepared.is_sorted_by(|one, other| one.height < other.height)
+            && voted.is_sorted_by(|one, other| (one.height, one.view) < (other.height, other.view))
     }
+}
+
+/// Returns the claim that a quorum sent PREPARE, without the votes: they convince only their receivers.
+pub fn bare(subject: Subject) -> Certificate {
+    Certificate { subject, signers: Signers::empty(), attachments: Vec::new(), proof: Bytes::new() }
 }
 
 impl NewView {
@@ -257,7 +284,7 @@ impl NewView {
     /// Returns the approximate size of the proofs and declarations on the wire, in bytes.
     pub fn proof_bytes(&self) -> usize {
         let proofs = self.prepared.iter().chain([&self.checkpoint]).map(|certificate| certificate.proof.len());
-        let declared: usize = self.changes.iter().map(|change| change.prepared.len() + 2).sum();
+        let declared: usize = self.changes.iter().map(|change| change.prepared.len() + change.voted.len() + 2).sum();
         proofs.sum::<usize>() + declared * size_of::<Subject>()
     }
 
@@ -283,55 +310,90 @@ impl Wire for PrePrepare {
     }
 }
 
-impl Wire for ViewChange {
-    fn encode(&self, out: &mut Encoder) {
+impl ViewChange {
+    fn encode(&self, form: Form, out: &mut Encoder) {
         self.vote.encode(out);
         self.checkpoint.encode(out);
         encode_list(&self.prepared, out);
+        form.encode(&self.voted, out);
         self.committed.encode(out);
     }
 
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+    fn decode(form: Form, input: &mut Decoder) -> Result<Self, DecodeError> {
         Ok(ViewChange {
             vote: Wire::decode(input)?,
             checkpoint: Wire::decode(input)?,
             prepared: decode_list(input, "prepared slots", MAX_WINDOW, 49)?,
+            voted: form.decode(input)?,
             committed: Wire::decode(input)?,
         })
     }
 }
 
-impl Wire for Declaration {
-    fn encode(&self, out: &mut Encoder) {
+impl Declaration {
+    fn encode(&self, form: Form, out: &mut Encoder) {
         self.vote.encode(out);
         self.checkpoint.encode(out);
         encode_list(&self.prepared, out);
+        form.encode(&self.voted, out);
     }
 
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+    fn decode(form: Form, input: &mut Decoder) -> Result<Self, DecodeError> {
         Ok(Declaration {
             vote: Wire::decode(input)?,
             checkpoint: Wire::decode(input)?,
             prepared: decode_list(input, "declared slots", MAX_WINDOW, 49)?,
+            voted: form.decode(input)?,
         })
     }
 }
 
-impl Wire for NewView {
-    fn encode(&self, out: &mut Encoder) {
+impl NewView {
+    fn encode(&self, form: Form, out: &mut Encoder) {
         self.endorsement.encode(out);
-        encode_list(&self.changes, out);
+        out.put_count(self.changes.len());
+        self.changes.iter().for_each(|change| change.encode(form, out));
         self.checkpoint.encode(out);
         encode_list(&self.prepared, out);
     }
 
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+    fn decode(form: Form, input: &mut Decoder) -> Result<Self, DecodeError> {
+        let endorsement = Wire::decode(input)?;
+        let changes = input.get_count("view changes", MAX_REPLICAS, 49)?;
         Ok(NewView {
-            endorsement: Wire::decode(input)?,
-            changes: decode_list(input, "view changes", MAX_REPLICAS, 49)?,
+            endorsement,
+            changes: (0..changes).map(|_| Declaration::decode(form, input)).collect::<Result<_, _>>()?,
             checkpoint: Wire::decode(input)?,
             prepared: decode_list(input, "proven slots", MAX_WINDOW, 49)?,
         })
+    }
+}
+
+/// Form of a view change on the wire. The first is as long as it was before there was another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// No [`ViewChange::voted`].
+    Plain,
+    WithVotes,
+}
+
+impl Form {
+    /// Returns the shortest form of view changes with these votes.
+    fn of<'a>(mut voted: impl Iterator<Item = &'a Vec<Subject>>) -> Form {
+        if voted.all(Vec::is_empty) { Form::Plain } else { Form::WithVotes }
+    }
+
+    fn encode(self, voted: &[Subject], out: &mut Encoder) {
+        if self == Form::WithVotes {
+            encode_list(voted, out);
+        }
+    }
+
+    fn decode(self, input: &mut Decoder) -> Result<Vec<Subject>, DecodeError> {
+        match self {
+            Form::Plain => Ok(Vec::new()),
+            Form::WithVotes => decode_list(input, "votes on slots", MAX_WINDOW * MAX_VOTES_PER_SLOT, 49),
+        }
     }
 }
 
@@ -351,12 +413,14 @@ impl Wire for PbftMessage {
                 vote.encode(out);
             }
             PbftMessage::ViewChange(message) => {
-                out.put_u8(4);
-                message.encode(out);
+                let form = Form::of([&message.voted].into_iter());
+                out.put_u8(if form == Form::Plain { 4 } else { 8 });
+                message.encode(form, out);
             }
             PbftMessage::NewView(message) => {
-                out.put_u8(5);
-                message.encode(out);
+                let form = Form::of(message.changes.iter().map(|change| &change.voted));
+                out.put_u8(if form == Form::Plain { 5 } else { 9 });
+                message.encode(form, out);
             }
             PbftMessage::Status { view, committed } => {
                 out.put_u8(6);
@@ -380,8 +444,22 @@ impl Wire for PbftMessage {
             1 => PbftMessage::PrePrepare(Box::new(Wire::decode(input)?)),
             2 => PbftMessage::Prepare(Wire::decode(input)?),
             3 => PbftMessage::Commit(Wire::decode(input)?),
-            4 => PbftMessage::ViewChange(Box::new(Wire::decode(input)?)),
-            5 => PbftMessage::NewView(Box::new(Wire::decode(input)?)),
+            kind @ (4 | 8) => {
+                let form = if kind == 4 { Form::Plain } else { Form::WithVotes };
+                let message = ViewChange::decode(form, input)?;
+                if Form::of([&message.voted].into_iter()) != form {
+                    return Err(input.invalid("view change", "a shorter form exists"));
+                }
+                PbftMessage::ViewChange(Box::new(message))
+            }
+            kind @ (5 | 9) => {
+                let form = if kind == 5 { Form::Plain } else { Form::WithVotes };
+                let message = NewView::decode(form, input)?;
+                if Form::of(message.changes.iter().map(|change| &change.voted)) != form {
+                    return Err(input.invalid("new view", "a shorter form exists"));
+                }
+                PbftMessage::NewView(Box::new(message))
+            }
             6 => PbftMessage::Status { view: Wire::decode(input)?, committed: Wire::decode(input)? },
             7 => {
                 let above = Wire::decode(input)?;

@@ -1,5 +1,6 @@
 //! PBFT: Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, and "Practical Byzantine fault tolerance
-//! and proactive recovery", TOCS 2002; the variant with signatures, in which a view change carries proofs.
+//! and proactive recovery", TOCS 2002. In the variant with signatures a view change carries proofs; in the one for codes it carries claims. They differ
+//! in [`showing`] only.
 //!
 //! A block is proposed for a *slot*, extends no other block, and is agreed on separately. The primary sends
 //! PRE-PREPARE, all replicas send PREPARE, and a replica with a quorum of PREPAREs sends COMMIT; a quorum of COMMITs
@@ -14,7 +15,7 @@
 //! - A COMMIT is not signed: the channel authenticates it, and it is never shown to a third party.
 //!   [`Quorum`](quorate_types::Quorum) determines the size of a quorum, so n = 3f+1+x and 5f+1 work.
 //! - A NEW-VIEW contains neither the PRE-PREPAREs that follow from its view changes nor proofs that are irrelevant to
-//!   the selection: every replica computes the selection ([`selection`]) and sends PREPARE.
+//!   the selection: every replica computes the selection ([`selection`], [`sets`]) and sends PREPARE.
 //! - Peers tell a lagging replica which blocks are decided (`Decided`). It accepts a block that f+1 of them name, and
 //!   fetches it by its digest. This works as long as the peers keep their executed blocks (`retained_blocks`,
 //!   `retained_bytes`); a replica that lags further fetches the state of a checkpoint (ADR 013).
@@ -28,18 +29,42 @@ mod primary;
 mod recall;
 mod recovery;
 pub mod selection;
+pub mod sets;
+pub mod showing;
 mod view_change;
 
 use crate::config::Config;
 use crate::replica::Replica;
-use engine::PbftEngine;
+use engine::{Engine, PbftEngine, PbftMacEngine};
 use quorate_types::{ClusterId, Quorum, ReplicaId};
+use showing::Showing;
 
 /// Replica of PBFT.
 pub type PbftReplica = Replica<PbftEngine>;
 
 /// Creates a replica in its initial state.
 pub fn replica(config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> PbftReplica {
-    let engine = PbftEngine::new(&config, &cluster);
+    create(config, quorum, cluster, me, salt)
+}
+
+/// Does the same for the variant for codes.
+pub fn mac_replica(
+    config: Config,
+    quorum: Quorum,
+    cluster: ClusterId,
+    me: ReplicaId,
+    salt: u64,
+) -> Replica<PbftMacEngine> {
+    create(config, quorum, cluster, me, salt)
+}
+
+fn create<S: Showing>(
+    config: Config,
+    quorum: Quorum,
+    cluster: ClusterId,
+    me: ReplicaId,
+    salt: u64,
+) -> Replica<Engine<S>> {
+    let engine = Engine::new(&config, &cluster);
     Replica::new(engine, config, quorum, cluster, me, salt)
 }

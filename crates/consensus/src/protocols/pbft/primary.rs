@@ -1,13 +1,14 @@
 //! The primary: assigns blocks of pending bundles to the slots of the window.
 
-use super::engine::PbftEngine;
+use super::engine::Engine;
 use super::message::{PbftMessage, PrePrepare, Turn};
+use super::showing::Showing;
 use crate::data::batching::{Decision, Situation};
 use crate::seam::{Mark, Timer, To};
 use quorate_types::Block;
 use std::sync::Arc;
 
-impl PbftEngine {
+impl<S: Showing> Engine<S> {
     /// Assigns blocks to slots, if this replica is the primary, the pipeline and the window have room, and there is
     /// enough to propose.
     pub(super) fn work(&mut self, turn: &mut Turn<'_>) {
@@ -61,6 +62,9 @@ impl PbftEngine {
         let entry = self.log.slot(slot);
         (entry.accepted, entry.prepare_cast, entry.since) =
             (Some(block.digest()), Some(block.digest()), Some(turn.now));
+        if S::SHOWS_VOTES {
+            entry.note_vote(ballot.subject());
+        }
         self.skip_given();
         self.ready_since = None;
         turn.offer(block.clone(), me);

@@ -3,22 +3,28 @@
 //! The journal holds every PREPARE with its block, every COMMIT with the proof that its slot was prepared, this
 //! replica's own view changes, and the NEW-VIEW of each view in which it voted.
 
-use super::engine::PbftEngine;
+use super::engine::Engine;
 use super::message::{NewView, PbftMessage, Turn, ViewChange};
 use super::recall::Recall;
 use super::selection::Selection;
+use super::showing::Showing;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::Recalled;
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Mark, Timer, To};
-use quorate_types::{Domain, Encoder, ReplicaId, Subject, View, Vote, Wire};
+use crate::voting::safety::Promise;
+use quorate_types::{Attachment, Domain, Encoder, Height, ReplicaId, Subject, View, Vote, Wire};
 use std::collections::BTreeMap;
 
-impl PbftEngine {
-    pub(super) fn take_recalled(&mut self, recalled: Recalled<'_, PbftMessage>) {
+impl<S: Showing> Engine<S> {
+    pub(super) fn take_recalled(&mut self, recalled: Recalled<'_, PbftMessage>, parts: &Parts) {
         self.recall.any = true;
         match recalled {
             Recalled::Promise(promise) => {
+                let Subject { domain, height, .. } = promise.subject;
+                if S::SHOWS_VOTES && domain == Domain::Prepare && height > self.floor(parts) {
+                    self.log.slot(height).note_vote(promise.subject);
+                }
                 let said = |change: &mut Box<ViewChange>| change.vote.subject == promise.subject;
                 if let Some(change) = self.recall.unsaid.take_if(said) {
                     self.recall.change = Some(change);
@@ -44,8 +50,7 @@ impl PbftEngine {
         if let Some(opening) = opening {
             self.let_in = opening.changes.iter().map(|change| change.vote.clone()).collect();
             if self.active {
-                let selection =
-                    Selection::of(&opening.changes).expect("a journaled NEW-VIEW has a consistent selection");
+                let selection = self.selection(&opening, turn.parts);
                 self.carry_over(&opening, &selection, turn);
                 self.opening = Some(opening);
             }
@@ -62,6 +67,11 @@ impl PbftEngine {
             self.say_again(turn);
         }
         self.work(turn);
+    }
+
+    /// Returns the slot up to which nothing needs to be known.
+    fn floor(&self, parts: &Parts) -> Height {
+        parts.checkpoints.stable().subject.height.min(parts.store.committed())
     }
 
     fn recall_proofs(&mut self, opening: Option<&NewView>, change: Option<&ViewChange>, parts: &Parts) {
@@ -137,7 +147,11 @@ impl PbftEngine {
             Record::Message(out.finish())
         });
         let standing = std::iter::once(self.asked_for(parts)).filter(|standing| !standing.votes.is_empty());
-        standing.map(Record::Standing).chain(messages).collect()
+        // The other promises have the last vote on each slot only.
+        let lock = parts.safety.lock();
+        let votes = self.log.slots.values().flat_map(|slot| &slot.voted);
+        let votes = votes.map(|vote| Promise { subject: *vote, attachment: Attachment::None, lock });
+        votes.map(Record::Promise).chain(standing.map(Record::Standing)).chain(messages).collect()
     }
 
     /// Returns the latest signed requests for views. If f+1 replicas made them, at least one is honest.
@@ -158,13 +172,14 @@ impl PbftEngine {
 
     /// Resumes voting after amnesia, in a view that opened without this replica. Adopts the proofs that opened it,
     /// which include every block that this replica may have helped to decide.
-    pub(super) fn take_part_again(&mut self, new_view: &NewView, turn: &mut Turn<'_>) {
+    pub(super) fn take_part_again(&mut self, new_view: &NewView, selection: &Selection, turn: &mut Turn<'_>) {
         let (safety, view) = (&mut turn.parts.safety, new_view.view());
         if !safety.is_away() || view <= safety.abstains() {
             return;
         }
-        for proof in &new_view.prepared {
-            self.log.slot(proof.subject.height).prepared = Some(proof.clone());
+        for proof in S::taken_for_prepared(new_view, selection) {
+            let slot = proof.subject.height;
+            self.log.slot(slot).prepared = Some(proof);
         }
         let lock = safety.lock();
         safety.come_back(lock);

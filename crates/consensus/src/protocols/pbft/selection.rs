@@ -1,8 +1,8 @@
 //! Selection of the blocks that a new view proposes again: a pure function of its view changes, which every replica
 //! computes (Castro and Liskov, OSDI 1999, section 4.4).
 
-use super::message::{Declaration, NewView};
-use quorate_types::{Attachment, Domain, Height, Quorum, Subject};
+use super::message::Declaration;
+use quorate_types::{Height, Subject};
 use std::collections::BTreeMap;
 
 /// Blocks that a new view proposes again.
@@ -16,7 +16,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Computes the selection of these view changes. `None` if two of them claim that different blocks were prepared
+    /// Computes the selection of these view changes, whose claims are proven. `None` if two of them claim that different blocks were prepared
     /// for one slot in one view: then one of them is lying and has no place in a new view.
     pub fn of(changes: &[Declaration]) -> Option<Selection> {
         let stable = changes.iter().map(|change| change.checkpoint).max_by_key(|checkpoint| checkpoint.height)?;
@@ -47,26 +47,4 @@ impl Selection {
     pub fn last(&self) -> Height {
         Height(self.stable.height.0 + self.slots.len() as u64)
     }
-}
-
-/// Returns whether the parts of a new view are consistent and prove its selection, given valid certificates and
-/// signatures.
-pub fn is_well_formed(new_view: &NewView, genesis: &Subject, window: u64, quorum: Quorum) -> bool {
-    let NewView { endorsement, changes, checkpoint, prepared } = new_view;
-    let mut voters: Vec<_> = new_view.voters().collect();
-    voters.sort_unstable();
-    voters.dedup();
-    let fits =
-        |change: &Declaration| change.vote.subject.view == new_view.view() && change.is_well_formed(genesis, window);
-    if voters.len() != changes.len() || voters.len() < quorum.quorum() || !changes.iter().all(fits) {
-        return false;
-    }
-    let Some(selection) = Selection::of(changes) else { return false };
-    let proven = prepared.iter().map(|certificate| &certificate.subject);
-    checkpoint.subject == selection.stable
-        && proven.eq(selection.slots.iter().flatten())
-        && endorsement.subject.domain == Domain::Proposal
-        && endorsement.subject.height == selection.stable.height
-        && endorsement.subject.digest == NewView::digest(changes)
-        && endorsement.attachment == Attachment::None
 }

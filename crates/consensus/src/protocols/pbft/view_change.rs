@@ -4,21 +4,22 @@
 //! request until the view opens. Once a quorum has asked, the view has one view timeout to open; then the replica asks
 //! for the next one. A replica that sees f+1 requests for higher views joins them.
 
-use super::engine::PbftEngine;
+use super::engine::Engine;
 use super::message::{Declaration, NewView, PbftMessage, Turn, ViewChange};
-use super::selection::{Selection, is_well_formed};
+use super::selection::Selection;
+use super::showing::{Showing, is_well_formed};
 use crate::data::pool::MAX_RELAYED_BUNDLES;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::Admission;
 use crate::recovery::journal::{FORGOTTEN, Record};
 use crate::seam::{Drop, Mark, Timer, To};
 use crate::voting::pacemaker::Alarm;
-use quorate_types::{Block, Certificate, Digest, Domain, Height, ReplicaId, Subject, View};
+use quorate_types::{Block, Certificate, Digest, Domain, Height, Quorum, ReplicaId, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl PbftEngine {
+impl<S: Showing> Engine<S> {
     /// Returns whether f+1 replicas ask for this view or a higher one, so that at least one honest one does and this
     /// replica must keep asking.
     pub(super) fn is_view_change_on(&self, parts: &Parts) -> bool {
@@ -95,9 +96,9 @@ impl PbftEngine {
         if !turn.parts.config.view_changes {
             return;
         }
-        let (checkpoint, prepared) = (self.log.stable.clone(), self.log.prepared());
+        let (checkpoint, prepared, voted) = (self.log.stable.clone(), self.log.prepared(), self.log.voted());
         let subjects: Vec<_> = prepared.iter().map(|certificate| certificate.subject).collect();
-        let digest = Declaration::digest(&checkpoint.subject, &subjects);
+        let digest = Declaration::digest(&checkpoint.subject, &subjects, &voted);
         let Some(ballot) = turn.parts.safety.change_view(view, self.log.low(), digest) else { return };
         turn.out.mark(Mark::TimedOut(turn.view()));
         turn.parts.pacemaker.on_timeout();
@@ -109,7 +110,7 @@ impl PbftEngine {
         self.asked_for_view = turn.now;
         let committed = turn.committed();
         let vote = ballot.to_vote(turn.parts.me);
-        let change = Box::new(ViewChange { vote, checkpoint, prepared, committed });
+        let change = Box::new(ViewChange { vote, checkpoint, prepared, voted, committed });
         self.change = Some(change.clone());
         turn.out.persist(Record::Standing(self.asked_for(turn.parts)));
         turn.out.keep_message(&PbftMessage::ViewChange(change.clone()));
@@ -126,13 +127,13 @@ impl PbftEngine {
         if self.is_over(change.view(), parts) || self.knows(from, change) {
             return Admission::Check(Vec::new());
         }
-        if !change.declaration().is_well_formed(&self.genesis, parts.config.window) {
+        if !change.declaration().is_well_formed(&self.genesis, parts.config.window) || !S::fits(change) {
             return Admission::Drop(Drop::Malformed);
         }
         if from == parts.me {
             return Admission::Check(Vec::new());
         }
-        let unknown = change.prepared.iter().filter(|proof| self.log.proof(&proof.subject).is_none());
+        let unknown = S::unproven(&change.prepared, &self.log).into_iter();
         let checkpoint = (change.checkpoint.subject != self.log.stable.subject).then_some(&change.checkpoint);
         Admission::CheckSigned(unknown.chain(checkpoint).cloned().collect(), vec![change.vote.clone()])
     }
@@ -208,19 +209,16 @@ impl PbftEngine {
         let leads = self.primary(view, turn.parts) == turn.parts.me && asking.clone().count() >= quorum;
         let (Some(mine), true) = (mine, leads) else { return };
         let others = asking.filter(|change| change.vote.voter != turn.parts.me);
-        let chosen: Vec<&ViewChange> = std::iter::once(mine).chain(others).take(quorum).collect();
-        let changes: Vec<Declaration> = chosen.iter().map(|change| change.declaration()).collect();
-        let Some(selection) = Selection::of(&changes) else { return };
+        let all: Vec<&ViewChange> = std::iter::once(mine).chain(others).collect();
+        let Some((changes, selection)) = choose::<S>(&all, turn.parts.quorum) else { return };
+        let chosen = &all[..changes.len()];
         let matching = changes.iter().filter(|change| change.checkpoint == selection.stable).count();
         if bug!(MatchingCheckpointsOnly) && matching < quorum {
             return;
         }
         let stable = chosen.iter().map(|change| &change.checkpoint).find(|proof| proof.subject == selection.stable);
         let checkpoint = stable.expect("the selected checkpoint comes from one of the view changes").clone();
-        let proof = |subject: &Subject| {
-            chosen.iter().flat_map(|change| &change.prepared).find(|proof| proof.subject == *subject)
-        };
-        let prepared: Vec<Certificate> = selection.slots.iter().flatten().filter_map(proof).cloned().collect();
+        let prepared = S::proofs(&selection, chosen);
         let digest = NewView::digest(&changes);
         if let Some(ballot) = turn.parts.safety.open_view(view, selection.stable.height, digest) {
             turn.cast(&ballot, To::All, |endorsement| {
@@ -237,13 +235,13 @@ impl PbftEngine {
         if new_view.endorsement.voter != self.primary(view.max(View(1)), parts) {
             return Admission::Drop(Drop::NotTheLeader);
         }
-        if !is_well_formed(new_view, &self.genesis, parts.config.window, parts.quorum) {
+        if !is_well_formed::<S>(new_view, &self.genesis, parts.config.window, parts.quorum) {
             return Admission::Drop(Drop::Malformed);
         }
         if from == parts.me {
             return Admission::Check(Vec::new());
         }
-        let unknown = new_view.prepared.iter().filter(|proof| self.log.proof(&proof.subject).is_none());
+        let unknown = S::unproven(&new_view.prepared, &self.log).into_iter();
         let checkpoint = (new_view.checkpoint.subject != self.log.stable.subject).then_some(&new_view.checkpoint);
         let seen = |change: &&Declaration| {
             !self.changes.get(&change.vote.voter).is_some_and(|known| known.vote == change.vote)
@@ -260,7 +258,7 @@ impl PbftEngine {
         if self.is_over(view, turn.parts) {
             return turn.out.drop_message(from, Drop::Stale);
         }
-        let selection = Selection::of(&new_view.changes).expect("an admitted NEW-VIEW has a consistent selection");
+        let selection = self.selection(&new_view, turn.parts);
         self.show_own_proofs(&mut new_view.prepared, &mut new_view.checkpoint);
         if view > turn.view() {
             turn.parts.pacemaker.enter(turn.now, view, false);
@@ -269,7 +267,7 @@ impl PbftEngine {
         turn.parts.pacemaker.restart(turn.now);
         turn.out.keep_message(&PbftMessage::NewView(new_view.clone()));
         self.let_in = new_view.changes.iter().map(|change| change.vote.clone()).collect();
-        self.take_part_again(&new_view, turn);
+        self.take_part_again(&new_view, &selection, turn);
         (self.active, self.change, self.wanted_since) = (true, None, None);
         self.stabilise(new_view.checkpoint.clone(), turn);
         turn.parts.tally.forget_kind_before(Domain::Prepare, view);
@@ -293,13 +291,18 @@ impl PbftEngine {
         }
     }
 
+    /// Returns what a NEW-VIEW carries over, which was admitted before.
+    pub(super) fn selection(&self, new_view: &NewView, parts: &Parts) -> Selection {
+        S::select(&new_view.changes, parts.quorum).expect("an admitted NEW-VIEW has a consistent selection")
+    }
+
     /// Assigns the new view's selection to the slots, and drops blocks of earlier views that are not selected.
     pub(super) fn carry_over(&mut self, new_view: &NewView, selection: &Selection, turn: &mut Turn<'_>) {
         let (view, primary, committed) = (new_view.view(), new_view.endorsement.voter, turn.committed());
         let mut before: BTreeMap<Height, (Digest, bool)> = BTreeMap::new();
         for (slot, entry) in &mut self.log.slots {
             let was = std::mem::take(entry);
-            entry.prepared = was.prepared;
+            (entry.prepared, entry.voted) = (was.prepared, was.voted);
             if let Some(digest) = was.accepted {
                 before.insert(*slot, (digest, was.prepare_cast == Some(digest)));
             }
@@ -337,4 +340,13 @@ impl PbftEngine {
         }
         self.next = selection.last().max(self.log.low()).next();
     }
+}
+
+/// Chooses the view changes of a NEW-VIEW: the first quorum, or all if a quorum leaves something open.
+fn choose<S: Showing>(all: &[&ViewChange], quorum: Quorum) -> Option<(Vec<Declaration>, Selection)> {
+    let of = |count: usize| {
+        let changes: Vec<Declaration> = all[..count].iter().map(|change| change.declaration()).collect();
+        S::select(&changes, quorum).map(|selection| (changes, selection))
+    };
+    of(quorum.quorum()).or_else(|| of(all.len()).filter(|_| S::MORE_HELPS))
 }

@@ -24,6 +24,7 @@ impl Rules for ChainedHotStuff {
         bound_by: Bond::LockedBlock,
         timeouts_carry_certificates: false,
         optimistic_proposals: false,
+        shows_votes: true,
     };
 
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {

@@ -24,6 +24,7 @@ impl Rules for FastHotStuff {
         bound_by: Bond::Timeouts,
         timeouts_carry_certificates: true,
         optimistic_proposals: false,
+        shows_votes: true,
     };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {

@@ -26,6 +26,7 @@ impl Rules for HotStuff2 {
         bound_by: Bond::LockedView,
         timeouts_carry_certificates: false,
         optimistic_proposals: false,
+        shows_votes: true,
     };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {

@@ -21,6 +21,7 @@ impl Rules for Jolteon {
         bound_by: Bond::Timeouts,
         timeouts_carry_certificates: false,
         optimistic_proposals: false,
+        shows_votes: true,
     };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {

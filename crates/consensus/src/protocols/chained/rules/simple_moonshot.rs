@@ -42,6 +42,7 @@ impl Rules for SimpleMoonshot {
         bound_by: Bond::LockedView,
         timeouts_carry_certificates: false,
         optimistic_proposals: true,
+        shows_votes: true,
     };
     const AWAITED_DELAYS: u32 = 2; // Propose: 2Δ, for a timeout to arrive and the answer to come back
 

@@ -1,0 +1,124 @@
+//! What a view change shows of the slots, in PBFT's two variants.
+//!
+//! Where PREPAREs are signed, a quorum of them proves to everyone that a block was prepared: see [`Proofs`]. Under codes
+//! it proves nothing to others, and the new primary has to conclude what may be decided from the claims of a quorum:
+//! see [`Sets`](super::sets::Sets).
+
+use super::log::Log;
+use super::message::{Declaration, NewView, ViewChange};
+use super::selection::Selection;
+use crate::protocols::facts::{Bond, Facts, Shape};
+use quorate_types::{Attachment, Certificate, Domain, Quorum, Subject};
+
+/// A variant of the view change.
+pub trait Showing: Send + 'static {
+    const FACTS: Facts;
+    /// Whether enough honest replicas hold each block that a new view carries over for it to be voted for unseen.
+    const CARRIED_IS_HELD: bool;
+    /// Whether view changes show the PREPAREs that their senders sent.
+    const SHOWS_VOTES: bool;
+    /// Whether more view changes than a quorum can decide what a quorum leaves open.
+    const MORE_HELPS: bool;
+
+    /// Returns what a replica keeps of the certificate that prepared a slot.
+    fn keep(certificate: Certificate) -> Certificate;
+
+    /// Returns whether a view change has the form of this variant.
+    fn fits(change: &ViewChange) -> bool;
+
+    /// Returns whether the claims of a view change in a NEW-VIEW have the form of this variant.
+    fn declares(change: &Declaration) -> bool;
+
+    /// Returns what the new view carries over, if its view changes determine it.
+    fn select(changes: &[Declaration], quorum: Quorum) -> Option<Selection>;
+
+    /// Returns which of the shown certificates have to be verified.
+    fn unproven<'a>(shown: &'a [Certificate], log: &Log) -> Vec<&'a Certificate>;
+
+    /// Returns the proofs of a selection that a NEW-VIEW has to show, from the view changes.
+    fn proofs(selection: &Selection, changes: &[&ViewChange]) -> Vec<Certificate>;
+
+    /// Returns whether a NEW-VIEW shows the proofs of its selection.
+    fn proves(shown: &[Certificate], selection: &Selection) -> bool;
+
+    /// Returns what a replica that joins a view without a memory takes for prepared.
+    fn taken_for_prepared(new_view: &NewView, selection: &Selection) -> Vec<Certificate>;
+}
+
+/// The variant with signatures: each claim that a block was prepared carries its proof.
+pub struct Proofs;
+
+impl Showing for Proofs {
+    const FACTS: Facts = Facts {
+        name: "pbft",
+        title: "PBFT",
+        essence: "A primary gives blocks to slots of a window, several at a time. n-f PREPAREs make a slot prepared, \
+                  n-f COMMITs decide it, all to all. A primary that does not serve is replaced: NEW-VIEW carries over \
+                  what n-f replicas had prepared.",
+        shape: Shape::Slots,
+        bound_by: Bond::Slot,
+        timeouts_carry_certificates: false,
+        optimistic_proposals: false,
+        shows_votes: true,
+    };
+    const CARRIED_IS_HELD: bool = true;
+    const SHOWS_VOTES: bool = false;
+    const MORE_HELPS: bool = false;
+
+    fn keep(certificate: Certificate) -> Certificate {
+        certificate
+    }
+
+    fn fits(change: &ViewChange) -> bool {
+        change.voted.is_empty()
+    }
+
+    fn declares(change: &Declaration) -> bool {
+        change.voted.is_empty()
+    }
+
+    fn select(changes: &[Declaration], _quorum: Quorum) -> Option<Selection> {
+        Selection::of(changes)
+    }
+
+    fn unproven<'a>(shown: &'a [Certificate], log: &Log) -> Vec<&'a Certificate> {
+        shown.iter().filter(|proof| log.proof(&proof.subject).is_none()).collect()
+    }
+
+    fn proofs(selection: &Selection, changes: &[&ViewChange]) -> Vec<Certificate> {
+        let proof = |subject: &Subject| {
+            changes.iter().flat_map(|change| &change.prepared).find(|proof| proof.subject == *subject)
+        };
+        selection.slots.iter().flatten().filter_map(proof).cloned().collect()
+    }
+
+    fn proves(shown: &[Certificate], selection: &Selection) -> bool {
+        shown.iter().map(|certificate| &certificate.subject).eq(selection.slots.iter().flatten())
+    }
+
+    fn taken_for_prepared(new_view: &NewView, _selection: &Selection) -> Vec<Certificate> {
+        new_view.prepared.clone()
+    }
+}
+
+/// Returns whether the parts of a new view are consistent and prove its selection, given valid certificates and
+/// signatures.
+pub(super) fn is_well_formed<S: Showing>(new_view: &NewView, genesis: &Subject, window: u64, quorum: Quorum) -> bool {
+    let NewView { endorsement, changes, checkpoint, prepared } = new_view;
+    let mut voters: Vec<_> = new_view.voters().collect();
+    voters.sort_unstable();
+    voters.dedup();
+    let fits = |change: &Declaration| {
+        change.vote.subject.view == new_view.view() && change.is_well_formed(genesis, window) && S::declares(change)
+    };
+    if voters.len() != changes.len() || voters.len() < quorum.quorum() || !changes.iter().all(fits) {
+        return false;
+    }
+    let Some(selection) = S::select(changes, quorum) else { return false };
+    checkpoint.subject == selection.stable
+        && S::proves(prepared, &selection)
+        && endorsement.subject.domain == Domain::Proposal
+        && endorsement.subject.height == selection.stable.height
+        && endorsement.subject.digest == NewView::digest(changes)
+        && endorsement.attachment == Attachment::None
+}

@@ -1,0 +1,160 @@
+//! Clients' codes: a tag of each bundle for each replica, with a key that the client shares with the replica.
+//!
+//! The key comes from X25519 of the client's key and the replica's identity key, both as points of Curve25519, so a
+//! client shares a key with every replica of its configuration without a message.
+
+use crate::error::{CryptoError, KeyFault, KeyRole};
+use crate::identity::IDENTITY_SCHEME;
+use crate::key_pair::KeyPair;
+use crate::mac::{MAC_KEY_BYTES, MacKey, X25519_BYTES, equal_codes, hkdf_sha256, x25519};
+use crate::profile::{agreement_key, agreement_secret};
+use crate::scheme::{SchemeKind, TagFunction};
+use bytes::{Bytes, BytesMut};
+use quorate_types::command::{Authenticator, BundleStatement, CLIENT_CODE_BYTES, kind_of_codes};
+use quorate_types::{ClusterId, Committee, Member, ReplicaId};
+use std::collections::HashMap;
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// Maximum number of clients whose shared keys are remembered. An agreement takes about 40 us. A full table is cleared.
+const MAX_SHARED_KEYS: usize = 4096;
+
+/// Returns the function of a scheme of codes.
+///
+/// # Panics
+/// If the scheme has none.
+fn function_of(scheme: SchemeKind) -> TagFunction {
+    scheme.scheme().tag().unwrap_or_else(|| panic!("{scheme} has no codes"))
+}
+
+/// The two ends of a shared key.
+struct Ends<'a> {
+    scheme: SchemeKind,
+    cluster: &'a ClusterId,
+    replica: ReplicaId,
+    client_key: &'a [u8],
+    identity_key: &'a [u8],
+}
+
+impl Ends<'_> {
+    fn derive(&self, shared: &[u8]) -> MacKey {
+        let (name, id) = (self.scheme.name().as_bytes(), self.replica.0.to_le_bytes());
+        let info = [b"quorate client 1 ", name, b" ", &id, self.client_key, self.identity_key].concat();
+        let mut key = MacKey::new([0; MAC_KEY_BYTES]);
+        hkdf_sha256(shared, &self.cluster.0.0, &info, &mut key[..]);
+        key
+    }
+}
+
+/// A client's keys for its codes, one for each replica.
+pub(crate) struct ClientCodes {
+    kind: u8,
+    tag: TagFunction,
+    keys: Vec<MacKey>,
+}
+
+impl ClientCodes {
+    /// # Errors
+    /// [`CryptoError`] if a member's identity key is unusable.
+    ///
+    /// # Panics
+    /// If the scheme has no codes, or the committee is too large for them.
+    pub(crate) fn new(scheme: SchemeKind, committee: &Committee, key: &KeyPair) -> Result<ClientCodes, CryptoError> {
+        let kind = kind_of_codes(committee.len()).expect("the configuration limits the committee");
+        let (secret, client_key) = (agreement_secret(key), key.public_key());
+        let of_member = |(replica, member): (ReplicaId, &Member)| {
+            let fault = KeyFault::NotAKey(IDENTITY_SCHEME.name());
+            let unusable = || CryptoError::PublicKey { replica, role: KeyRole::Identity, fault };
+            let shared = agreement_key(&member.identity_key).and_then(|theirs| x25519(&secret, &theirs));
+            let (cluster, identity_key) = (&committee.cluster, &member.identity_key[..]);
+            let ends = Ends { scheme, cluster, replica, client_key: &client_key, identity_key };
+            Ok(ends.derive(&shared.ok_or_else(unusable)?[..]))
+        };
+        let keys = committee.replicas().zip(&committee.members).map(of_member).collect::<Result<_, CryptoError>>()?;
+        Ok(ClientCodes { kind, tag: function_of(scheme), keys })
+    }
+
+    /// The kind of its authenticators.
+    pub(crate) fn kind(&self) -> u8 {
+        self.kind
+    }
+
+    /// Returns the codes of a statement, in the order of the replicas.
+    pub(crate) fn of(&self, statement: &BundleStatement) -> Bytes {
+        let mut codes = BytesMut::with_capacity(self.keys.len() * CLIENT_CODE_BYTES);
+        self.keys.iter().for_each(|key| codes.extend_from_slice(&(self.tag)(&key[..], statement)));
+        codes.freeze()
+    }
+}
+
+impl fmt::Debug for ClientCodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "codes for {} replicas", self.keys.len())
+    }
+}
+
+/// One replica's keys for clients' codes.
+pub struct ReplicaCodes {
+    scheme: SchemeKind,
+    tag: TagFunction,
+    cluster: ClusterId,
+    me: ReplicaId,
+    members: usize,
+    secret: Zeroizing<[u8; X25519_BYTES]>,
+    identity_key: Bytes,
+    shared: HashMap<[u8; X25519_BYTES], MacKey>,
+}
+
+impl ReplicaCodes {
+    /// Takes the private identity key of member `me`.
+    ///
+    /// # Errors
+    /// [`CryptoError`] if it is not that of `me`.
+    ///
+    /// # Panics
+    /// If the scheme has no codes.
+    pub fn new(
+        scheme: SchemeKind,
+        committee: &Committee,
+        me: ReplicaId,
+        identity: &KeyPair,
+    ) -> Result<ReplicaCodes, CryptoError> {
+        identity.check(KeyRole::Identity, IDENTITY_SCHEME, committee, me)?;
+        Ok(ReplicaCodes {
+            scheme,
+            tag: function_of(scheme),
+            cluster: committee.cluster,
+            me,
+            members: committee.len(),
+            secret: agreement_secret(identity),
+            identity_key: identity.public_key(),
+            shared: HashMap::new(),
+        })
+    }
+
+    /// Verifies this replica's code.
+    pub(crate) fn verify(&mut self, authenticator: Authenticator<'_>, statement: &BundleStatement) -> bool {
+        let Authenticator { kind, public_key, signature } = authenticator;
+        if kind_of_codes(self.members) != Some(kind) {
+            return false;
+        }
+        let (tag, mine) = (self.tag, &signature[self.me.index() * CLIENT_CODE_BYTES..][..CLIENT_CODE_BYTES]);
+        self.key(public_key).is_some_and(|key| equal_codes(mine, &tag(&key[..], statement)))
+    }
+
+    /// Returns the key shared with a client; `None` if its public key is unusable.
+    fn key(&mut self, client_key: &[u8]) -> Option<&MacKey> {
+        let place: [u8; X25519_BYTES] = client_key.try_into().ok()?;
+        if !self.shared.contains_key(&place) {
+            if self.shared.len() >= MAX_SHARED_KEYS {
+                self.shared.clear();
+            }
+            let shared = x25519(&self.secret, &agreement_key(client_key)?)?;
+            let ReplicaCodes { scheme, cluster, me, identity_key, .. } = &*self;
+            let ends = Ends { scheme: *scheme, cluster, replica: *me, client_key, identity_key };
+            let key = ends.derive(&shared[..]);
+            self.shared.insert(place, key);
+        }
+        self.shared.get(&place)
+    }
+}

@@ -1,0 +1,185 @@
+//! Profiles of authentication, and the codes that they use beside signatures.
+
+use crate::client::ClientAuthentication;
+use crate::ed25519::PublicKey;
+use crate::error::{CryptoError, KeyFault, KeyRole};
+use crate::identity::IDENTITY_SCHEME;
+use crate::key_pair::KeyPair;
+use crate::keyring::Keyring;
+use crate::mac::X25519_BYTES;
+use crate::scheme::SchemeKind;
+use bytes::Bytes;
+use quorate_types::command::MAX_CLIENT_CODES;
+use quorate_types::identity::ProofRequirements;
+use quorate_types::{Committee, Domain, Fault, Member, ReplicaId, choice};
+use sha2::{Digest, Sha512};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+choice!(
+    /// What authenticates each class of messages. CHECKPOINT, VIEW-CHANGE and NEW-VIEW are signed in all profiles,
+    /// because they are shown to third parties. The channel authenticates everything else, replies included.
+    #[derive(Default)]
+    AuthProfile, "authentication profile",
+    /// Signatures on clients' bundles and on votes.
+    #[default]
+    Pk = "pk",
+    /// Codes on clients' bundles, one for each replica, and on votes.
+    Mac = "mac",
+    /// Signatures on clients' bundles, which all replicas must judge alike; codes on votes.
+    Domain = "domain",
+);
+
+impl AuthProfile {
+    /// Whether votes carry codes, which convince only the replicas that they were made for.
+    pub fn votes_by_mac(self) -> bool {
+        self != AuthProfile::Pk
+    }
+}
+
+/// A replica's codes for votes. The keys of a pair of replicas come from their identity keys, so the committee lists no
+/// further keys.
+#[derive(Clone)]
+pub struct MacKeys {
+    keyring: Arc<Keyring>,
+    key: KeyPair,
+}
+
+impl MacKeys {
+    /// Derives the codes of member `me` from its private identity key.
+    ///
+    /// # Errors
+    /// [`CryptoError`] if a member's identity key is unusable, or `identity` is not that of `me`.
+    ///
+    /// # Panics
+    /// If the scheme has no shared secrets.
+    pub fn new(
+        kind: SchemeKind,
+        committee: &Committee,
+        me: ReplicaId,
+        identity: &KeyPair,
+    ) -> Result<MacKeys, CryptoError> {
+        assert!(!kind.profile().has_public_keys_only(), "{kind} has no shared secrets");
+        identity.check(KeyRole::Identity, IDENTITY_SCHEME, committee, me)?;
+        let of_member = |(replica, member): (ReplicaId, &Member)| {
+            let fault = KeyFault::NotAKey(IDENTITY_SCHEME.name());
+            let key = agreement_key(&member.identity_key).ok_or(CryptoError::PublicKey {
+                replica,
+                role: KeyRole::Identity,
+                fault,
+            })?;
+            let voting_key = Bytes::copy_from_slice(&key);
+            Ok(Member { voting_key, possession: Bytes::new(), ..member.clone() })
+        };
+        let members = committee.replicas().zip(&committee.members).map(of_member);
+        let pairs = Committee { members: members.collect::<Result<_, CryptoError>>()?, ..committee.clone() };
+        let secret = agreement_secret(identity);
+        let key = KeyPair::decode(kind, &secret[..]).expect("every 32 bytes are a private key of X25519");
+        let keyring = Keyring::of_member(kind, &pairs, me, &key).map_err(|error| match error {
+            CryptoError::PublicKey { replica, fault, .. } => {
+                CryptoError::PublicKey { replica, role: KeyRole::Identity, fault }
+            }
+            error => error,
+        })?;
+        Ok(MacKeys { keyring: Arc::new(keyring), key })
+    }
+
+    /// Whether codes suffice for statements of a domain. They are PBFT's votes on slots, which only their receivers
+    /// count if the view change is that for codes.
+    pub fn authenticate(domain: Domain) -> bool {
+        matches!(domain, Domain::Prepare | Domain::Commit)
+    }
+
+    pub(crate) fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    pub(crate) fn key(&self) -> &KeyPair {
+        &self.key
+    }
+}
+
+/// Returns the X25519 key of an Ed25519 key; `None` if it is not a point of the curve.
+pub(crate) fn agreement_key(identity_key: &[u8]) -> Option<[u8; X25519_BYTES]> {
+    Some(PublicKey::decode(identity_key.try_into().ok()?)?.to_x25519())
+}
+
+/// Returns the private X25519 key of a private Ed25519 key: the number that its public key is a multiple by (RFC 8032,
+/// section 5.1.5).
+pub(crate) fn agreement_secret(identity: &KeyPair) -> Zeroizing<[u8; X25519_BYTES]> {
+    let hash = Zeroizing::new(<[u8; 64]>::from(Sha512::digest(&identity.encode()[..])));
+    Zeroizing::new(*hash.first_chunk().expect("a key is shorter than a hash"))
+}
+
+/// Everything that a cluster's configuration says about authentication.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Authentication {
+    pub profile: AuthProfile,
+    pub scheme: SchemeKind,
+    pub mac_scheme: SchemeKind,
+    pub clients: ClientAuthentication,
+    /// Size of the committee.
+    pub replicas: usize,
+}
+
+impl Authentication {
+    /// Checks that a protocol works with it, given what the protocol requires of signed statements and of votes.
+    ///
+    /// # Errors
+    /// [`Fault`] at a configuration key: `scheme`, `mac_scheme`, `auth_profile` or `client_authentication`.
+    pub fn check(
+        &self,
+        protocol: &str,
+        statements: ProofRequirements,
+        votes: ProofRequirements,
+    ) -> Result<(), Fault<&'static str>> {
+        let Authentication { profile, scheme, mac_scheme, .. } = *self;
+        if let Some(why) = scheme.profile().lacks(statements) {
+            let what = format!("is {scheme}, which {why}, but {protocol} shows proofs to others");
+            let help = match scheme.profile().has_public_keys_only() {
+                true => format!("choose a scheme with transferable proofs, such as {}", SchemeKind::ED25519),
+                false => format!(
+                    "choose a scheme with transferable proofs, such as {}; for votes by {scheme}, set `auth_profile` \
+                     to mac or domain and `mac_scheme` to {scheme}",
+                    SchemeKind::ED25519
+                ),
+            };
+            return Err(Fault::new("scheme", what, help));
+        }
+        if mac_scheme.profile().has_public_keys_only() {
+            let known = SchemeKind::ALL.iter().filter(|kind| !kind.profile().has_public_keys_only());
+            let known: Vec<&str> = known.map(|kind| kind.name()).collect();
+            let what = format!("is {mac_scheme}, which has no shared secrets");
+            return Err(Fault::new("mac_scheme", what, format!("choose one of {}", known.join(", "))));
+        }
+        match mac_scheme.profile().lacks(votes).filter(|_| profile.votes_by_mac()) {
+            None => self.check_clients(),
+            Some(why) => {
+                let what = format!(
+                    "is {profile}: votes by {mac_scheme}, which {why}, but {protocol} shows certificates of votes to others"
+                );
+                Err(Fault::new("auth_profile", what, "choose the protocol pbft-mac, or the profile pk"))
+            }
+        }
+    }
+
+    fn check_clients(&self) -> Result<(), Fault<&'static str>> {
+        let Authentication { profile, clients, replicas, .. } = *self;
+        let fault = |what, help: &str| Err(Fault::new("client_authentication", what, help));
+        match (profile, clients) {
+            (AuthProfile::Mac, ClientAuthentication::Ed25519) => fault(
+                format!("is {clients}, but in the profile {profile} clients do not sign"),
+                "set it to mac or none, or set `auth_profile` to domain",
+            ),
+            (AuthProfile::Pk | AuthProfile::Domain, ClientAuthentication::Mac) => fault(
+                format!("is {clients}, but in the profile {profile} clients sign"),
+                "set it to ed25519 or none, or set `auth_profile` to mac",
+            ),
+            (_, ClientAuthentication::Mac) if replicas > MAX_CLIENT_CODES => fault(
+                format!("is {clients}, which is for {MAX_CLIENT_CODES} replicas at most, not {replicas}"),
+                "set `auth_profile` to domain, and this to ed25519",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
