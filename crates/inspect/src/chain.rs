@@ -114,12 +114,17 @@ impl Chain {
         self.awaits_ancestors = true;
     }
 
-    /// Adds a block that was committed before the journal begins.
+    /// Adds a block that was committed before the journal begins. A replica that adopted a state and commits nothing
+    /// until it truncates its journal writes two summaries of the same height, the second with the same blocks.
     pub fn ancestor(&mut self, block: Arc<Block>, candidates: Vec<ReplicaId>) -> Result<(), String> {
         let (height, digest) = self.committed();
         let name = name_of(&block);
         if block.height > height || (block.height == height && block.digest() != digest) {
             return Err(format!("{name} is not an ancestor of the block on which the summary begins"));
+        }
+        let digest = block.digest();
+        if self.latest.iter().any(|known| known.digest() == digest) {
+            return Ok(());
         }
         if let Some(last) = self.latest.back() {
             let follows = last.height.next() == block.height;

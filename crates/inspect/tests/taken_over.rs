@@ -167,6 +167,7 @@ fn is_checked(protocol: ProtocolKind) {
     assert_eq!(checked.proven, verification.proven_height, "{protocol}");
     assert!(checked.proven > taken_over, "{protocol}: {checked:?}");
     alterations_are_noticed(protocol, &export, taken_over);
+    a_second_summary_is_sound(&remains, taken_over);
     tampering_is_noticed(&remains, taken_over);
 }
 
@@ -198,6 +199,26 @@ fn alterations_are_noticed(protocol: ProtocolKind, export: &str, taken_over: u64
         let without: String = lines.flat_map(|(_, line)| [line, "\n"]).collect();
         assert!(crate::stranger::check(&without).is_err(), "{protocol}: a missing line {left_out} passes");
     }
+}
+
+/// A replica that truncates its journal before its next commit writes the summary of a fetched state again.
+fn a_second_summary_is_sound(remains: &Remains, taken_over: u64) {
+    let before = remains.inspect(TRAVELLER.0, true).committed_height;
+    rewrite(&remains.home(TRAVELLER.0), |mut records| {
+        let of_state = |record: &Record| matches!(record, Record::Summary { height, .. } if height.0 == taken_over);
+        let begin = records.iter().position(of_state).expect("a summary of the state");
+        let belongs = |record: &&Record| {
+            matches!(record, Record::Summary { .. } | Record::Certificate(_) | Record::Ancestor { .. })
+        };
+        let summary: Vec<Record> = records[begin..].iter().take_while(belongs).cloned().collect();
+        assert!(summary.iter().any(|record| matches!(record, Record::Ancestor { .. })), "{summary:?}");
+        let end = begin + summary.len();
+        records.splice(end..end, summary);
+        records
+    });
+    let result = remains.inspect(TRAVELLER.0, true);
+    assert!(result.failure().is_none(), "{}", result.to_table());
+    assert_eq!(result.committed_height, before);
 }
 
 fn tampering_is_noticed(remains: &Remains, taken_over: u64) {
