@@ -50,6 +50,11 @@ pub const FIGURES: &[Figure] = &[
     figure("bytes_per_block", "B", "bytes that replicas send per committed block"),
     figure("messages_per_block", "messages", "messages between replicas per committed block"),
     figure("verifications_per_block", "signatures", "signatures that all replicas verify per committed block"),
+    figure(
+        "verification_us",
+        "us",
+        "processor time of verifying one of the signatures that all replicas verify, the mean; simulated only",
+    ),
     figure("certificate_bytes", "B", "bytes of a certificate by a quorum, without its statement"),
     figure("peak_rss_mb", "MB", "peak resident memory of all processes, in MB of 1,000,000 bytes"),
     figure(

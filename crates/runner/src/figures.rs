@@ -53,6 +53,8 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("stalled_scenarios", "stalled"),
     ("scenarios_per_s", "scenarios_per_second"),
 ];
+/// Work in the charges of a simulation.
+const VERIFICATIONS: &str = "verifications";
 /// Workload whose commands are the payload.
 const FIXED: &str = "fixed";
 const BITS_PER_BYTE: f64 = 8.0;
@@ -86,6 +88,10 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     }
     let figure = |row: &Row, name: &str| row.figures.get(name).copied();
     let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
+    let charges = result["charges"]["replicas"].as_array();
+    let verifications = charges.and_then(|all| all.iter().find(|charge| charge["work"] == VERIFICATIONS));
+    let of_verifications = |key: &str| verifications.and_then(|charge| charge[key].as_f64());
+    row.set("verification_us", ratio(of_verifications("us_per_command"), of_verifications("count_per_command")));
     row.set("tail_ratio", ratio(figure(row, "p99_ms"), figure(row, "p50_ms")));
     row.set("commands_per_block", ratio(figure(row, "executed_commands"), figure(row, "committed_blocks")));
     let payload = result["spec"]["payload"].as_f64().filter(|_| result["spec"]["workload"] == FIXED);

@@ -10,6 +10,10 @@ fn counters_and_ratios_come_from_the_keys_of_a_result() {
     let result = json!({
         "throughput_ops": 500.0, "committed_commands": 1000, "executed_commands": 1200, "committed_blocks": 10,
         "recovery_percent": 95.5, "agreement": true,
+        "charges": {"replicas": [
+            {"work": "signatures", "count_per_command": 3.0, "us_per_command": 60.0},
+            {"work": "verifications", "count_per_command": 4.0, "us_per_command": 50.0},
+        ]},
     });
     let mut filled = row(10, 0, &[]);
     fill(&mut filled, &result, Outliers::None);
@@ -20,6 +24,7 @@ fn counters_and_ratios_come_from_the_keys_of_a_result() {
         ("executed_commands", 1200.0),
         ("commands_per_block", 120.0),
         ("recovery_percent", 95.5),
+        ("verification_us", 12.5),
     ];
     for (name, value) in expected {
         assert_eq!(filled.figures.get(name), Some(&value), "{name}");
