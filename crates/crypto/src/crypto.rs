@@ -5,10 +5,12 @@ use crate::error::{CertificateError, CryptoError, KeyRole};
 use crate::key_pair::KeyPair;
 use crate::keyring::Keyring;
 use crate::profile::MacKeys;
-use crate::scheme::{Claim, ProofFault, Recipients, SchemeKind};
+use crate::scheme::{ProofFault, Recipients, SchemeKind};
 use crate::statements::Statements;
+use crate::tasks::{AssembleTask, Assembled, TaskKeys, Verified, VerifyTask};
 use bytes::Bytes;
 use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Number of own signatures to remember: more than a window of PBFT slots needs, in about half a megabyte.
@@ -98,6 +100,10 @@ impl Crypto {
         choose(&self.keyring, &self.key, self.macs.as_ref(), domain)
     }
 
+    fn public_keys(&self) -> TaskKeys {
+        TaskKeys { keyring: self.keyring.clone(), codes: self.macs.as_ref().map(MacKeys::shared_keyring) }
+    }
+
     /// Signs a statement as this replica.
     pub fn sign(&self, statement: &Statement) -> Bytes {
         let (keyring, key) = self.keys_for(statement.domain());
@@ -132,45 +138,72 @@ impl Crypto {
     /// On a caller's bug: there is no quorum, a voter occurs twice, a vote is on another subject, or the subject cannot
     /// have certificates.
     pub fn assemble(&mut self, subject: &Subject, votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
+        let task = self.begin_assembly(*subject, votes);
+        self.finish_assembly(task.run())
+    }
+
+    /// Begins to make a certificate like [`Crypto::assemble`]; its outcome is for [`Crypto::finish_assembly`].
+    ///
+    /// # Panics
+    /// On a caller's bug, as above; for a voter that occurs twice, when the task runs.
+    pub fn begin_assembly(&self, subject: Subject, votes: Vec<Vote>) -> AssembleTask {
         assert!(!subject.domain.is_proposal(), "a proposal is signed by its leader alone");
         assert!(subject.domain != Domain::Vote || subject.view > View(0), "view 0 has only the genesis certificate");
         let needed = self.keyring.quorum().quorum();
         assert!(votes.len() >= needed, "{} votes are not a quorum of {needed}", votes.len());
-        assert!(votes.iter().all(|vote| vote.subject == *subject), "a vote is on another subject");
-        let quorum = self.keyring.quorum();
-        let certificate = Certificate::assemble(subject, votes, &quorum, |votes| self.prove(subject, votes))?;
-        self.cache.insert(certificate.fingerprint());
-        Ok(certificate)
+        assert!(votes.iter().all(|vote| vote.subject == subject), "a vote is on another subject");
+        let keyring = self.public_keys().into_keyring(subject.domain);
+        let suspects = if keyring.kind().profile().aggregatable { self.spoilers } else { Signers::empty() };
+        AssembleTask { keyring, subject, votes, suspects }
     }
 
-    fn prove(&mut self, subject: &Subject, votes: &[Vote]) -> Result<Bytes, Vec<ReplicaId>> {
-        assert!(votes.windows(2).all(|pair| pair[0].voter < pair[1].voter), "a voter occurs twice");
-        let attachments = votes.iter().map(|vote| &vote.attachment);
-        let statements = Statements::new(self.keyring.cluster(), subject, attachments);
-        let claims: Vec<Claim<'_>> =
-            (votes.iter().enumerate()).map(|(at, vote)| (vote.voter, statements.at(at), &vote.signature[..])).collect();
-        self.check_spoilers(&claims)?;
-        let proven = self.keys_for(subject.domain).0.prove(&claims);
-        self.verifications += proven.checked;
-        if let Err(bad) = &proven.proof {
-            self.spoilers.union(&bad.iter().copied().filter(|replica| self.keyring.is_member(*replica)).collect());
+    /// Takes the outcome of a task from [`Crypto::begin_assembly`].
+    ///
+    /// # Errors
+    /// The voters with unusable votes, ascending.
+    pub fn finish_assembly(&mut self, assembled: Assembled) -> Result<Certificate, Vec<ReplicaId>> {
+        let Assembled { result, spoilers, checked } = assembled;
+        self.verifications += checked;
+        self.spoilers.union(&spoilers);
+        if let Ok(certificate) = &result {
+            self.cache.insert(certificate.fingerprint());
         }
-        proven.proof
+        result
     }
 
-    /// Returns earlier spoilers whose signatures are bad again, ascending.
-    fn check_spoilers(&mut self, claims: &[Claim<'_>]) -> Result<(), Vec<ReplicaId>> {
-        if !self.keyring.kind().profile().aggregatable {
-            return Ok(());
+    /// Begins to verify certificates and votes. Breaks with the verdict if it is known at once: a certificate has an
+    /// invalid structure, or nothing is left that was not verified before.
+    pub fn begin_verification(
+        &mut self,
+        certificates: Vec<Certificate>,
+        votes: Vec<Vote>,
+    ) -> ControlFlow<bool, VerifyTask> {
+        let mut unknown = Vec::with_capacity(certificates.len());
+        for certificate in certificates {
+            if certificate == self.genesis {
+                continue;
+            }
+            if check_structure(&self.keyring, &certificate).is_err() {
+                return ControlFlow::Break(false);
+            }
+            let fingerprint = certificate.fingerprint();
+            match self.cache.contains(&fingerprint) {
+                true => self.cache_hits += 1,
+                false => unknown.push((fingerprint, certificate)),
+            }
         }
-        let suspect: Vec<Claim<'_>> =
-            claims.iter().filter(|(replica, ..)| self.spoilers.contains(*replica)).copied().collect();
-        self.verifications += suspect.len() as u64;
-        let bad: Vec<ReplicaId> =
-            (suspect.iter().filter(|(replica, message, signature)| !self.keyring.verify(*replica, message, signature)))
-                .map(|(replica, ..)| *replica)
-                .collect();
-        if bad.is_empty() { Ok(()) } else { Err(bad) }
+        if unknown.is_empty() && votes.is_empty() {
+            return ControlFlow::Break(true);
+        }
+        ControlFlow::Continue(VerifyTask { keys: self.public_keys(), certificates: unknown, votes })
+    }
+
+    /// Takes the outcome of a task from [`Crypto::begin_verification`], and returns whether everything is genuine.
+    pub fn finish_verification(&mut self, verified: Verified) -> bool {
+        let Verified { genuine, fingerprints, checked } = verified;
+        self.verifications += checked;
+        fingerprints.into_iter().for_each(|fingerprint| self.cache.insert(fingerprint));
+        genuine
     }
 
     /// Members whose bad signatures have spoiled a certificate's proof so far.
@@ -211,7 +244,7 @@ impl Crypto {
         self.cache_hits
     }
 
-    /// The committee's keyring, for verification on other threads.
+    /// The committee's keyring.
     pub fn keyring(&self) -> Arc<Keyring> {
         self.keyring.clone()
     }
@@ -262,7 +295,7 @@ fn check_structure(keyring: &Keyring, certificate: &Certificate) -> Result<(), C
 }
 
 /// Verifies the proof of a certificate with a valid structure.
-fn check_proof(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
+pub(crate) fn check_proof(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
     let Certificate { subject, signers, attachments, proof } = certificate;
     let statements = Statements::new(keyring.cluster(), subject, attachments.iter());
     keyring.verify_proof(signers, &statements, proof).map_err(|fault| match fault {

@@ -32,6 +32,7 @@ mod rfc6979;
 pub mod scheme;
 pub mod schemes;
 pub mod statements;
+mod tasks;
 mod verdicts;
 
 pub use admission::{AdmittedClients, CertificateFault, Certifier, certify};
@@ -50,5 +51,6 @@ pub use keyring::Keyring;
 pub use profile::{AuthProfile, Authentication, MacKeys};
 pub use scheme::{Claim, SEED_BYTES, SchemeKind, SchemeProfile};
 pub use schemes::BlsVerification;
+pub use tasks::{AssembleTask, Assembled, Verified, VerifyTask};
 pub use verdicts::{ClientVerdicts, SharedVerdicts};
 pub use zeroize::Zeroizing;

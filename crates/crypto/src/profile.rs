@@ -94,6 +94,10 @@ impl MacKeys {
         &self.keyring
     }
 
+    pub(crate) fn shared_keyring(&self) -> Arc<Keyring> {
+        self.keyring.clone()
+    }
+
     pub(crate) fn key(&self) -> &KeyPair {
         &self.key
     }

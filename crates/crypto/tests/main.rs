@@ -14,6 +14,7 @@ mod mac_vectors;
 mod macs;
 mod pairs;
 mod sealed_key_files;
+mod tasks;
 mod toy;
 mod vectors;
 mod verdicts;

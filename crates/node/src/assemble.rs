@@ -27,6 +27,7 @@ use quorate_storage::{CpuAccount, Identity};
 use quorate_transports::{Endpoint, Endpoints, Wire};
 use quorate_types::{Address, ClusterId, Committee};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -106,6 +107,7 @@ pub(crate) fn assemble(
         cluster: committee.cluster,
         transport,
         crypto,
+        crypto_threads: config.crypto_threads.of(cores(), 1).into(),
         journal,
         mark,
         states,
@@ -236,6 +238,11 @@ fn endpoints(config: &NodeConfig, wire: &Wire, peers: Option<Endpoint>) -> Resul
         clients: config.client_listen.as_ref().map(|address| bind("client_listen", address)).transpose()?,
         operators,
     })
+}
+
+/// Returns the number of cores that this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Returns a number that remote parties cannot predict, from the operating system's randomness.

@@ -1,5 +1,6 @@
 //! The devices that a replica drives through its actions: network, keys, journal, alarms, application. All of them
-//! answer on the replica's own thread; slow work on the state runs on other threads.
+//! answer on the replica's own thread. Slow work on the state runs on other threads, and if configured the verification
+//! of signatures.
 
 use crate::alarms::Alarms;
 use crate::checkpoints::Checkpoints;
@@ -10,6 +11,7 @@ use crate::laboratory::Fault;
 use crate::observer::{NodeEvent, Observer};
 use crate::snapshots::Snapshot;
 use crate::states::{Progress, States, Sum};
+use crate::verifiers::{Answer, Question, Verifiers};
 use bytes::Bytes;
 use quorate_applications::{Checkpoint, Executor, Reply, RestoreError};
 use quorate_consensus::recovery::frontier::Frontier;
@@ -23,9 +25,10 @@ use quorate_transports::Transport;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{
     Block, Bundle, Certificate, ClusterId, Digest, Encoder, Height, PayloadPath, Quorum, ReplicaId, Settings, Time,
-    Vote, Wire, decode_message_by, encode_message,
+    Wire, decode_message_by, encode_message,
 };
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 /// Flush after this many bytes even if no message waits for them, as with records of commits.
@@ -45,6 +48,10 @@ pub(crate) struct Devices<M> {
     pub cluster: ClusterId,
     pub transport: Box<dyn Transport>,
     pub crypto: Crypto,
+    /// Threads that verify signatures once the replica runs.
+    crypto_threads: usize,
+    /// `None` if the replica's thread verifies signatures.
+    verifiers: Option<Verifiers>,
     pub journal: Box<dyn Journal>,
     pub executor: Executor,
     pub gateway: Gateway,
@@ -106,6 +113,8 @@ pub(crate) struct Fittings {
     pub cluster: ClusterId,
     pub transport: Box<dyn Transport>,
     pub crypto: Crypto,
+    /// Threads that verify signatures; 0: the replica's.
+    pub crypto_threads: usize,
     pub journal: Box<dyn Journal>,
     pub mark: Option<PathBuf>,
     pub states: States,
@@ -126,6 +135,7 @@ impl<M: Message> Devices<M> {
             cluster,
             transport,
             crypto,
+            crypto_threads,
             mut journal,
             mark,
             states,
@@ -147,6 +157,8 @@ impl<M: Message> Devices<M> {
             cluster,
             transport,
             crypto,
+            crypto_threads,
+            verifiers: None,
             journal,
             executor,
             gateway,
@@ -198,13 +210,13 @@ impl<M: Message> Devices<M> {
                     false => self.journal.append(id.0, Bytes::new())?,
                 }
             }
-            Action::Verify { job, certificates, votes } => {
-                let genuine = self.is_genuine(&certificates, &votes);
-                self.local.push_back(Input::Verdict { job, genuine });
-            }
+            Action::Verify { job, certificates, votes } => match self.crypto.begin_verification(certificates, votes) {
+                ControlFlow::Break(genuine) => self.local.push_back(Input::Verdict { job, genuine }),
+                ControlFlow::Continue(task) => self.ask(Question::Verify(job, task)),
+            },
             Action::Assemble { job, subject, votes } => {
-                let result = self.crypto.assemble(&subject, votes);
-                self.local.push_back(Input::Assembled { job, result });
+                let task = self.crypto.begin_assembly(subject, votes);
+                self.ask(Question::Assemble(job, task));
             }
             Action::Arm { timer, after } => self.alarms.arm(timer, now + after),
             Action::Commit { block, bundles } if block.height > self.restored => self.commit(&block, &bundles),
@@ -393,9 +405,41 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
-    fn is_genuine(&mut self, certificates: &[Certificate], votes: &[Vote]) -> bool {
-        certificates.iter().all(|certificate| self.crypto.verify_certificate(certificate).is_ok())
-            && votes.iter().all(|vote| self.crypto.verify_vote(vote))
+    /// Lets other threads verify signatures from now on, if configured. They belong to the account of this one.
+    pub fn start_verifiers(&mut self) -> Result<(), HostError> {
+        if self.crypto_threads > 0 {
+            self.verifiers = Some(Verifiers::start(self.crypto_threads, &self.transport.waker())?);
+        }
+        Ok(())
+    }
+
+    /// Has the verifiers answer, or answers here if there are none or they have too much to do.
+    fn ask(&mut self, question: Question) {
+        let here = match &mut self.verifiers {
+            Some(verifiers) => verifiers.ask(question),
+            None => Some(question),
+        };
+        if let Some(question) = here {
+            self.take_answer(question.answer());
+        }
+    }
+
+    /// Passes the verifiers' answers to the replica.
+    pub fn take_answers(&mut self) {
+        while let Some(answer) = self.verifiers.as_mut().and_then(Verifiers::next) {
+            self.take_answer(answer);
+        }
+    }
+
+    fn take_answer(&mut self, answer: Answer) {
+        self.local.push_back(match answer {
+            Answer::Verified(job, verified) => {
+                Input::Verdict { job, genuine: self.crypto.finish_verification(verified) }
+            }
+            Answer::Assembled(job, assembled) => {
+                Input::Assembled { job, result: self.crypto.finish_assembly(assembled) }
+            }
+        });
     }
 
     fn send(&mut self, Outgoing { to, mut message, sign }: Outgoing<M>) {

@@ -1,6 +1,6 @@
 //! All replicas of a cluster in one process: one thread each, connected by real sockets.
 
-use crate::assemble::{Assembled, Shared, assemble};
+use crate::assemble::{self, Assembled, Shared, assemble};
 use crate::config::NodeConfig;
 use crate::descriptors;
 use crate::durability;
@@ -11,7 +11,7 @@ use crate::testnet;
 use quorate_crypto::ReplicaKeys;
 use quorate_storage::JournalKind;
 use quorate_transports::Endpoint;
-use quorate_types::{Committee, ReplicaId, Status};
+use quorate_types::{Committee, CryptoThreads, ReplicaId, Status};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -97,7 +97,11 @@ impl EmbeddedCluster {
         descriptors::raise_limit();
         let mut shared: Option<(Committee, Shared)> = None;
         let mut ready = Vec::new();
+        let (nodes, cores) = (nodes.collect::<Vec<_>>(), assemble::cores());
+        let replicas = nodes.len();
         for ((mut config, keys), endpoint) in nodes {
+            // They share the cores of this process.
+            config.crypto_threads = CryptoThreads::Count(config.crypto_threads.of(cores, replicas));
             if !keeps_journal(&config) {
                 config.journal.kind = JournalKind::Memory;
             }

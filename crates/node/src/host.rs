@@ -91,6 +91,7 @@ impl<P: Protocol> RunningNode for Host<P> {
     fn run(mut self: Box<Self>) -> Result<Status, HostError> {
         let _counts = self.account.enter();
         self.recover(self.memory)?;
+        self.devices.start_verifiers()?;
         self.feed(Input::Start)?;
         loop {
             match self.orders.read() {
@@ -153,6 +154,7 @@ impl<P: Protocol> Host<P> {
         self.events = events;
         self.hear_peers()?;
         self.tell_refusals();
+        self.devices.take_answers();
         self.devices.take_checkpoints()?;
         self.feed_local()?;
         self.ring_alarms()?;

@@ -44,6 +44,7 @@ mod spool;
 mod states;
 pub mod testnet;
 mod told;
+mod verifiers;
 
 pub use baselines::Baselines;
 pub use client_rules::ClientRules;

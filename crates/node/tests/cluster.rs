@@ -12,7 +12,8 @@ use quorate_node::{
 use quorate_transports::Remote;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{
-    Bundle, ClientRequest, Digest, Height, Outcome, ReplicaId, ReplicaReply, Results, Status, encode_message,
+    Bundle, ClientRequest, CryptoThreads, Digest, Height, Outcome, ReplicaId, ReplicaReply, Results, Status,
+    encode_message,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -95,6 +96,26 @@ fn a_scheme_outside_the_list_works_with_every_protocol() {
         let bundles: Vec<_> = (0..20).map(|_| client.bundle(10, b"payload")).collect();
         client.submit(&bundles, 8, quorum.weak());
         assert!(agreed(cluster, Vec::new()) > Height(0), "{protocol}");
+    }
+}
+
+#[test]
+fn other_threads_verify_if_configured() {
+    for protocol in ProtocolKind::ALL {
+        let mut template = template();
+        template.consensus.protocol = *protocol;
+        template.consensus.leader = protocol.leaders()[0];
+        template.crypto_threads = CryptoThreads::Count(2);
+        let cluster = start(&template, 4);
+        let quorum = cluster.committee().quorum;
+        let mut client = TestClient::new(&cluster, 7);
+        client.connect(4);
+        let bundles: Vec<_> = (0..20).map(|_| client.bundle(10, b"payload")).collect();
+        client.submit(&bundles, 8, quorum.weak());
+        let statuses = cluster.shut_down().into_iter().map(|(_, status)| status.expect("no replica fails"));
+        for status in statuses {
+            assert!(status.verifications > 0 && status.evidence.is_empty(), "{protocol}: {status:?}");
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod choice;
 mod codec;
 mod commands;
 mod common;
+mod crypto_threads;
 mod digest_index;
 mod hostile_counts;
 mod payload_paths;

@@ -3,6 +3,7 @@
 use super::error::{BenchError, PORTS};
 use super::last_words::Words;
 use super::scratch::{Directory, Offspring};
+use crate::affinity;
 use crate::recording;
 use crate::spec::{BenchSpec, Fault, Host, Interval, JournalKind, Retention, When};
 use quorate_applications::ApplicationKind;
@@ -11,7 +12,7 @@ use quorate_node::config::CONFIG_FILE;
 use quorate_node::testnet::PORTS_PER_REPLICA;
 use quorate_node::{Baselines, EmbeddedCluster, JournalConfig, Laboratory, NoObserver, NodeConfig, testnet};
 use quorate_transports::Wire;
-use quorate_types::{Committee, ReplicaId};
+use quorate_types::{Committee, CryptoThreads, ReplicaId};
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -183,6 +184,8 @@ fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     config.recording = recording::of_replica(spec, config.replica);
     let BenchSpec { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, .. } = *spec;
     let baselines = Baselines { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations };
+    let replicas = spec.quorum().replicas();
+    config.crypto_threads = CryptoThreads::Count(spec.crypto_threads.of(affinity::available(), replicas));
     config.baselines = (baselines != Baselines::default()).then_some(baselines);
 }
 

@@ -212,7 +212,8 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         wire: spec.wire(),
         network,
         costs,
-        crypto_servers: options.crypto_servers,
+        // A simulated replica has one core, which leaves none over.
+        crypto_servers: spec.crypto_threads.of(1, 1).into(),
         cores: spec.cores as usize,
         load,
         clients_at: places,

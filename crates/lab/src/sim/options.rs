@@ -23,8 +23,6 @@ pub const NETWORK: &str = "network";
 const MAX_SEEDS: u64 = 1 << 32;
 /// Maximum megabits per second of a simulated network card.
 const MAX_CARD_MBIT_PER_S: u32 = 1_000_000;
-/// Maximum number of threads for signatures.
-const MAX_THREADS: usize = 1024;
 
 /// Flags of `quorate sim`.
 #[derive(Args, Clone, Debug)]
@@ -63,9 +61,6 @@ pub struct SimOptions {
     /// Cost table: a file written by `quorate calibrate`, or none for zero costs [default: the shipped table].
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|none")]
     pub costs: Option<String>,
-    /// Signature threads of each replica; with 0 the core verifies signatures, as in the real host.
-    #[arg(long, help_heading = SIMULATION, value_name = "THREADS", default_value_t = 0, value_parser = parse_threads)]
-    pub crypto_servers: usize,
     /// Whether signatures are actually created and verified.
     #[arg(long, help_heading = SIMULATION, default_value = "modelled", value_parser = choice::<Signatures>())]
     pub signatures: Signatures,
@@ -81,7 +76,6 @@ impl Default for SimOptions {
             card_mbit_per_s: None,
             chaos: false,
             costs: None,
-            crypto_servers: 0,
             signatures: Signatures::Modelled,
         }
     }
@@ -190,7 +184,6 @@ impl SimOptions {
         flag("--loss", self.loss.map(|loss| loss.to_string()));
         flag("--card-mbit-per-s", self.card_mbit_per_s.map(|rate| rate.to_string()));
         flag("--costs", self.costs.clone());
-        flag("--crypto-servers", (self.crypto_servers > 0).then(|| self.crypto_servers.to_string()));
         flag("--signatures", (self.signatures != default.signatures).then(|| self.signatures.to_string()));
         if self.chaos {
             words.push("--chaos".into());
@@ -222,9 +215,4 @@ fn parse_loss(text: &str) -> Result<f64, String> {
 fn parse_card(text: &str) -> Result<u32, String> {
     let rate = text.parse::<u32>().ok().filter(|rate| *rate <= MAX_CARD_MBIT_PER_S);
     rate.ok_or_else(|| format!("write a whole number from 0 to {MAX_CARD_MBIT_PER_S}"))
-}
-
-fn parse_threads(text: &str) -> Result<usize, String> {
-    let threads = text.parse::<usize>().ok().filter(|threads| *threads <= MAX_THREADS);
-    threads.ok_or_else(|| format!("write a whole number from 0 to {MAX_THREADS}"))
 }

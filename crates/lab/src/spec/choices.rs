@@ -9,7 +9,7 @@ pub use quorate_operator::choice;
 pub use quorate_storage::{Fsync, JournalKind};
 pub use quorate_transports::TransportKind;
 pub use quorate_types::choice::nearest;
-pub use quorate_types::{BatchSize, Choice, Dissemination, PayloadPath, ReplyMode};
+pub use quorate_types::{BatchSize, Choice, CryptoThreads, Dissemination, PayloadPath, ReplyMode};
 
 quorate_types::choice!(
     /// Where the replicas run.

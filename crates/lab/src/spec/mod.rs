@@ -17,8 +17,8 @@ mod values;
 
 pub use choices::{
     AuthProfile, BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
-    ClientVerdicts, Dissemination, Fsync, Host, JournalKind, LeaderKind, PayloadPath, ProtocolKind, ReplyMode,
-    SchemeKind, TransportKind, ViewDuration, VotesTo, choice, nearest,
+    ClientVerdicts, CryptoThreads, Dissemination, Fsync, Host, JournalKind, LeaderKind, PayloadPath, ProtocolKind,
+    ReplyMode, SchemeKind, TransportKind, ViewDuration, VotesTo, choice, nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
@@ -233,6 +233,10 @@ pub struct BenchSpec {
     /// processes of their own. No effect in `sim`.
     #[arg(long, help_heading = RUN, default_value = "shared", value_parser = choice::<ClientVerdicts>())]
     pub client_verdicts: ClientVerdicts,
+    /// Threads of each replica that verify votes and certificates: a number, or auto, one for each core that replicas
+    /// leave over. With 0 the replica's own thread verifies. In a simulation each has a core of its own, and auto is 0.
+    #[arg(long, help_heading = RUN, value_name = "auto|THREADS", default_value_t = CryptoThreads::Count(0))]
+    pub crypto_threads: CryptoThreads,
     /// Way of payloads between frames and replicas: shared, or copied into types of the wire and of the protocol, on
     /// receipt and before sending, to measure what such a layer costs.
     #[arg(long, help_heading = RUN, default_value = "shared", value_parser = choice::<PayloadPath>())]
