@@ -4,43 +4,25 @@
 //! block is then fetched by its digest. Votes that are still needed are sent again.
 
 use super::engine::Engine;
+use super::inquiry::Inquiry;
 use super::log::MAX_CLAIMED;
 use super::message::{MAX_DECIDED, PbftMessage, PrePrepare, Turn};
 use super::showing::Showing;
 use crate::data::answers::Question;
 use crate::protocols::protocol::Admission;
 use crate::seam::{Timer, To};
-use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
-use std::time::Duration;
+use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
 
 /// Maximum number of slots whose votes are sent again in one answer.
 const MAX_RESENT_SLOTS: usize = 64;
-/// Number of times that a replica asks again after a restart, or after it has learned something: the last time after 63
-/// times `fetch_retry_ms`.
-const MAX_INQUIRIES: u32 = 6;
 /// Maximum size of the bundles sent along.
 const MAX_RESENT_BUNDLE_BYTES: usize = 1 << 20;
-
-/// Questions of a replica that may have missed slots of which it has no trace.
-pub(super) struct Inquiry {
-    due: Time,
-    /// Time until the question after the next one.
-    wait: Duration,
-    left: u32,
-}
-
-impl Inquiry {
-    fn begin(turn: &Turn<'_>) -> Inquiry {
-        let wait = Duration::from_millis(turn.parts.config.fetch_retry_ms);
-        Inquiry { due: turn.now + wait, wait: wait * 2, left: MAX_INQUIRIES }
-    }
-}
 
 impl<S: Showing> Engine<S> {
     /// Asks the others for what this replica missed, and again later, with growing pauses: answers may be lost, and
     /// peers that execute a slot at different times confirm it only together.
     pub(super) fn inquire(&mut self, turn: &mut Turn<'_>) {
-        self.inquiry = Some(Inquiry::begin(turn));
+        self.inquiry = Some(Inquiry::begin(turn.now, &turn.parts.config));
         self.ask_status(turn);
         self.arm_inquiry(turn);
     }
@@ -48,9 +30,10 @@ impl<S: Showing> Engine<S> {
     /// Asks again if that is due. A replica with work asks anyway while it waits.
     pub(super) fn inquire_again(&mut self, turn: &mut Turn<'_>) {
         let Some(inquiry) = &mut self.inquiry else { return };
-        if inquiry.due <= turn.now {
-            (inquiry.due, inquiry.wait, inquiry.left) = (turn.now + inquiry.wait, inquiry.wait * 2, inquiry.left - 1);
-            self.inquiry.take_if(|inquiry| inquiry.left == 0);
+        if inquiry.due() <= turn.now {
+            if !inquiry.goes_on(turn.now) {
+                self.inquiry = None;
+            }
             self.ask_status(turn);
         }
         self.arm_inquiry(turn);
@@ -59,7 +42,7 @@ impl<S: Showing> Engine<S> {
     /// Arms the timer of views, unless it is armed because there is work.
     fn arm_inquiry(&mut self, turn: &mut Turn<'_>) {
         if let Some(inquiry) = self.inquiry.as_ref().filter(|_| !turn.parts.pacemaker.is_working()) {
-            turn.out.arm(Timer::View, inquiry.due.since(turn.now));
+            turn.out.arm(Timer::View, inquiry.due().since(turn.now));
         }
     }
 
@@ -207,7 +190,7 @@ impl<S: Showing> Engine<S> {
                 turn.parts.store.fetch_block(turn.now, digest, slot, from);
                 self.decide(slot, digest, view, turn);
                 if let Some(inquiry) = &mut self.inquiry {
-                    *inquiry = Inquiry::begin(turn);
+                    *inquiry = Inquiry::begin(turn.now, &turn.parts.config);
                 }
             }
         }

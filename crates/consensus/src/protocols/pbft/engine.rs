@@ -1,8 +1,8 @@
 //! The normal case: slots from PRE-PREPARE to execution, and checkpoints. [`view_change`](super) replaces a primary,
 //! and `catch_up` repairs losses.
 
-use super::catch_up::Inquiry;
 use super::early::{Early, Kept, MAX_EARLY_PER_PRIMARY};
+use super::inquiry::Inquiry;
 use super::log::{Log, MAX_CLAIMED};
 use super::message::{NewView, PbftMessage, PrePrepare, Turn, ViewChange};
 use super::recall::{Recall, spoken_up_to};
