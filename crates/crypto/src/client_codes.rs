@@ -3,11 +3,11 @@
 //! The key comes from X25519 of the client's key and the replica's identity key, both as points of Curve25519, so a
 //! client shares a key with every replica of its configuration without a message.
 
+use crate::agreement::{agreement_key, agreement_secret};
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::identity::IDENTITY_SCHEME;
 use crate::key_pair::KeyPair;
 use crate::mac::{MAC_KEY_BYTES, MacKey, X25519_BYTES, equal_codes, hkdf_sha256, x25519};
-use crate::profile::{agreement_key, agreement_secret};
 use crate::scheme::{SchemeKind, TagFunction};
 use bytes::{Bytes, BytesMut};
 use quorate_types::command::{Authenticator, BundleStatement, CLIENT_CODE_BYTES, kind_of_codes};

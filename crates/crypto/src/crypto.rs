@@ -1,15 +1,15 @@
 //! Signing and verification for one replica.
 
 use crate::cache::{SignatureCache, VerifiedCache};
+use crate::certificates::{check_proof, check_structure};
 use crate::error::{CertificateError, CryptoError, KeyRole};
 use crate::key_pair::KeyPair;
 use crate::keyring::Keyring;
 use crate::profile::MacKeys;
-use crate::scheme::{ProofFault, Recipients, SchemeKind};
-use crate::statements::Statements;
+use crate::scheme::{Recipients, SchemeKind};
 use crate::tasks::{AssembleTask, Assembled, TaskKeys, Verified, VerifyTask};
 use bytes::Bytes;
-use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
+use quorate_types::{Certificate, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub const MAX_KEPT_SIGNATURES: usize = 2048;
 /// Signs one replica's statements, verifies everyone's votes, assembles certificates and caches valid ones.
 ///
 /// A certificate can be in any domain except proposals, and needs a quorum. Certificates attached by signers
-/// ([`Attachment::HighCertificate`]) are not verified together with the certificate that carries them: the signature
+/// ([`HighCertificate`](quorate_types::Attachment::HighCertificate)) are not verified together with the certificate that carries them: the signature
 /// covers only their subject, and protocols such as Fast-HotStuff verify only the highest of a quorum. Consensus
 /// requests that separately.
 pub struct Crypto {
@@ -261,45 +261,4 @@ fn choose<'a>(
         Some(macs) => (macs.keyring(), macs.key()),
         None => (keyring, key),
     }
-}
-
-/// Verifies a certificate of a quorum, or genesis, without a replica's key or cache, for example in an audit.
-pub fn verify_certificate(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
-    if *certificate == Certificate::genesis(keyring.cluster()) {
-        return Ok(());
-    }
-    check_structure(keyring, certificate)?;
-    check_proof(keyring, certificate)
-}
-
-fn check_structure(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
-    let Certificate { subject, signers, attachments, .. } = certificate;
-    let quorum = keyring.quorum();
-    match subject.domain {
-        domain if domain.is_proposal() => return Err(CertificateError::Domain(subject.domain)),
-        Domain::Vote if subject.view == View(0) => return Err(CertificateError::NotGenesis),
-        _ => {}
-    }
-    if let Some(replica) = signers.highest().filter(|replica| !keyring.is_member(*replica)) {
-        return Err(CertificateError::Stranger { replica, members: quorum.replicas() });
-    }
-    let count = signers.len();
-    if count < quorum.quorum() {
-        return Err(CertificateError::TooFewSigners { signers: count, quorum: quorum.quorum() });
-    }
-    let said = attachments.iter().filter(|attachment| **attachment != Attachment::None).count();
-    if !attachments.is_empty() && (attachments.len() != count || said != count) {
-        return Err(CertificateError::Attachments { attachments: said, signers: count });
-    }
-    Ok(())
-}
-
-/// Verifies the proof of a certificate with a valid structure.
-pub(crate) fn check_proof(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
-    let Certificate { subject, signers, attachments, proof } = certificate;
-    let statements = Statements::new(keyring.cluster(), subject, attachments.iter());
-    keyring.verify_proof(signers, &statements, proof).map_err(|fault| match fault {
-        ProofFault::Length { expected } => CertificateError::ProofLength { found: proof.len(), expected },
-        ProofFault::Signature => CertificateError::Signature { domain: subject.domain, view: subject.view },
-    })
 }

@@ -13,11 +13,13 @@
 //! Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so all replicas agree on every certificate and bundle.
 
 mod admission;
+mod agreement;
 mod awslc;
 mod bisect;
 pub mod bls12381;
 mod bundles;
 mod cache;
+mod certificates;
 mod client;
 mod client_codes;
 mod crypto;
@@ -39,11 +41,12 @@ pub use admission::{AdmittedClients, CertificateFault, Certifier, certify};
 pub use awslc::mac;
 pub use bundles::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
 pub use cache::{CertificateCache, DEFAULT_CACHE_CERTIFICATES, SignatureCache, VerifiedCache};
+pub use certificates::verify_certificate;
 pub use client::{
     CERTIFIED_AUTHENTICATOR, CREDENTIAL_BYTES, ClientAuthentication, ClientIdentity, ED25519_AUTHENTICATOR,
 };
 pub use client_codes::ReplicaCodes;
-pub use crypto::{Crypto, MAX_KEPT_SIGNATURES, verify_certificate};
+pub use crypto::{Crypto, MAX_KEPT_SIGNATURES};
 pub use error::{CertificateError, CryptoError, KeyFault, KeyRole};
 pub use identity::{IDENTITY_SCHEME, Identities, Identity, ReplicaKeys};
 pub use key_pair::KeyPair;

@@ -1,20 +1,17 @@
 //! Profiles of authentication, and the codes that they use beside signatures.
 
+use crate::agreement::{agreement_key, agreement_secret};
 use crate::client::ClientAuthentication;
-use crate::ed25519::PublicKey;
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::identity::IDENTITY_SCHEME;
 use crate::key_pair::KeyPair;
 use crate::keyring::Keyring;
-use crate::mac::X25519_BYTES;
 use crate::scheme::SchemeKind;
 use bytes::Bytes;
 use quorate_types::command::MAX_CLIENT_CODES;
 use quorate_types::identity::ProofRequirements;
 use quorate_types::{Committee, Domain, Fault, Member, ReplicaId, choice};
-use sha2::{Digest, Sha512};
 use std::sync::Arc;
-use zeroize::Zeroizing;
 
 choice!(
     /// What authenticates each class of messages. CHECKPOINT, VIEW-CHANGE and NEW-VIEW are signed in all profiles,
@@ -101,18 +98,6 @@ impl MacKeys {
     pub(crate) fn key(&self) -> &KeyPair {
         &self.key
     }
-}
-
-/// Returns the X25519 key of an Ed25519 key; `None` if it is not a point of the curve.
-pub(crate) fn agreement_key(identity_key: &[u8]) -> Option<[u8; X25519_BYTES]> {
-    Some(PublicKey::decode(identity_key.try_into().ok()?)?.to_x25519())
-}
-
-/// Returns the private X25519 key of a private Ed25519 key: the number that its public key is a multiple by (RFC 8032,
-/// section 5.1.5).
-pub(crate) fn agreement_secret(identity: &KeyPair) -> Zeroizing<[u8; X25519_BYTES]> {
-    let hash = Zeroizing::new(<[u8; 64]>::from(Sha512::digest(&identity.encode()[..])));
-    Zeroizing::new(*hash.first_chunk().expect("a key is shorter than a hash"))
 }
 
 /// Everything that a cluster's configuration says about authentication.

@@ -1,7 +1,7 @@
 //! Verification as a value, which any thread can run. The replica's [`Crypto`] makes it and takes its outcome: caches and
 //! counters stay with the replica.
 
-use crate::crypto::check_proof;
+use crate::certificates::check_proof;
 use crate::error::CertificateError;
 use crate::keyring::Keyring;
 use crate::profile::MacKeys;
