@@ -19,9 +19,9 @@ pub const MAX_KEPT_SIGNATURES: usize = 2048;
 /// Signs one replica's statements, verifies everyone's votes, assembles certificates and caches valid ones.
 ///
 /// A certificate can be in any domain except proposals, and needs a quorum. Certificates attached by signers
-/// ([`HighCertificate`](quorate_types::Attachment::HighCertificate)) are not verified together with the certificate that carries them: the signature
-/// covers only their subject, and protocols such as Fast-HotStuff verify only the highest of a quorum. Consensus
-/// requests that separately.
+/// ([`HighCertificate`](quorate_types::Attachment::HighCertificate)) are not verified together with the certificate
+/// that carries them: the signature covers only their subject, and protocols such as Fast-HotStuff verify only the
+/// highest of a quorum. Consensus requests that separately.
 pub struct Crypto {
     keyring: Arc<Keyring>,
     key: KeyPair,

@@ -34,7 +34,11 @@ pub const ABSENT: &[Absent] = &[
         bug: "the read-only optimisation blocks clients that wait for n-f equal replies",
         why: "there is no read-only path; every command is ordered",
     },
-    Absent { number: 25, bug: "BLS without proof of possession", why: "there are no BLS signatures" },
+    Absent {
+        number: 25,
+        bug: "BLS without proof of possession",
+        why: "a cluster with such a key does not start; `bls::rogue_keys_are_refused` shows the attack and the refusal",
+    },
 ];
 
 /// Description of an exhibit that has no scenario yet.
