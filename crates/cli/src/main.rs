@@ -113,8 +113,8 @@ struct TestnetArgs {
     /// `quorate status`.
     #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
     hosts: Vec<String>,
-    /// Number of client keys to write. The first is the one of client.toml; with 0 there is none, and each run of a
-    /// client makes a new key.
+    /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client
+    /// makes a new key.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
     client_keys: u32,
     /// Clients to admit: everyone, those whose keys are written here, or those with a certificate of the certifier

@@ -33,11 +33,11 @@ pub const CLIENT_KEY_FILE: &str = "client.key";
 pub struct ClientConfig {
     /// The cluster's name. No default.
     pub cluster: String,
-    /// Scheme of the replicas' votes, used to check exports: `ed25519` (default) or `none`.
+    /// Scheme of the replicas' votes, used to check exports. Default `ed25519`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
-    /// Authentication of commands: `ed25519` (default), where the client signs each bundle with its own key, `mac`, where
-    /// it adds a code for each replica, or `none`. Must match the replicas.
+    /// Authentication of commands: `ed25519` (default), where the client signs each bundle with its own key, `mac`,
+    /// where it adds a code for each replica, or `none`. Must match the replicas.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
     /// File of the client's private key, relative to this file's directory, which `quorate testnet` and

@@ -25,8 +25,8 @@ pub enum ConnectError {
     Setup(#[from] SetupError),
 }
 
-/// Makes the identity of a new run, which shares no session with other runs. It signs if the configuration requires it:
-/// with the key of the key file, or if there is none with a new key.
+/// Makes the identity of a new run, which shares no session with other runs. If the configuration requires signatures,
+/// it signs with the key of the key file, or without such a file with a new key.
 pub fn new_identity(config: &ClientConfig) -> Result<ClientIdentity, ConnectError> {
     let cluster = ClusterId::from_name(&config.cluster);
     match (&config.key_file, config.client_authentication) {

@@ -193,8 +193,8 @@ impl Config {
         Duration::from_millis(self.batch_latency_ms).min(self.view_timeout() * 3 / 4)
     }
 
-    /// Longest time that a client's command should wait for its execution; zero: any time, as always if clients send to
-    /// several replicas.
+    /// Longest time that a client's command should wait for its execution; zero: any time, as always if clients
+    /// send to several replicas.
     pub fn max_queue(&self) -> Duration {
         match self.dissemination {
             Dissemination::Replicas | Dissemination::ReplicasCertified => {

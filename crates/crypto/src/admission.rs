@@ -64,7 +64,7 @@ impl Certifier {
     /// Checks the certificate beside a bundle's key. Each is verified once.
     ///
     /// # Errors
-    /// [`CertificateFault`] if there is none, or it is not valid.
+    /// [`CertificateFault`] without a certificate, or if it is not valid.
     pub fn check(&mut self, authenticator: Option<Authenticator<'_>>) -> Result<(), CertificateFault> {
         let Some(Authenticator { kind: CERTIFIED_AUTHENTICATOR, public_key, .. }) = authenticator else {
             return Err(CertificateFault::Missing);

@@ -11,8 +11,8 @@ pub(crate) fn agreement_key(identity_key: &[u8]) -> Option<[u8; X25519_BYTES]> {
     Some(PublicKey::decode(identity_key.try_into().ok()?)?.to_x25519())
 }
 
-/// Returns the private X25519 key of a private Ed25519 key: the number that its public key is a multiple by (RFC 8032,
-/// section 5.1.5).
+/// Returns the private X25519 key of a private Ed25519 key: the number that its public key is a multiple by
+/// (RFC 8032, section 5.1.5).
 pub(crate) fn agreement_secret(identity: &KeyPair) -> Zeroizing<[u8; X25519_BYTES]> {
     let hash = Zeroizing::new(<[u8; 64]>::from(Sha512::digest(&identity.encode()[..])));
     Zeroizing::new(*hash.first_chunk().expect("a key is shorter than a hash"))

@@ -22,8 +22,8 @@ const MAX_DECODED_KEYS: usize = 4096;
 /// peer's relay, in a proposal or in the answer to a fetch. A digest covers the authenticator, and ZIP-215 gives each
 /// signature one verdict, so all replicas agree.
 ///
-/// Verifiers of one process can [share](BundleVerifier::sharing) their verdicts, so that each bundle is verified once
-/// in the process.
+/// Verifiers of one process can [share](BundleVerifier::sharing) their verdicts, so that each bundle is verified
+/// once in the process.
 pub struct BundleVerifier {
     kind: ClientAuthentication,
     cluster: ClusterId,

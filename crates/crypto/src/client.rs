@@ -40,12 +40,12 @@ const TICKS_PER_SECOND: u64 = 1 << 16;
 ///
 /// # Runs of one key
 ///
-/// A command is executed at most once for each session and sequence number. A key that is used for one run numbers its
-/// commands from 1. A key that is kept draws its first session at random for each run, so that runs at the same time
-/// get their own replies, and numbers its commands from [`ClientIdentity::sequence_base`], which is the time. So no
-/// command of a run has the number of an earlier one, unless a run begins in the same session as another one and the
-/// clock was set back. Then replicas still execute nothing twice: they report that the outcome is unknown or the result
-/// forgotten.
+/// A command is executed at most once for each session and sequence number. A key that is used for one run numbers
+/// its commands from 1. A key that is kept draws its first session at random for each run, so that runs at the same
+/// time get their own replies, and numbers its commands from [`ClientIdentity::sequence_base`], which is the time.
+/// So no command of a run has the number of an earlier one, unless a run begins in the same session as another one
+/// and the clock was set back. Then replicas still execute nothing twice: they report that the outcome is unknown
+/// or the result forgotten.
 #[derive(Debug)]
 pub struct ClientIdentity {
     origin: ClientId,

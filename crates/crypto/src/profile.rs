@@ -34,8 +34,8 @@ impl AuthProfile {
     }
 }
 
-/// A replica's codes for votes. The keys of a pair of replicas come from their identity keys, so the committee lists no
-/// further keys.
+/// A replica's codes for votes. The keys of a pair of replicas come from their identity keys, so the committee
+/// lists no further keys.
 #[derive(Clone)]
 pub struct MacKeys {
     keyring: Arc<Keyring>,

@@ -1,5 +1,5 @@
-//! Verification as a value, which any thread can run. The replica's [`Crypto`] makes it and takes its outcome: caches and
-//! counters stay with the replica.
+//! Verification as a value, which any thread can run. The replica's [`Crypto`] makes it and takes its outcome: caches
+//! and counters stay with the replica.
 
 use crate::certificates::check_proof;
 use crate::error::CertificateError;

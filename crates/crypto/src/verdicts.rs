@@ -23,8 +23,8 @@ quorate_types::choice!(
     Own = "own",
 );
 
-/// Maximum number of bundles that a replica takes at a time. Larger batches save little, and others may have to wait
-/// for them.
+/// Maximum number of bundles that a replica takes at a time. Larger batches save little, and others may have
+/// to wait for them.
 pub(crate) const BUNDLES_TAKEN: usize = 64;
 
 /// Verdicts on bundles, shared by the replicas of one process. Bounded: beyond its capacity the oldest are forgotten.

@@ -43,7 +43,7 @@ fn hmac_agrees_with_rfc_4231() {
     assert_eq!(hmac_sha256(&[0x0c; 20], b"Test With Truncation")[..16], hex("a3b6167473100ee06e0c796c2955552b"));
 }
 
-/// The message of RFC 4493 and of NIST SP 800-38B, of which prefixes are authenticated.
+/// The message of RFC 4493 and of NIST SP 800-38B. Their examples authenticate prefixes of it.
 const CMAC_MESSAGE: &str = "6bc1bee22e409f96e93d7e117393172a ae2d8a571e03ac9c9eb76fac45af8e51
                             30c81c46a35ce411e5fbc1191a0a52ef f69f2445df4f9b17ad2b417be66c3710";
 

@@ -22,7 +22,7 @@ fn verify_elsewhere(crypto: &mut Crypto, certificates: &[Certificate], votes: &[
     }
 }
 
-/// Votes by replicas 0 to 2, of which the second signed something else.
+/// Votes by replicas 0 to 2. Replica 1 signed something else.
 fn spoiled(kind: SchemeKind) -> Vec<Vote> {
     let mut votes = votes(kind, subject(Domain::Vote, 5), 0..3);
     votes[1].signature = vote(kind, subject(Domain::Vote, 6), 1).signature;

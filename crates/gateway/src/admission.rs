@@ -160,8 +160,8 @@ pub struct Admission<K> {
 }
 
 impl<K: Copy + Eq + Hash> Admission<K> {
-    /// `max_queue` is the target for the time in the queue. With zero, everything is admitted. `replicas` is the size of
-    /// the cluster.
+    /// `max_queue` is the target for the time in the queue. With zero, everything is admitted. `replicas` is the
+    /// size of the cluster.
     pub fn new(max_queue: Duration, replicas: usize) -> Admission<K> {
         Admission {
             target_ns: u64::try_from(max_queue.as_nanos()).unwrap_or(u64::MAX),

@@ -31,8 +31,8 @@ impl Pinned {
 }
 
 impl Pinned {
-    /// Pins the calling thread to one of the cores that it may use, counted from 0; beyond their number, it starts
-    /// over.
+    /// Pins the calling thread to one of the cores that it may use, counted from 0; beyond their
+    /// number, it starts over.
     ///
     /// # Errors
     /// If the system refuses.

@@ -47,9 +47,9 @@ pub struct NodeConfig {
     /// measurements the weak `rsa-1024`, or `none`. The same on all replicas. Default `ed25519`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
-    /// What authenticates which messages. `pk`: signatures on votes. `mac` and `domain`: message authentication codes on
-    /// votes, and signatures on what is shown to third parties, with the protocol `pbft-mac`. The same on all replicas.
-    /// Default `pk`.
+    /// What authenticates which messages. `pk`: signatures on votes. `mac` and `domain`: message authentication
+    /// codes on votes, and signatures on what is shown to third parties, with the protocol `pbft-mac`. The same on
+    /// all replicas. Default `pk`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub auth_profile: AuthProfile,
     /// Scheme of the codes: `hmac-sha256` or `aes-256-cmac`. The same on all replicas. Default `hmac-sha256`.
@@ -58,14 +58,14 @@ pub struct NodeConfig {
     /// Whether a scheme may be too weak for a cluster that has to be safe, such as `rsa-1024`. Default `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_weak_scheme: bool,
-    /// Threads that verify votes and certificates for the replica: a number, up to 64, or `auto`, one for each core that
-    /// the replicas of the process leave over, up to 4 each. With 0 the replica's own thread verifies, which costs the
-    /// least CPU. Default 0.
+    /// Threads that verify votes and certificates for the replica: a number, up to 64, or `auto`, one for each core
+    /// that the replicas of the process leave over, up to 4 each. With 0 the replica's own thread verifies, which costs
+    /// the least CPU. Default 0.
     #[serde(default)]
     pub crypto_threads: CryptoThreads,
     /// Authentication of clients' bundles. `ed25519`: the client signs each bundle with its key, and unsigned bundles
-    /// are refused. `mac`, with the profile `mac`: each bundle has a code for each replica. `none`, for measurements: anyone can submit bundles in any client's name. The same on all replicas.
-    /// Default `ed25519`.
+    /// are refused. `mac`, with the profile `mac`: each bundle has a code for each replica. `none`, for measurements:
+    /// anyone can submit bundles in any client's name. The same on all replicas. Default `ed25519`.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
     /// Transport of frames. Default `tcp`.

@@ -1,6 +1,6 @@
-//! The devices that a replica drives through its actions: network, keys, journal, alarms, application. All of them
-//! answer on the replica's own thread. Slow work on the state runs on other threads, and if configured the verification
-//! of signatures.
+//! The devices that a replica drives through its actions: network, keys, journal, alarms, application. All of
+//! them answer on the replica's own thread. Slow work on the state runs on other threads, and if configured
+//! the verification of signatures.
 
 use crate::alarms::Alarms;
 use crate::checkpoints::Checkpoints;

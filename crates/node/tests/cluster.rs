@@ -82,6 +82,17 @@ fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Di
     assert!(agreed(cluster, stopped) > Height(0), "{protocol} {leader}");
 }
 
+/// Starts a cluster, and has it execute 200 commands.
+fn serving(template: &NodeConfig) -> EmbeddedCluster {
+    let cluster = start(template, 4);
+    let quorum = cluster.committee().quorum;
+    let mut client = TestClient::new(&cluster, 7);
+    client.connect(4);
+    let bundles: Vec<_> = (0..20).map(|_| client.bundle(10, b"payload")).collect();
+    client.submit(&bundles, 8, quorum.weak());
+    cluster
+}
+
 #[test]
 fn a_scheme_outside_the_list_works_with_every_protocol() {
     for protocol in ProtocolKind::ALL {
@@ -89,13 +100,7 @@ fn a_scheme_outside_the_list_works_with_every_protocol() {
         template.consensus.protocol = *protocol;
         template.consensus.leader = protocol.leaders()[0];
         template.scheme = AGGREGATE;
-        let cluster = start(&template, 4);
-        let quorum = cluster.committee().quorum;
-        let mut client = TestClient::new(&cluster, 7);
-        client.connect(4);
-        let bundles: Vec<_> = (0..20).map(|_| client.bundle(10, b"payload")).collect();
-        client.submit(&bundles, 8, quorum.weak());
-        assert!(agreed(cluster, Vec::new()) > Height(0), "{protocol}");
+        assert!(agreed(serving(&template), Vec::new()) > Height(0), "{protocol}");
     }
 }
 
@@ -106,13 +111,7 @@ fn other_threads_verify_if_configured() {
         template.consensus.protocol = *protocol;
         template.consensus.leader = protocol.leaders()[0];
         template.crypto_threads = CryptoThreads::Count(2);
-        let cluster = start(&template, 4);
-        let quorum = cluster.committee().quorum;
-        let mut client = TestClient::new(&cluster, 7);
-        client.connect(4);
-        let bundles: Vec<_> = (0..20).map(|_| client.bundle(10, b"payload")).collect();
-        client.submit(&bundles, 8, quorum.weak());
-        let statuses = cluster.shut_down().into_iter().map(|(_, status)| status.expect("no replica fails"));
+        let statuses = serving(&template).shut_down().into_iter().map(|(_, status)| status.expect("no replica fails"));
         for status in statuses {
             assert!(status.verifications > 0 && status.evidence.is_empty(), "{protocol}: {status:?}");
         }

@@ -50,8 +50,8 @@ enum KeysCommand {
         /// The key file.
         file: PathBuf,
     },
-    /// Certify a client with the certifier's key: add the certificate to the client's key file, or print it as a line
-    /// for that file.
+    /// Certify a client with the certifier's key: add the certificate to the client's key file, or print it as a
+    /// line for that file.
     Certify {
         /// The certifier's key file.
         #[arg(long, value_name = "FILE")]

@@ -49,8 +49,8 @@ pub struct TestnetArgs {
     /// Signature scheme of votes and certificates.
     #[arg(long, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
     scheme: SchemeKind,
-    /// What authenticates which messages: signatures on votes (pk), or codes on votes and signatures on what is shown to
-    /// third parties (mac and domain).
+    /// What authenticates which messages: signatures on votes (pk), or codes on votes and signatures on what is shown
+    /// to third parties (mac and domain).
     #[arg(long, default_value = "pk", value_parser = choice::<AuthProfile>())]
     auth_profile: AuthProfile,
     /// Scheme of the codes in the profiles mac and domain.
@@ -62,8 +62,8 @@ pub struct TestnetArgs {
     /// Client authentication: a signature on each bundle, a code for each replica, or none.
     #[arg(long, default_value = "ed25519", value_parser = choice::<ClientAuthentication>())]
     client_authentication: ClientAuthentication,
-    /// Number of client keys to write. The first is the one of client.toml; with 0 there is none, and each run of a
-    /// client makes a new key.
+    /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client
+    /// makes a new key.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
     client_keys: u32,
     /// Clients to admit: everyone, those whose keys are written here, or those with a certificate of the certifier

@@ -103,8 +103,8 @@ pub struct HashCosts {
 pub struct SignatureCosts {
     /// Making a signature; in schemes of codes, the part of one recipient.
     pub sign_us: f64,
-    /// Verifying the votes of a certificate, by their number, in addition to `assemble_us`. For 1: verifying a vote
-    /// alone.
+    /// Verifying the votes of a certificate, by their number, in addition to `assemble_us`. For 1:
+    /// verifying a vote alone.
     pub verify_us: Steps,
     /// Verifying the proof of a certificate, by the number of signers.
     pub verify_proof_us: Steps,

@@ -99,8 +99,8 @@ impl WriteQueue {
         }
     }
 
-    /// Returns the whole queue, without the bulk that has not moved up, if it is contiguous, as usual with a few small
-    /// frames.
+    /// Returns the whole queue, without the bulk that has not moved up, if it is contiguous, as usual with
+    /// a few small frames.
     pub fn only_slice(&self) -> Option<&[u8]> {
         match self.segments.front() {
             Some(Segment::Copied { bytes, .. }) if self.segments.len() == 1 => {

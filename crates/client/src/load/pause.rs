@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// Maximum time to wait in one poll, after which the load checks for a stop and updates its progress.
 const MAX_WAIT: Duration = Duration::from_millis(100);
-/// The load sleeps for a wait of up to this, and does not let replies end it: it looks at them soon enough, all at
-/// once.
+/// The load sleeps for a wait of up to this, and does not let replies end it: it looks at them soon
+/// enough, all at once.
 const MAX_SLEEP: Duration = Duration::from_micros(100);
 
 /// Wait between two steps of a load.

@@ -5,6 +5,7 @@
 
 use crate::common::config;
 use crate::common::network::Letter;
+use crate::common::play::Play;
 use crate::common::story::Story;
 use crate::common::told_pbft::Pbft;
 use crate::common::world::{Act, HOP, World};
@@ -30,9 +31,14 @@ fn beginning(config: Config) -> World<Pbft> {
 }
 
 fn tell(name: &str, heading: &str, shows: &str, world: &World<Pbft>) {
-    let story = world.story.as_ref().expect("a story is told");
-    let text = format!("PBFT: {heading}\n\n{}\n{}\n{}", wrap(ESSENCE), wrap(shows), story.text());
-    compare("pbft", name, &text);
+    record(name, &format!("PBFT: {heading}"), [ESSENCE, shows], world);
+}
+
+/// Compares the story of a run, below its heading and what it shows, with the file of that name.
+pub fn record<P: Play>(name: &str, heading: &str, shows: [&str; 2], world: &World<P>) {
+    let story = world.story.as_ref().expect("the run is recorded");
+    let [essence, here] = shows.map(wrap);
+    compare(P::NAME, name, &format!("{heading}\n\n{essence}\n{here}\n{}", story.text()));
 }
 
 #[test]

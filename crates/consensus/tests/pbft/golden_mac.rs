@@ -3,12 +3,12 @@
 //! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests pbft` rewrites them. Review the differences
 //! before you commit them.
 
+use super::golden::record;
 use crate::common::config;
 use crate::common::network::Letter;
 use crate::common::story::Story;
 use crate::common::told_pbft::PbftMac;
 use crate::common::world::World;
-use crate::golden_files::{compare, wrap};
 use quorate_consensus::Config;
 use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, bare};
 use quorate_consensus::{Action, To};
@@ -16,9 +16,9 @@ use quorate_types::{Digest, Domain, Height, Quorum, Subject, View};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(2);
-const ESSENCE: &str = "PREPAREs convince only their receivers, so a view change shows no proof. Its sender claims what it \
-     prepared, P, and what it voted for, Q. The new view carries a block over that somebody prepared, if n-f replicas \
-     claim nothing later (A1) and f+1 voted for it (A2), and a null request if n-f prepared nothing (B).";
+const ESSENCE: &str = "PREPAREs convince only their receivers, so a view change shows no proof. Its sender claims what \
+     it prepared, P, and what it voted for, Q. The new view carries a block over that somebody prepared, if n-f \
+     replicas claim nothing later (A1) and f+1 voted for it (A2), and a null request if n-f prepared nothing (B).";
 
 fn beginning() -> World<PbftMac> {
     let mut world = World::new(4, Config { view_timeout_ms: 100, ..config::<PbftMac>() }, 1);
@@ -31,9 +31,7 @@ fn beginning() -> World<PbftMac> {
 }
 
 fn tell(name: &str, heading: &str, shows: &str, world: &World<PbftMac>) {
-    let story = world.story.as_ref().expect("a story is told");
-    let text = format!("PBFT for MACs: {heading}\n\n{}\n{}\n{}", wrap(ESSENCE), wrap(shows), story.text());
-    compare("pbft-mac", name, &text);
+    record(name, &format!("PBFT for MACs: {heading}"), [ESSENCE, shows], world);
 }
 
 #[test]

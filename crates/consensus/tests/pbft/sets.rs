@@ -240,8 +240,8 @@ fn view_changes_have_one_form_on_the_wire() {
     }
 }
 
-/// A NEW-VIEW whose claims do not determine a selection, or that shows certificates where only claims count, opens
-/// nothing.
+/// A NEW-VIEW whose claims do not determine a selection, or that shows certificates where only
+/// claims count, opens nothing.
 #[test]
 fn a_new_view_that_proves_nothing_is_refused() {
     let mut world = World::<PbftMac>::started(4, small(), 1);

@@ -56,7 +56,7 @@ pub fn equal_codes(one: &[u8], other: &[u8]) -> bool {
     unsafe { ffi::CRYPTO_memcmp(one.as_ptr().cast(), other.as_ptr().cast(), one.len()) == 0 }
 }
 
-/// Returns the public key of a private key, of which every 32 bytes are one.
+/// Returns the public key of a private key. Any 32 bytes are a private key.
 pub fn x25519_public_key(secret: &[u8; X25519_BYTES]) -> [u8; X25519_BYTES] {
     let mut public_key = [0; X25519_BYTES];
     // SAFETY: the function reads and writes 32 bytes.

@@ -1,5 +1,6 @@
 //! Primitives to encrypt files with a passphrase.
 
+use super::mac::hkdf_sha256;
 use super::{Owned, ffi, forget_errors};
 use std::ptr;
 use zeroize::Zeroizing;
@@ -37,23 +38,9 @@ pub(crate) fn scrypt(passphrase: &[u8], salt: &[u8], log_n: u32) -> Option<Zeroi
 }
 
 /// Derives a key by HKDF with SHA-256.
-pub(crate) fn hkdf_sha256(secret: &[u8], salt: &[u8], info: &[u8]) -> Zeroizing<[u8; KEY_BYTES]> {
+pub(crate) fn sealing_key(secret: &[u8], salt: &[u8], info: &[u8]) -> Zeroizing<[u8; KEY_BYTES]> {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
-    // SAFETY: all pointers and lengths are those of slices; the digest is a static object.
-    let done = unsafe {
-        ffi::HKDF(
-            key.as_mut_ptr(),
-            KEY_BYTES,
-            ffi::EVP_sha256(),
-            secret.as_ptr(),
-            secret.len(),
-            salt.as_ptr(),
-            salt.len(),
-            info.as_ptr(),
-            info.len(),
-        )
-    };
-    assert_eq!(done, 1, "HKDF yields a key of 32 bytes");
+    hkdf_sha256(secret, salt, info, key.as_mut());
     key
 }
 

@@ -12,7 +12,7 @@
 //! Salt, sealed file key and code are in base64 without padding. A payload of more than 64 KiB would have several
 //! chunks; key files are shorter, so only one is read and written. Armour is not supported.
 
-use crate::awslc::sealing::{NONCE_BYTES, Sealer, TAG_BYTES, hkdf_sha256, is_equal, scrypt, tag_sha256};
+use crate::awslc::sealing::{NONCE_BYTES, Sealer, TAG_BYTES, is_equal, scrypt, sealing_key, tag_sha256};
 use crate::error::CryptoError;
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -77,10 +77,10 @@ pub(super) fn encrypt(contents: &[u8], passphrase: &str) -> Result<Vec<u8>, Cryp
     let wrapped = Sealer::new(&wrapping).seal(&[0; NONCE_BYTES], &file_key[..]);
     let mut file = FIRST_LINE.to_vec();
     file.extend_from_slice(format!("-> scrypt {} {WORK_FACTOR}\n{}\n---", encode(&salt), encode(&wrapped)).as_bytes());
-    let code = tag_sha256(&hkdf_sha256(&file_key[..], b"", b"header"), &file);
+    let code = tag_sha256(&sealing_key(&file_key[..], b"", b"header"), &file);
     file.extend_from_slice(format!(" {}\n", encode(&code)).as_bytes());
     file.extend_from_slice(&nonce);
-    let payload_key = hkdf_sha256(&file_key[..], &nonce, b"payload");
+    let payload_key = sealing_key(&file_key[..], &nonce, b"payload");
     file.extend_from_slice(&Sealer::new(&payload_key).seal(&ONLY_CHUNK, contents));
     Ok(file)
 }
@@ -91,13 +91,13 @@ pub(super) fn decrypt(file: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<u8>
     let wrapping = scrypt(passphrase.as_bytes(), &[SALT_LABEL, &header.salt].concat(), header.work_factor);
     let wrapping = wrapping.ok_or(AgeFault::Memory(header.work_factor))?;
     let file_key = Sealer::new(&wrapping).open(&[0; NONCE_BYTES], &header.wrapped).ok_or(AgeFault::WrongPassphrase)?;
-    let code = tag_sha256(&hkdf_sha256(&file_key, b"", b"header"), header.coded);
+    let code = tag_sha256(&sealing_key(&file_key, b"", b"header"), header.coded);
     if !is_equal(&code, &header.code) {
         return Err(AgeFault::Damaged("its header was changed"));
     }
     let (nonce, sealed) =
         header.payload.split_at_checked(PAYLOAD_NONCE_BYTES).ok_or(AgeFault::Damaged("its payload is too short"))?;
-    let payload_key = hkdf_sha256(&file_key, nonce, b"payload");
+    let payload_key = sealing_key(&file_key, nonce, b"payload");
     if sealed.len() > CHUNK_BYTES + TAG_BYTES {
         return Err(AgeFault::Damaged("its payload is too long for a key file"));
     }

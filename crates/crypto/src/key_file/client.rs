@@ -84,8 +84,8 @@ pub fn write(path: &Path, keys: &ClientKeys) -> Result<(), KeyFileError> {
 /// Reads the key of a client of one cluster.
 ///
 /// # Errors
-/// [`KeyFileError`] if other users can access the file, it is damaged, it cannot be decrypted, or it belongs to another
-/// cluster.
+/// [`KeyFileError`] if other users can access the file, it is damaged, it cannot be decrypted, or it
+/// belongs to another cluster.
 pub fn read(path: &Path, cluster: &ClusterId, passphrases: &Passphrases) -> Result<ClientKeys, KeyFileError> {
     let fail = |fault| KeyFileError { path: path.to_owned(), fault };
     let text = file::read(path, passphrases).map_err(fail)?;

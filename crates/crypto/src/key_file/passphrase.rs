@@ -47,7 +47,7 @@ impl Passphrases {
     /// Returns the passphrase of an encrypted file.
     ///
     /// # Errors
-    /// [`PassphraseFault`] if there is none, or its source cannot be read.
+    /// [`PassphraseFault`] without a passphrase, or if its source cannot be read.
     pub fn of(&self, path: &Path) -> Result<Zeroizing<String>, PassphraseFault> {
         self.get(|| ask(&format!("passphrase of {}: ", path.display())))
     }

@@ -1,7 +1,8 @@
 //! Vectors of message authentication codes: a signature has a tag for each member, which only that member can check.
 //!
 //! Members have X25519 keys. Two members derive a key for each direction from the secret that their keys share, so no
-//! handshake is needed, and a restarted replica has the same keys (`docs/adr/055-macs-and-profiles.md`). The receiver of a tag could have made it too: it is convinced, and can convince nobody else.
+//! handshake is needed, and a restarted replica has the same keys (`docs/adr/055-macs-and-profiles.md`). The receiver
+//! of a tag could have made it too: it is convinced, and can convince nobody else.
 
 use super::{assemble_list, verify_list};
 use crate::awslc::mac::{
@@ -147,7 +148,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Derives the keys of two ends, of which the first is the owner of `secret`.
+    /// Derives the keys of both directions between two members. `secret` belongs to the first.
     fn agree(
         scheme: &Macs,
         cluster: &ClusterId,

@@ -1,6 +1,6 @@
-//! Certificates of every scheme, checked by what `docs/EXPORT.md` says of it. Curves and RSA are those of another library
-//! than quorate's where there is one here: ring has neither secp256k1 nor BLS12-381, so these two use quorate's library,
-//! but nothing of quorate itself.
+//! Certificates of every scheme, checked by what `docs/EXPORT.md` says of it. Curves and RSA are those of another
+//! library than quorate's where there is one here: ring has neither secp256k1 nor BLS12-381, so these two use quorate's
+//! library, but nothing of quorate itself.
 
 use super::bytes;
 use blst::BLST_ERROR;

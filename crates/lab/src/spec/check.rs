@@ -389,7 +389,7 @@ impl BenchSpec {
             (
                 "client_verdicts",
                 self.client_verdicts != default.client_verdicts && self.host != Host::Threads,
-                format!("--host is {}, not threads", self.host),
+                format!("--host is {}", self.host),
             ),
             (
                 "mac_scheme",

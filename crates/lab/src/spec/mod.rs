@@ -76,8 +76,8 @@ pub struct BenchSpec {
     /// Signature scheme of votes and certificates.
     #[arg(long, help_heading = CLUSTER, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
     pub scheme: SchemeKind,
-    /// What authenticates which messages: signatures on votes (pk), or codes on votes and signatures on what is shown to
-    /// third parties (mac and domain).
+    /// What authenticates which messages: signatures on votes (pk), or codes on votes and signatures on what is shown
+    /// to third parties (mac and domain).
     #[arg(long, help_heading = CLUSTER, default_value = "pk", value_parser = choice::<AuthProfile>())]
     pub auth_profile: AuthProfile,
     /// Scheme of the codes in the profiles mac and domain.
@@ -128,10 +128,10 @@ pub struct BenchSpec {
     /// Time without progress after which a view times out, in milliseconds.
     #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = check::number::<u64>("view_timeout_ms"))]
     pub view_timeout_ms: u64,
-    /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half times the
-    /// shortest time measured, if that is longer. Beyond it, replicas refuse commands of the clients that send the
-    /// most; 0: never, as always with the disseminations client and leader. Default: 250 with replicas and
-    /// replicas-certified.
+    /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half
+    /// times the shortest time measured, if that is longer. Beyond it, replicas refuse commands of the
+    /// clients that send the most; 0: never, as always with the disseminations client and leader. Default:
+    /// 250 with replicas and replicas-certified.
     #[arg(long, help_heading = CLUSTER, value_name = "MS", value_parser = check::number::<u64>("max_queue_ms"))]
     pub max_queue_ms: Option<u64>,
     /// View timeout: fixed, doubled after each failed view, or adapted to the duration of views.

@@ -171,8 +171,8 @@ impl Links {
         self.send_at(begins, from, to, bytes)
     }
 
-    /// Returns when the sender's card begins with a message that overtakes the bulk ones, or `None` if there are none
-    /// to overtake.
+    /// Returns when the sender's card begins with a message that overtakes the bulk ones, or `None` if there
+    /// are none to overtake.
     fn overtaking_at(&self, now: Time, from: usize) -> Option<u64> {
         let ahead = now.0 + (self.ahead_bytes * self.egress_ps_per_byte).div_ceil(1000);
         Some(ahead.max(self.overtaking_free[from])).filter(|begins| *begins < self.egress_free[from])

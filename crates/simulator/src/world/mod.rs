@@ -1,7 +1,7 @@
 //! The cluster and its event loop.
 //!
-//! This file has the events and the loop. [`turns`] runs actors on [`cores`], [`shipping`] delivers parcels, [`trouble`]
-//! injects faults, [`liveness`] heals a core and checks its progress, and [`lasso`] detects livelocks.
+//! This file has the events and the loop. [`turns`] runs actors on [`cores`], [`shipping`] delivers parcels,
+//! [`trouble`] injects faults, [`liveness`] heals a core and checks its progress, and [`lasso`] detects livelocks.
 
 mod cores;
 mod hostility;

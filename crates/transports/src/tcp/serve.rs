@@ -37,8 +37,8 @@ impl TcpTransport {
         self.links.dirty.clear();
     }
 
-    /// Writes the queue of a replica's link. Returns false if it is another link, or failed: the next poll writes or ends
-    /// it.
+    /// Writes the queue of a replica's link. Returns false if it is another link, or failed: the next poll
+    /// writes or ends it.
     pub(super) fn is_written(&mut self, id: LinkId) -> bool {
         let Links { table, memory, counters, .. } = &mut self.links;
         let Some(link) = table.get_mut(id).filter(|link| matches!(link.remote(), Some(Remote::Replica(_)))) else {

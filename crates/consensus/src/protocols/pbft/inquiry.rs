@@ -4,11 +4,11 @@ use crate::config::Config;
 use quorate_types::Time;
 use std::time::Duration;
 
-/// Number of times that a replica asks again after a restart, or after it has learned something: the last time after 63
-/// times `fetch_retry_ms`.
+/// Number of times that a replica asks again after a restart, or after it has learned something: the last time
+/// after 63 times `fetch_retry_ms`.
 const MAX_INQUIRIES: u32 = 6;
 
-/// Questions of a replica that may have missed slots of which it has no trace.
+/// Questions of a replica that may have missed slots without a trace.
 pub(super) struct Inquiry {
     due: Time,
     /// Time until the question after the next one.

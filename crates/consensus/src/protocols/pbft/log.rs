@@ -33,8 +33,8 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Notes that this replica sends PREPARE, or PRE-PREPARE as the primary. Forgets the oldest block if there are more
-    /// than [`MAX_VOTES_PER_SLOT`].
+    /// Notes that this replica sends PREPARE, or PRE-PREPARE as the primary. Forgets the oldest block if there
+    /// are more than [`MAX_VOTES_PER_SLOT`].
     pub(super) fn note_vote(&mut self, subject: Subject) {
         let is_newer = |vote: &Subject| vote.view >= subject.view && vote.digest == subject.digest;
         if self.voted.iter().any(is_newer) {

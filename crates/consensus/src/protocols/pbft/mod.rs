@@ -1,6 +1,6 @@
 //! PBFT: Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, and "Practical Byzantine fault tolerance
-//! and proactive recovery", TOCS 2002. In the variant with signatures a view change carries proofs; in the one for codes it carries claims. They differ
-//! in [`showing`] only.
+//! and proactive recovery", TOCS 2002. In the variant with signatures a view change carries proofs; in the one for
+//! codes it carries claims. They differ in [`showing`] only.
 //!
 //! A block is proposed for a *slot*, extends no other block, and is agreed on separately. The primary sends
 //! PRE-PREPARE, all replicas send PREPARE, and a replica with a quorum of PREPAREs sends COMMIT; a quorum of COMMITs

@@ -16,8 +16,9 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Computes the selection of these view changes, whose claims are proven. `None` if two of them claim that different blocks were prepared
-    /// for one slot in one view: then one of them is lying and has no place in a new view.
+    /// Computes the selection of these view changes, whose claims are proven. `None` if two of them claim
+    /// that different blocks were prepared for one slot in one view: then one of them is lying and has no
+    /// place in a new view.
     pub fn of(changes: &[Declaration]) -> Option<Selection> {
         let stable = changes.iter().map(|change| change.checkpoint).max_by_key(|checkpoint| checkpoint.height)?;
         let mut highest: BTreeMap<Height, Subject> = BTreeMap::new();

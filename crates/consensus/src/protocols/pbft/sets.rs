@@ -1,5 +1,5 @@
-//! The view change for codes: Castro and Liskov, "Practical Byzantine fault tolerance and proactive recovery", TOCS
-//! 2002, section 4.5.
+//! The view change for codes: Castro and Liskov, "Practical Byzantine fault tolerance and proactive recovery",
+//! TOCS 2002, section 4.5.
 //!
 //! VIEW-CHANGE claims two sets: P, the blocks that were prepared at its sender, each with the highest view of that; and
 //! Q, the blocks for which the sender sent PREPARE (or, as the primary, PRE-PREPARE), each with the last view. For a
@@ -13,8 +13,8 @@
 //!
 //! Why this is safe: a quorum sent COMMIT for a block that was decided in view v. Its honest replicas had prepared the
 //! block, and claim it for v or for a later view that carried it over. Every quorum includes one of them. So B does not
-//! hold, and a different block would have to be claimed for a view above v (A1), where f+1 replicas, one of them honest,
-//! sent PREPARE for it (A2). But views above v carried the decided block over.
+//! hold, and a different block would have to be claimed for a view above v (A1), where f+1 replicas, one of them
+//! honest, sent PREPARE for it (A2). But views above v carried the decided block over.
 //!
 //! Why honest replicas suffice: let v be the highest view for which one of them claims a block. None of them opposes
 //! it, and f+1 of them sent the PREPAREs that prepared it. If none claims any, they are the quorum of B.

@@ -1,8 +1,8 @@
 //! What a view change shows of the slots, in PBFT's two variants.
 //!
-//! Where PREPAREs are signed, a quorum of them proves to everyone that a block was prepared: see [`Proofs`]. Under codes
-//! it proves nothing to others, and the new primary has to conclude what may be decided from the claims of a quorum:
-//! see [`Sets`](super::sets::Sets).
+//! Where PREPAREs are signed, a quorum of them proves to everyone that a block was prepared: see [`Proofs`].
+//! Under codes it proves nothing to others, and the new primary has to conclude what may be decided from the
+//! claims of a quorum: see [`Sets`](super::sets::Sets).
 
 use super::log::Log;
 use super::message::{Declaration, NewView, ViewChange};
@@ -101,8 +101,8 @@ impl Showing for Proofs {
     }
 }
 
-/// Returns whether the parts of a new view are consistent and prove its selection, given valid certificates and
-/// signatures.
+/// Returns whether the parts of a new view are consistent and prove its selection, given valid
+/// certificates and signatures.
 pub(super) fn is_well_formed<S: Showing>(new_view: &NewView, genesis: &Subject, window: u64, quorum: Quorum) -> bool {
     let NewView { endorsement, changes, checkpoint, prepared } = new_view;
     let mut voters: Vec<_> = new_view.voters().collect();
