@@ -2,6 +2,7 @@
 
 use super::{Event, Pending, Protocol, Replica};
 use crate::recovery::frontier::Frontier;
+use crate::recovery::journal::Record;
 use crate::recovery::transfer::{Answer, Part, Transfer};
 use crate::seam::{Action, Drop, Envelope, Mark, To};
 use bytes::Bytes;
@@ -135,6 +136,11 @@ impl<P: Protocol> Replica<P> {
             return;
         }
         self.parts.store.adopt(now, frontier, &self.parts.leaders, &mut self.out.whole);
+        if height < self.parts.checkpoints.stable().subject.height {
+            // A later checkpoint became stable during the transfer, so the next line does not write this one down, and
+            // the journal would not prove the state that it continues from.
+            self.out.persist(Record::Certificate(Box::new(checkpoint.clone())));
+        }
         self.turn(now).stabilise(checkpoint.clone());
         self.on_kept(checkpoint);
         self.offers.clear();

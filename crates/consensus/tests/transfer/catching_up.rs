@@ -2,7 +2,8 @@
 
 use super::*;
 use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
-use quorate_types::Quorum;
+use quorate_consensus::recovery::journal::Record;
+use quorate_types::{Domain, Quorum};
 
 crate::for_all_protocols! {
     /// It adopts the state, votes, and proposes when it leads.
@@ -13,6 +14,8 @@ crate::for_all_protocols! {
     a_dropped_state_is_replaced_by_a_newer_one,
     /// The others continue while the state is fetched, and the transfer is not restarted for that.
     progress_does_not_restart_a_transfer,
+    /// A later checkpoint is stable already: the journal proves the fetched state all the same.
+    a_journal_certifies_each_state_that_it_continues_from,
     /// The replica has all blocks, but their commands are no longer kept.
     blocks_without_their_commands_need_a_state,
     /// The replica is away repeatedly and has chunks of earlier states.
@@ -100,6 +103,36 @@ mod bodies {
         assert!(world.run_until(PATIENCE, adopted), "{}: {}", P::NAME, standing(&world));
         assert_eq!((fetches(&world, AWAY), adoptions(&world, AWAY)), (vec![first], vec![first]), "{}", P::NAME);
         comes_back(&mut world);
+    }
+
+    pub fn a_journal_certifies_each_state_that_it_continues_from<P: Play>() {
+        const KEPT: u64 = 8;
+        let config = config::<P>();
+        let state_interval = KEPT * config.checkpoint_interval;
+        let mut world = World::<P>::new(4, config, 1);
+        (world.state_bytes, world.keeps_every) = (600_000, KEPT);
+        world.start();
+        // It sees only votes on checkpoints without a state.
+        world.network.filter = Some(Box::new(move |flight| match flight.letter {
+            Letter::Checkpoint(vote) if vote.subject.height.0 % state_interval != 0 => false,
+            _ => flight.to == ReplicaId(AWAY),
+        }));
+        let stable = |world: &World<P>| world.replica(AWAY).parts().checkpoints.stable().subject.height;
+        load(&mut world, 60);
+        while stable(&world) <= newest_state(&world) {
+            load(&mut world, 1);
+        }
+        comes_back(&mut world);
+        let adopted = adoptions(&world, AWAY)[0];
+        let summary = world.records(AWAY).position(|record| matches!(record, Record::Summary { .. }));
+        let summary = summary.expect("a replica summarizes what it continues from");
+        let certified = |record: &Record| match record {
+            Record::Certificate(certificate) => {
+                certificate.subject.domain == Domain::Checkpoint && certificate.subject.height == adopted
+            }
+            _ => false,
+        };
+        assert!(world.records(AWAY).take(summary).any(certified), "{}: nothing certifies {adopted:?}", P::NAME);
     }
 
     pub fn blocks_without_their_commands_need_a_state<P: Play>() {

@@ -98,6 +98,11 @@ impl<P: Play> World<P> {
         self.step(me, Input::Start);
     }
 
+    /// Returns the durable records of a replica's journal, in their order.
+    pub fn records(&self, replica: u16) -> impl Iterator<Item = &Record> {
+        self.nodes[usize::from(replica)].durable.values()
+    }
+
     /// Restarts a replica whose journal is lost.
     pub fn restart_without_memory(&mut self, replica: u16) {
         self.oracle.forgets(ReplicaId(replica));
