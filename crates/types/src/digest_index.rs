@@ -10,7 +10,9 @@
 
 use crate::digest::Digest;
 
-const EMPTY: u64 = 0;
+/// No slot has this number. It is not zero, because a new table of zeros has no memory until it is written: each page
+/// would then be mapped twice while the table fills, first to be read and then to be written.
+const EMPTY: u64 = u64::MAX;
 const MIN_BUCKETS: usize = 16;
 /// At most this many eighths of the buckets are in use.
 const MAX_EIGHTHS: usize = 5;
@@ -18,7 +20,7 @@ const MAX_EIGHTHS: usize = 5;
 /// Index from digests to slots, which its owner numbers. A salt that strangers do not know keeps them from choosing
 /// digests that collide.
 pub struct DigestIndex {
-    /// The hash in the upper half, the slot plus one in the lower; or [`EMPTY`].
+    /// The hash in the upper half, the slot in the lower; or [`EMPTY`].
     buckets: Vec<u64>,
     len: usize,
     salt: u64,
@@ -62,13 +64,13 @@ impl DigestIndex {
             self.grow();
         }
         self.len += 1;
-        self.put(self.hash(digest) << 32 | u64::from(slot + 1));
+        self.put(self.hash(digest) << 32 | u64::from(slot));
     }
 
     /// Removes a digest, which must be in the index with this slot.
     #[inline]
     pub fn remove(&mut self, digest: &Digest, slot: u32) {
-        let gone = self.hash(digest) << 32 | u64::from(slot + 1);
+        let gone = self.hash(digest) << 32 | u64::from(slot);
         let mut hole = self.home(gone >> 32);
         while self.buckets[hole] != gone {
             assert!(self.buckets[hole] != EMPTY, "only what is in the index is removed");
@@ -137,5 +139,5 @@ impl DigestIndex {
 }
 
 fn slot(bucket: u64) -> u32 {
-    bucket as u32 - 1
+    bucket as u32
 }
