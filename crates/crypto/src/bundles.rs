@@ -1,15 +1,15 @@
 //! Verification of clients' bundles.
 
 use crate::admission::{CertificateFault, Certifier};
-use crate::bisect::find_bad;
+use crate::bundle_task::{BundleTask, CheckedBundles, Claim};
 use crate::cache::VerifiedCache;
 use crate::client::{CERTIFIED_AUTHENTICATOR, ClientAuthentication, ED25519_AUTHENTICATOR};
 use crate::client_codes::ReplicaCodes;
-use crate::ed25519::{PUBLIC_KEY_BYTES, PublicKey, verify_many};
+use crate::ed25519::{PUBLIC_KEY_BYTES, PublicKey};
 use crate::verdicts::SharedVerdicts;
-use quorate_types::command::BundleStatement;
 use quorate_types::{Authenticator, Bundle, ClusterId, Digest};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Default number of verified bundles to remember: about a second's worth, in about 6 MB.
@@ -31,18 +31,10 @@ pub struct BundleVerifier {
     shared: Option<Arc<SharedVerdicts>>,
     /// Admits only clients with its certificate.
     certifier: Option<Certifier>,
-    keys: HashMap<[u8; PUBLIC_KEY_BYTES], PublicKey>,
+    keys: HashMap<[u8; PUBLIC_KEY_BYTES], Arc<PublicKey>>,
     /// This replica's keys for clients' codes; nobody else can check them.
     codes: Option<ReplicaCodes>,
     verifications: u64,
-}
-
-/// A bundle's signature to verify.
-struct Claim<'a> {
-    bundle: Digest,
-    public_key: &'a [u8; PUBLIC_KEY_BYTES],
-    statement: BundleStatement,
-    signature: &'a [u8],
 }
 
 impl BundleVerifier {
@@ -93,17 +85,34 @@ impl BundleVerifier {
     /// Returns the digests of the bundles without a valid signature. Verifies all signatures in one batch, and bisects
     /// it if that fails. Returns none if clients are not authenticated.
     pub fn forged<'a>(&mut self, bundles: impl IntoIterator<Item = &'a Bundle>) -> BTreeSet<Digest> {
-        if self.kind == ClientAuthentication::Mac {
-            return bundles.into_iter().filter(|bundle| !self.has_code(bundle)).map(Bundle::digest).collect();
+        match self.begin(bundles) {
+            ControlFlow::Break(forged) => forged,
+            ControlFlow::Continue(task) => self.finish(task.run()),
         }
-        let (claims, mut forged) = self.unverified(bundles);
-        let wanted: Vec<Digest> = claims.iter().map(|claim| claim.bundle).collect();
-        let find = |verifier: &mut BundleVerifier, claims: &[Claim<'_>]| {
-            find_bad(claims, |claims| verifier.check(claims)).into_iter().map(|claim| claim.bundle).collect()
-        };
-        forged.extend(self.settle(claims, find, |_| true));
-        wanted.into_iter().filter(|bundle| !forged.contains(bundle)).for_each(|bundle| self.verified.insert(bundle));
-        forged
+    }
+
+    /// Begins what [`forged`](BundleVerifier::forged) does: the result, if nothing is expensive to verify; otherwise a
+    /// task that any thread can run, for [`finish`](BundleVerifier::finish).
+    pub fn begin<'a>(
+        &mut self,
+        bundles: impl IntoIterator<Item = &'a Bundle>,
+    ) -> ControlFlow<BTreeSet<Digest>, BundleTask> {
+        if self.kind == ClientAuthentication::Mac {
+            let forged = bundles.into_iter().filter(|bundle| !self.has_code(bundle)).map(Bundle::digest);
+            return ControlFlow::Break(forged.collect());
+        }
+        let (claims, unsigned) = self.unverified(bundles);
+        if claims.is_empty() {
+            return ControlFlow::Break(unsigned);
+        }
+        ControlFlow::Continue(BundleTask { claims, unsigned, shared: self.shared.clone() })
+    }
+
+    /// Takes the outcome of a task of this verifier.
+    pub fn finish(&mut self, checked: CheckedBundles) -> BTreeSet<Digest> {
+        self.verifications += checked.signatures;
+        checked.genuine.into_iter().for_each(|bundle| self.verified.insert(bundle));
+        checked.forged
     }
 
     /// Returns whether all bundles have valid signatures. Checks one batch without bisection, so forged bundles cost no
@@ -112,49 +121,12 @@ impl BundleVerifier {
         if self.kind == ClientAuthentication::Mac {
             return bundles.into_iter().all(|bundle| self.has_code(bundle));
         }
-        let (claims, forged) = self.unverified(bundles);
-        if !forged.is_empty() {
+        let (claims, unsigned) = self.unverified(bundles);
+        if !unsigned.is_empty() {
             return false;
         }
-        let wanted: Vec<Digest> = claims.iter().map(|claim| claim.bundle).collect();
-        let suspect = |verifier: &mut BundleVerifier, claims: &[Claim<'_>]| match verifier.check(claims) {
-            true => BTreeSet::new(),
-            false => claims.iter().map(|claim| claim.bundle).collect(),
-        };
-        let is_genuine = self.settle(claims, suspect, BTreeSet::is_empty).is_empty();
-        if is_genuine {
-            wanted.into_iter().for_each(|bundle| self.verified.insert(bundle));
-        }
-        is_genuine
-    }
-
-    /// Returns the bundles that `find` finds to be forged, or forged together with others, while `goes_on` with what
-    /// was found. Asks it for all claims at once, or only for those that no other replica of this process verifies.
-    fn settle(
-        &mut self,
-        mut claims: Vec<Claim<'_>>,
-        find: impl Fn(&mut BundleVerifier, &[Claim<'_>]) -> BTreeSet<Digest>,
-        goes_on: impl Fn(&BTreeSet<Digest>) -> bool,
-    ) -> BTreeSet<Digest> {
-        let Some(shared) = self.shared.clone() else { return find(self, &claims) };
-        let mut forged = BTreeSet::new();
-        while !claims.is_empty() && goes_on(&forged) {
-            let wanted: Vec<Digest> = claims.iter().map(|claim| claim.bundle).collect();
-            let (known, taken) = shared.take(&wanted);
-            let (mut own, mut rest) = (Vec::new(), Vec::new());
-            for (at, claim) in claims.into_iter().enumerate() {
-                if taken.at.binary_search(&at).is_ok() {
-                    own.push(claim);
-                } else if known.binary_search(&at).is_err() {
-                    rest.push(claim);
-                }
-            }
-            let found = find(self, &own);
-            taken.publish(|bundle| !found.contains(bundle));
-            forged.extend(found);
-            claims = rest;
-        }
-        forged
+        let task = BundleTask { claims, unsigned, shared: self.shared.clone() };
+        self.finish(task.run_without_bisection()).is_empty()
     }
 
     /// Returns whether a bundle has a code for this replica, or was accepted before.
@@ -173,7 +145,7 @@ impl BundleVerifier {
     }
 
     /// Returns the signatures to verify, one for each bundle not in the cache, and the bundles without a signature.
-    fn unverified<'a>(&mut self, bundles: impl IntoIterator<Item = &'a Bundle>) -> (Vec<Claim<'a>>, BTreeSet<Digest>) {
+    fn unverified<'a>(&mut self, bundles: impl IntoIterator<Item = &'a Bundle>) -> (Vec<Claim>, BTreeSet<Digest>) {
         let (mut seen, mut forged, mut claims) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         if self.kind == ClientAuthentication::None {
             return (claims, forged);
@@ -191,36 +163,13 @@ impl BundleVerifier {
                 continue;
             }
             match bundle.authenticator().and_then(|authenticator| self.decode(authenticator)) {
-                Some((public_key, signature)) => {
-                    let statement = bundle.statement(&self.cluster);
-                    claims.push(Claim { bundle: digest, public_key, statement, signature });
+                Some(key) => {
+                    claims.push(Claim { bundle: bundle.clone(), key, statement: bundle.statement(&self.cluster) })
                 }
                 None => drop(forged.insert(digest)),
             }
         }
         (claims, forged)
-    }
-
-    /// Verifies claims with decoded keys.
-    fn check(&mut self, claims: &[Claim<'_>]) -> bool {
-        self.verifications += claims.len() as u64;
-        match claims {
-            [] => return true,
-            [Claim { public_key, statement, signature, .. }] => {
-                return self.keys[*public_key].verify(statement, signature);
-            }
-            _ => {}
-        }
-        let mut keys = Vec::new();
-        let mut positions = BTreeMap::new();
-        let mut position = |encoded| {
-            *positions.entry(encoded).or_insert_with(|| {
-                keys.push(&self.keys[encoded]);
-                keys.len() - 1
-            })
-        };
-        let at: Vec<usize> = claims.iter().map(|claim| position(claim.public_key)).collect();
-        verify_many(&keys, claims.iter().zip(at).map(|(claim, at)| (at, &claim.statement[..], claim.signature)))
     }
 
     /// Whether a bundle is in the cache of verified ones.
@@ -233,16 +182,17 @@ impl BundleVerifier {
         self.verifications + self.certifier.as_ref().map_or(0, Certifier::verifications)
     }
 
-    /// Returns an authenticator's key, decoding it into the table, and its signature; `None` if they are not Ed25519.
-    fn decode<'a>(&mut self, authenticator: Authenticator<'a>) -> Option<(&'a [u8; PUBLIC_KEY_BYTES], &'a [u8])> {
-        let Authenticator { kind, public_key, signature } = authenticator;
-        let public_key = match kind {
-            ED25519_AUTHENTICATOR | CERTIFIED_AUTHENTICATOR => public_key.first_chunk()?,
+    /// Returns an authenticator's key, decoding it into the table; `None` if it is not one of Ed25519.
+    fn decode(&mut self, authenticator: Authenticator<'_>) -> Option<Arc<PublicKey>> {
+        let public_key: &[u8; PUBLIC_KEY_BYTES] = match authenticator.kind {
+            ED25519_AUTHENTICATOR | CERTIFIED_AUTHENTICATOR => authenticator.public_key.first_chunk()?,
             _ => return None,
         };
-        if !self.keys.contains_key(public_key) {
-            self.keys.insert(*public_key, PublicKey::decode(public_key)?);
+        if let Some(key) = self.keys.get(public_key) {
+            return Some(key.clone());
         }
-        Some((public_key, signature))
+        let key = Arc::new(PublicKey::decode(public_key)?);
+        self.keys.insert(*public_key, key.clone());
+        Some(key)
     }
 }

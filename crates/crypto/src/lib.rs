@@ -17,6 +17,7 @@ mod agreement;
 mod awslc;
 mod bisect;
 pub mod bls12381;
+mod bundle_task;
 mod bundles;
 mod cache;
 mod certificates;
@@ -39,6 +40,7 @@ mod verdicts;
 
 pub use admission::{AdmittedClients, CertificateFault, Certifier, certify};
 pub use awslc::mac;
+pub use bundle_task::{BundleTask, CheckedBundles};
 pub use bundles::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
 pub use cache::{CertificateCache, DEFAULT_CACHE_CERTIFICATES, SignatureCache, VerifiedCache};
 pub use certificates::verify_certificate;

@@ -5,8 +5,8 @@ use quorate_consensus::data::pool::Source;
 use quorate_gateway::budget::STATUS_SAVED_NS;
 use quorate_gateway::turns::Turns;
 use quorate_transports::{LinkId, Transport};
-use quorate_types::{ClientId, Digest, Time};
-use std::collections::HashMap;
+use quorate_types::{Bundle, ClientId, Digest, Time};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// A frame and its claimed sender.
 pub(crate) struct ClientFrame {
@@ -14,10 +14,80 @@ pub(crate) struct ClientFrame {
     pub frame: Bytes,
 }
 
+/// A client's bundle that the replica has read.
+pub(crate) struct Arrival {
+    pub link: LinkId,
+    pub bundle: Bundle,
+    /// It was verified, or being verified, before it arrived on this link.
+    pub was_known: bool,
+}
+
+/// Bundles that are verified together, in the order in which they arrived.
+pub(crate) struct Batch {
+    pub arrivals: Vec<Arrival>,
+    /// The forged ones, once that is known.
+    pub forged: Option<BTreeSet<Digest>>,
+}
+
+/// Batches that are being verified, in the order in which their bundles arrived. They leave in this order too.
+#[derive(Default)]
+pub(crate) struct Batches {
+    batches: VecDeque<Batch>,
+    /// Number of batches that have left.
+    left: u64,
+    /// Bundles in the batches, and those that will be in the next one.
+    pending: HashSet<Digest>,
+}
+
+impl Batches {
+    /// Notes a bundle for the next batch. Returns false if it is in a batch already.
+    pub fn note(&mut self, bundle: Digest) -> bool {
+        self.pending.insert(bundle)
+    }
+
+    /// Returns the number of the next batch.
+    pub fn next_number(&self) -> u64 {
+        self.left + self.batches.len() as u64
+    }
+
+    pub fn push(&mut self, batch: Batch) {
+        self.batches.push_back(batch);
+    }
+
+    /// Takes in which bundles of a batch are forged.
+    pub fn settle(&mut self, number: u64, forged: BTreeSet<Digest>) {
+        let at = usize::try_from(number - self.left).expect("the batch is here");
+        let known = self.batches[at].forged.replace(forged);
+        assert!(known.is_none(), "a batch is verified once");
+    }
+
+    /// Returns the next batch, if it is verified.
+    pub fn pop(&mut self) -> Option<(Vec<Arrival>, BTreeSet<Digest>)> {
+        self.batches.front()?.forged.as_ref()?;
+        let Batch { arrivals, forged } = self.batches.pop_front()?;
+        self.left += 1;
+        for arrival in &arrivals {
+            self.pending.remove(&arrival.bundle.digest());
+        }
+        Some((arrivals, forged?))
+    }
+
+    /// Drops the bundles of a closed link: nobody waits for their replies, and the replica is told that their source
+    /// has left.
+    fn forget(&mut self, link: LinkId) {
+        for batch in &mut self.batches {
+            for gone in batch.arrivals.extract_if(.., |arrival| arrival.link == link) {
+                self.pending.remove(&gone.bundle.digest());
+            }
+        }
+    }
+}
+
 /// Waiting client frames, and the replica's records about their senders.
 pub(crate) struct Clients {
     pub turns: Turns<LinkId, ClientFrame>,
-    /// Bundles of this turn, with the links on which they arrived.
+    pub batches: Batches,
+    /// Bundles that are handed to the replica, with the links on which they arrived.
     pub submitted: Vec<(LinkId, Digest)>,
     /// Source of the bundles on each link.
     sources: HashMap<LinkId, Source>,
@@ -42,6 +112,7 @@ impl Default for Clients {
         let statuses = Statuses { json: [None, None], saved_ns: STATUS_SAVED_NS, saved_at: Time(0) };
         Clients {
             turns: Turns::default(),
+            batches: Batches::default(),
             submitted: Vec::new(),
             sources: HashMap::new(),
             last: None,
@@ -63,8 +134,9 @@ impl Clients {
         self.turns.push(link, ClientFrame { client, frame });
     }
 
-    /// Drops the frames of a closed link.
+    /// Drops the frames and bundles of a closed link.
     pub fn forget(&mut self, link: LinkId) {
+        self.batches.forget(link);
         self.turns.forget(link);
         self.left.extend(self.sources.remove(&link));
         self.last = None;

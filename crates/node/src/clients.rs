@@ -5,11 +5,12 @@
 //! upper bound on the delay per turn that an attacker without keys can cause. The signatures of the two groups are
 //! verified in separate batches, so a forged signature never forces a genuine one to be verified twice.
 
-use crate::client_frames::{ClientFrame, Statuses};
+use crate::client_frames::{Arrival, Batch, ClientFrame, Statuses};
 use crate::devices::Devices;
 use crate::error::HostError;
-use crate::gateway::{Checked, FORGED};
+use crate::gateway::FORGED;
 use crate::host::Host;
+use crate::verifiers::BUNDLES_PER_BATCH;
 use bytes::Bytes;
 use quorate_consensus::data::pool::{self, Totals};
 use quorate_consensus::{Input, Protocol, Refusal};
@@ -23,7 +24,8 @@ use quorate_hosting::{bad_expiry, refusal};
 use quorate_transports::LinkId;
 use quorate_types::limits::MAX_TEXT_BYTES;
 use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message, decode_message_by};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 /// Base cost of a frame, in nanoseconds.
@@ -46,18 +48,22 @@ impl<P: Protocol> Host<P> {
             self.consume(Input::Left(source));
             self.perform()?;
         }
-        if self.clients.are_served() {
+        for (number, checked) in std::mem::take(&mut self.devices.checked) {
+            let forged = self.devices.gateway.finish_check(checked);
+            self.clients.batches.settle(number, forged);
+        }
+        self.take_batches()?;
+        if self.clients.are_served() || self.devices.has_batches_enough() {
             return Ok(());
         }
         self.serve_some(Standing::Genuine, GENUINE_NS_PER_TURN)?;
         self.serve_some(Standing::Stranger, STRANGERS_NS_PER_TURN)
     }
 
-    /// Serves frames of clients with this standing; their bundles reach the replica as one input.
+    /// Serves frames of clients with this standing.
     fn serve_some(&mut self, standing: Standing, max_ns: u64) -> Result<(), HostError> {
         let (mut spent_ns, mut bytes, mut frames) = (0, 0, 0);
-        let mut bundles = Vec::new();
-        self.clients.submitted.clear();
+        let mut arrivals = Vec::new();
         while frames < FRAMES_PER_TURN && bytes < BYTES_PER_TURN && spent_ns < max_ns {
             let Some((link, waiting)) = self.clients.turns.next(standing) else { break };
             if self.devices.transport.is_congested(link) {
@@ -69,18 +75,44 @@ impl<P: Protocol> Host<P> {
             self.devices.transport.release(link, frame.len());
             let (cost_ns, bundle) = self.serve(link, client, frame);
             if let Some(bundle) = bundle {
-                self.clients.submitted.push((link, bundle.digest()));
-                bundles.push(bundle);
+                let gateway = &self.devices.gateway;
+                let is_first = !gateway.checks_signatures() || self.clients.batches.note(bundle.digest());
+                let was_known = !is_first || gateway.is_verified(&bundle);
+                arrivals.push(Arrival { link, bundle, was_known });
             }
             self.clients.turns.charge(link, cost_ns);
             spent_ns += cost_ns;
         }
-        if bundles.is_empty() {
-            return Ok(());
+        let per_batch = if self.devices.has_verifiers() { BUNDLES_PER_BATCH } else { FRAMES_PER_TURN };
+        while !arrivals.is_empty() {
+            let later = arrivals.split_off(per_batch.min(arrivals.len()));
+            self.check(std::mem::replace(&mut arrivals, later));
         }
-        self.check(&mut bundles);
-        self.charge(&bundles);
-        self.submit(bundles)
+        self.take_batches()
+    }
+
+    /// Begins to verify bundles. Without other threads, this verifies them.
+    fn check(&mut self, arrivals: Vec<Arrival>) {
+        let number = self.clients.batches.next_number();
+        let Devices { gateway, .. } = &mut self.devices;
+        let forged = match gateway.begin_check(arrivals.iter().map(|arrival| &arrival.bundle)) {
+            ControlFlow::Break(forged) => Some(forged),
+            ControlFlow::Continue(task) => {
+                let checked = self.devices.check_batch(number, task);
+                checked.map(|checked| self.devices.gateway.finish_check(checked))
+            }
+        };
+        self.clients.batches.push(Batch { arrivals, forged });
+    }
+
+    /// Hands verified bundles to the replica, each batch as one input.
+    fn take_batches(&mut self) -> Result<(), HostError> {
+        while let Some((arrivals, forged)) = self.clients.batches.pop() {
+            let bundles = self.take_genuine(arrivals, &forged);
+            self.charge(&bundles);
+            self.submit(bundles)?;
+        }
+        Ok(())
     }
 
     /// Returns why a client must wait with a bundle that this replica does not know yet.
@@ -208,25 +240,29 @@ impl<P: Protocol> Host<P> {
         Some(bundle)
     }
 
-    /// Removes the forged bundles of this turn and informs their senders; marks the senders of genuine ones.
-    fn check(&mut self, bundles: &mut Vec<Bundle>) {
-        let Checked { forged, genuine } = self.devices.gateway.check(&self.clients.submitted, bundles);
-        for link in genuine {
+    /// Returns the genuine bundles, noting the links on which they arrived. Marks the senders of these, and informs
+    /// the senders of the forged ones.
+    fn take_genuine(&mut self, arrivals: Vec<Arrival>, forged: &BTreeSet<Digest>) -> Vec<Bundle> {
+        for link in self.devices.gateway.take_genuine(&arrivals, forged) {
             if self.clients.turns.standing(link) == Standing::Stranger {
                 self.clients.turns.set_standing(link, Standing::Genuine);
                 self.devices.transport.vouch(link, true);
             }
         }
-        if forged.is_empty() {
-            return;
-        }
-        bundles.retain(|bundle| !forged.contains(&bundle.digest()));
-        let of_forgers = self.clients.submitted.extract_if(.., |(_, digest)| forged.contains(digest));
-        for (link, digest) in of_forgers.collect::<Vec<_>>() {
+        self.clients.submitted.clear();
+        let mut bundles = Vec::with_capacity(arrivals.len());
+        for Arrival { link, bundle, .. } in arrivals {
+            let digest = bundle.digest();
+            if !forged.contains(&digest) {
+                self.clients.submitted.push((link, digest));
+                bundles.push(bundle);
+                continue;
+            }
             self.clients.turns.charge(link, FORGED_NS);
             self.refuse(link, digest, FORGED.to_owned());
             self.fault(link);
         }
+        bundles
     }
 
     /// Handles a frame that no honest client sends: the link loses its standing, and is cut if this repeats.

@@ -58,9 +58,9 @@ pub struct NodeConfig {
     /// Whether a scheme may be too weak for a cluster that has to be safe, such as `rsa-1024`. Default `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_weak_scheme: bool,
-    /// Threads that verify votes and certificates for the replica: a number, up to 64, or `auto`, one for each core
-    /// that the replicas of the process leave over, up to 4 each. With 0 the replica's own thread verifies, which costs
-    /// the least CPU. Default 0.
+    /// Threads that verify votes, certificates and clients' signatures for the replica: a number, up to 64, or `auto`,
+    /// one for each core that the replicas of the process leave over, up to 4 each. With 0 the replica's own thread
+    /// verifies, which costs the least CPU. Default 0.
     #[serde(default)]
     pub crypto_threads: CryptoThreads,
     /// Authentication of clients' bundles. `ed25519`: the client signs each bundle with its key, and unsigned bundles

@@ -18,7 +18,7 @@ use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Input, Mark, Message, Refusal};
-use quorate_crypto::Crypto;
+use quorate_crypto::{BundleTask, CheckedBundles, Crypto};
 use quorate_hosting::{DurabilityGate, Outgoing, Peers, split};
 use quorate_storage::Journal;
 use quorate_transports::Transport;
@@ -87,6 +87,8 @@ pub(crate) struct Devices<M> {
     encoder: Encoder,
     records: Encoder,
     replies: Vec<Reply>,
+    /// Batches of clients' bundles that other threads have verified.
+    pub checked: Vec<(u64, CheckedBundles)>,
     /// Clients' bundles that the replica refused, in order of arrival.
     pub refused: Vec<(Digest, Refusal)>,
 }
@@ -183,6 +185,7 @@ impl<M: Message> Devices<M> {
             encoder: Encoder::with_capacity(MESSAGES_CHUNK_BYTES),
             records: Encoder::with_capacity(MESSAGES_CHUNK_BYTES),
             replies: Vec::new(),
+            checked: Vec::new(),
             refused: Vec::new(),
         }
     }
@@ -424,6 +427,29 @@ impl<M: Message> Devices<M> {
         }
     }
 
+    /// Returns whether other threads verify clients' bundles.
+    pub fn has_verifiers(&self) -> bool {
+        self.verifiers.is_some()
+    }
+
+    /// Returns whether no further batches of clients' bundles may be verified for now.
+    pub fn has_batches_enough(&self) -> bool {
+        self.verifiers.as_ref().is_some_and(|verifiers| !verifiers.takes_batches())
+    }
+
+    /// Has the verifiers check a batch of clients' bundles; the outcome comes through `checked`. Without verifiers,
+    /// returns the outcome.
+    pub fn check_batch(&mut self, batch: u64, task: BundleTask) -> Option<CheckedBundles> {
+        match &mut self.verifiers {
+            Some(verifiers) => {
+                let unasked = verifiers.ask(Question::Bundles(batch, task));
+                assert!(unasked.is_none(), "batches are never sent back");
+                None
+            }
+            None => Some(task.run()),
+        }
+    }
+
     /// Passes the verifiers' answers to the replica.
     pub fn take_answers(&mut self) {
         while let Some(answer) = self.verifiers.as_mut().and_then(Verifiers::next) {
@@ -432,14 +458,16 @@ impl<M: Message> Devices<M> {
     }
 
     fn take_answer(&mut self, answer: Answer) {
-        self.local.push_back(match answer {
+        let input = match answer {
             Answer::Verified(job, verified) => {
                 Input::Verdict { job, genuine: self.crypto.finish_verification(verified) }
             }
             Answer::Assembled(job, assembled) => {
                 Input::Assembled { job, result: self.crypto.finish_assembly(assembled) }
             }
-        });
+            Answer::Bundles(batch, checked) => return self.checked.push((batch, checked)),
+        };
+        self.local.push_back(input);
     }
 
     fn send(&mut self, Outgoing { to, mut message, sign }: Outgoing<M>) {

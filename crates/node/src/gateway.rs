@@ -1,15 +1,17 @@
 //! The clients' side of a replica: checks bundles, and sends replies, including cached ones to clients that retry.
 
+use crate::client_frames::Arrival;
 use crate::client_rules::Doorkeeper;
 use bytes::Bytes;
 use quorate_applications::Reply;
-use quorate_crypto::{BundleVerifier, ClientAuthentication};
+use quorate_crypto::{BundleTask, BundleVerifier, CheckedBundles, ClientAuthentication};
 use quorate_gateway::admission::{Admission, Amount};
 use quorate_hosting::{Answers, ReplyCache};
 use quorate_transports::{LinkId, Transport};
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{Bundle, ClientId, Digest, Encoder, Height, ReplicaId, ReplicaReply, ReplyMode, Wire};
 use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
 
 /// Limits that a client's bundle must respect.
 #[derive(Clone, Copy, Debug)]
@@ -18,14 +20,6 @@ pub(crate) struct BundleLimits {
     pub commands: usize,
     /// Maximum number of bytes of bundles in a block.
     pub bytes: usize,
-}
-
-/// Result of checking clients' bundles.
-pub(crate) struct Checked {
-    /// Bundles without a valid signature of their client.
-    pub forged: BTreeSet<Digest>,
-    /// Links over which a genuine bundle arrived first. May contain duplicates.
-    pub genuine: Vec<LinkId>,
 }
 
 /// The clients' side of a replica.
@@ -186,35 +180,46 @@ impl Gateway {
         self.verifier.kind() != ClientAuthentication::None
     }
 
-    /// Verifies clients' bundles, each with the link on which it arrived. Assigns the links of genuine bundles to their
-    /// clients.
-    pub fn check(&mut self, links: &[(LinkId, Digest)], bundles: &[Bundle]) -> Checked {
-        let mut genuine: Vec<LinkId> = Vec::new();
-        let mut note = |link: LinkId| {
-            if genuine.last() != Some(&link) {
-                genuine.push(link);
-            }
-        };
-        if !self.checks_signatures() {
-            links.iter().for_each(|(link, _)| note(*link));
-            return Checked { forged: BTreeSet::new(), genuine };
-        }
-        let known: Vec<bool> = bundles.iter().map(|bundle| self.verifier.is_verified(&bundle.digest())).collect();
-        let forged = self.verifier.forged(bundles);
+    /// Returns whether a client's bundle was verified before.
+    pub fn is_verified(&self, bundle: &Bundle) -> bool {
+        self.verifier.is_verified(&bundle.digest())
+    }
+
+    /// Begins to verify clients' bundles: the forged ones, if that is known at once, or a task for any thread.
+    pub fn begin_check<'a>(
+        &mut self,
+        bundles: impl IntoIterator<Item = &'a Bundle>,
+    ) -> ControlFlow<BTreeSet<Digest>, BundleTask> {
+        self.verifier.begin(bundles)
+    }
+
+    /// Returns the forged bundles that a task has found.
+    pub fn finish_check(&mut self, checked: CheckedBundles) -> BTreeSet<Digest> {
+        self.verifier.finish(checked)
+    }
+
+    /// Assigns the links of genuine bundles to their clients. Returns the links over which a genuine bundle arrived
+    /// first; some of them may occur more than once.
+    pub fn take_genuine(&mut self, arrivals: &[Arrival], forged: &BTreeSet<Digest>) -> Vec<LinkId> {
         self.forged_by_clients += forged.len() as u64;
-        for ((bundle, (link, digest)), known) in bundles.iter().zip(links).zip(known) {
-            if forged.contains(digest) {
+        let mut genuine: Vec<LinkId> = Vec::new();
+        for Arrival { link, bundle, was_known } in arrivals {
+            if forged.contains(&bundle.digest()) {
                 continue;
             }
-            // Anyone who has seen a bundle can replay it. The sender of a replay must get neither the replies nor the
-            // standing of a connected client.
-            let may_be_repeated = known && self.links.get(&bundle.origin()).is_some_and(|held| held != link);
-            if !may_be_repeated {
-                note(*link);
+            if self.checks_signatures() {
+                // Anyone who has seen a bundle can replay it. The sender of a replay must get neither the replies nor
+                // the standing of a connected client.
+                if *was_known && self.links.get(&bundle.origin()).is_some_and(|held| held != link) {
+                    continue;
+                }
                 self.links.insert(bundle.origin(), *link);
             }
+            if genuine.last() != Some(link) {
+                genuine.push(*link);
+            }
         }
-        Checked { forged, genuine }
+        genuine
     }
 
     /// Returns whether all bundles in a peer's message are genuine. Honest peers check what they forward, so it does

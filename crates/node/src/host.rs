@@ -190,7 +190,8 @@ impl<P: Protocol> Host<P> {
         // The replica's own messages of this turn may have produced records that wait for the disk, and perhaps no peer
         // will ever send again.
         let unwritten = self.devices.is_writing_due();
-        if unwritten || !self.devices.local.is_empty() || !self.clients.are_served() {
+        let serves = !self.clients.are_served() && !self.devices.has_batches_enough();
+        if unwritten || !self.devices.local.is_empty() || serves {
             return Some(Duration::ZERO);
         }
         let lie = self.liar.as_ref().and_then(|liar| liar.next());

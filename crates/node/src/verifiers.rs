@@ -1,29 +1,38 @@
 //! Threads that verify signatures for a replica ([`crypto_threads`](crate::NodeConfig::crypto_threads)).
 //!
-//! The replica's thread asks, and goes on; answers come back in any order, as inputs.
+//! The replica's thread asks, and goes on; answers come back in any order. What the core asks goes before what clients
+//! send, however much that is: agreement waits for it.
 
 use crate::error::HostError;
 use quorate_consensus::seam::Job;
-use quorate_crypto::{AssembleTask, Assembled, Verified, VerifyTask};
+use quorate_crypto::{AssembleTask, Assembled, BundleTask, CheckedBundles, Verified, VerifyTask};
 use quorate_storage::{Waker, account};
 use std::any::Any;
+use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Maximum number of unanswered questions for each thread. Beyond it, the replica's thread verifies itself.
+/// Maximum number of unanswered questions of the core for each thread. Beyond it, the replica's thread verifies itself.
 const MAX_OPEN_PER_THREAD: usize = 16;
+/// Maximum number of clients' unverified batches for each thread. Beyond it, clients wait.
+const MAX_BATCHES_PER_THREAD: usize = 4;
+/// Maximum number of bundles in one batch, about half a millisecond of work: agreement may have to wait for it.
+pub(crate) const BUNDLES_PER_BATCH: usize = 64;
 
-/// What the core asks of signatures.
+/// What the replica asks of signatures.
 pub(crate) enum Question {
     Verify(Job, VerifyTask),
     Assemble(Job, AssembleTask),
+    /// A numbered batch of clients' bundles.
+    Bundles(u64, BundleTask),
 }
 
 pub(crate) enum Answer {
     Verified(Job, Verified),
     Assembled(Job, Assembled),
+    Bundles(u64, CheckedBundles),
 }
 
 impl Question {
@@ -32,19 +41,57 @@ impl Question {
         match self {
             Question::Verify(job, task) => Answer::Verified(job, task.run()),
             Question::Assemble(job, task) => Answer::Assembled(job, task.run()),
+            Question::Bundles(batch, task) => Answer::Bundles(batch, task.run()),
         }
     }
 }
 
 type Panic = Box<dyn Any + Send>;
 
+/// The questions that no thread works on yet.
+#[derive(Default)]
+struct Waiting {
+    of_core: VecDeque<Question>,
+    of_clients: VecDeque<Question>,
+    /// The threads end.
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next question; `None` once the threads end.
+    fn next(&self) -> Option<Question> {
+        let mut waiting = self.lock();
+        loop {
+            if waiting.ended {
+                return None;
+            }
+            let next = waiting.of_core.pop_front().or_else(|| waiting.of_clients.pop_front());
+            if next.is_some() {
+                return next;
+            }
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
 /// The threads of one replica. Dropping it ends them, after the question that each works on.
 pub(crate) struct Verifiers {
-    /// `None` while they end.
-    questions: Option<Sender<Question>>,
+    queue: Arc<Queue>,
     answers: Receiver<Result<Answer, Panic>>,
-    /// Number of unanswered questions.
+    /// Number of unanswered questions of the core.
     open: usize,
+    /// Number of unanswered batches of clients.
+    batches: usize,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -55,13 +102,12 @@ impl Verifiers {
     /// [`HostError::Thread`] if the system refuses one.
     pub fn start(threads: usize, waker: &Waker) -> Result<Verifiers, HostError> {
         assert!(threads > 0, "without threads there are no verifiers");
-        let (questions, asked) = mpsc::channel();
         let (answered, answers) = mpsc::channel();
-        let asked = Arc::new(Mutex::new(asked));
-        let mut verifiers = Verifiers { questions: Some(questions), answers, open: 0, threads: Vec::new() };
+        let queue = Arc::new(Queue::default());
+        let mut verifiers = Verifiers { queue, answers, open: 0, batches: 0, threads: Vec::new() };
         for _ in 0..threads {
-            let (asked, answered, waker) = (asked.clone(), answered.clone(), waker.clone());
-            let run = move || work(&asked, &answered, &waker);
+            let (queue, answered, waker) = (verifiers.queue.clone(), answered.clone(), waker.clone());
+            let run = move || work(&queue, &answered, &waker);
             let thread = account::spawn(thread::Builder::new().name("crypto".to_owned()), run);
             verifiers
                 .threads
@@ -70,38 +116,52 @@ impl Verifiers {
         Ok(verifiers)
     }
 
-    /// Asks, or returns the question if too many are unanswered.
+    /// Returns whether another batch of clients may be asked about.
+    pub fn takes_batches(&self) -> bool {
+        self.batches < MAX_BATCHES_PER_THREAD * self.threads.len()
+    }
+
+    /// Asks, or returns the core's question if too many are unanswered.
     pub fn ask(&mut self, question: Question) -> Option<Question> {
-        if self.open >= MAX_OPEN_PER_THREAD * self.threads.len() {
+        let is_batch = matches!(question, Question::Bundles(..));
+        if !is_batch && self.open >= MAX_OPEN_PER_THREAD * self.threads.len() {
             return Some(question);
         }
-        let questions = self.questions.as_ref().expect("the threads run");
-        questions.send(question).expect("a thread ends only when the replica does");
-        self.open += 1;
+        let mut waiting = self.queue.lock();
+        match is_batch {
+            true => waiting.of_clients.push_back(question),
+            false => waiting.of_core.push_back(question),
+        }
+        drop(waiting);
+        *self.count(is_batch) += 1;
+        self.queue.changed.notify_one();
         None
     }
 
     /// Returns the next answer, if there is one. Continues a panic of the thread that worked on it.
     pub fn next(&mut self) -> Option<Answer> {
-        let answer = self.answers.try_recv().ok()?;
-        self.open -= 1;
-        Some(answer.unwrap_or_else(|panicked| panic::resume_unwind(panicked)))
+        let answer = self.answers.try_recv().ok()?.unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+        *self.count(matches!(answer, Answer::Bundles(..))) -= 1;
+        Some(answer)
+    }
+
+    fn count(&mut self, is_batch: bool) -> &mut usize {
+        if is_batch { &mut self.batches } else { &mut self.open }
     }
 }
 
 impl Drop for Verifiers {
     fn drop(&mut self) {
-        self.questions = None;
+        self.queue.lock().ended = true;
+        self.queue.changed.notify_all();
         for thread in self.threads.drain(..) {
             thread.join().expect("panics are caught and passed on");
         }
     }
 }
 
-fn work(asked: &Mutex<Receiver<Question>>, answered: &Sender<Result<Answer, Panic>>, waker: &Waker) {
-    loop {
-        let question = asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(question) = question else { return };
+fn work(queue: &Queue, answered: &Sender<Result<Answer, Panic>>, waker: &Waker) {
+    while let Some(question) = queue.next() {
         let answer = panic::catch_unwind(AssertUnwindSafe(|| question.answer()));
         if answered.send(answer).is_err() {
             return;

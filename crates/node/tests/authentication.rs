@@ -12,8 +12,8 @@ use quorate_consensus::{Envelope, Message};
 use quorate_crypto::{ClientAuthentication, ClientIdentity, ClientVerdicts};
 use quorate_node::{Baselines, EmbeddedCluster, NoObserver, NodeConfig, NodeEvent};
 use quorate_types::{
-    Attachment, Block, Bundle, BundleBuilder, Certificate, ClientRequest, ClusterId, Digest, Domain, Height, ReplicaId,
-    ReplicaReply, View, Vote, encode_message,
+    Attachment, Block, Bundle, BundleBuilder, Certificate, ClientRequest, ClusterId, CryptoThreads, Digest, Domain,
+    Height, ReplicaId, ReplicaReply, View, Vote, encode_message,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,9 +61,19 @@ fn refusal(client: &mut TestClient, frame: Bytes) -> (Digest, String) {
     })
 }
 
+/// Configurations in which the replica's thread verifies clients' signatures, or other threads do.
+fn templates() -> [NodeConfig; 2] {
+    let elsewhere = NodeConfig { crypto_threads: CryptoThreads::Count(2), ..template() };
+    [template(), elsewhere]
+}
+
 #[test]
 fn bundles_that_their_client_did_not_sign_are_refused_with_one_clear_error() {
-    let cluster = start(&template());
+    templates().iter().for_each(forgeries_are_refused);
+}
+
+fn forgeries_are_refused(template: &NodeConfig) {
+    let cluster = start(template);
     let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let good = client.bundle(3, b"payload");
@@ -95,7 +105,11 @@ fn bundles_that_their_client_did_not_sign_are_refused_with_one_clear_error() {
 
 #[test]
 fn one_forged_bundle_does_not_affect_the_others() {
-    let cluster = start(&template());
+    templates().iter().for_each(forgeries_affect_nothing_else);
+}
+
+fn forgeries_affect_nothing_else(template: &NodeConfig) {
+    let cluster = start(template);
     let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let bundles: Vec<Bundle> = (0..30).map(|_| client.bundle(1, b"payload")).collect();
@@ -119,7 +133,10 @@ fn one_forged_bundle_does_not_affect_the_others() {
 /// An impostor that claims another client's id and replays its bundles does not get its replies.
 #[test]
 fn an_impostor_gets_no_replies() {
-    let mut template = template();
+    templates().into_iter().for_each(impostors_get_no_replies);
+}
+
+fn impostors_get_no_replies(mut template: NodeConfig) {
     // Blocks are ordered only when full.
     (template.consensus.batch, template.consensus.batch_policy) = (20.into(), BatchPolicy::Full);
     template.consensus.view_timeout_ms = 600_000;
@@ -333,6 +350,29 @@ fn only_the_genuine_bundles_that_a_backup_relays_are_ordered() {
 
 /// A replica verifies each signature once, even if the bundle arrives several times from its client and also from a
 /// peer.
+/// Clients leave while other threads verify their bundles, and the others are served.
+#[test]
+fn clients_that_leave_early_delay_nobody() {
+    let cluster = start(&templates()[1]);
+    for number in 0..20 {
+        let mut hasty = TestClient::new(&cluster, 100 + number);
+        hasty.connect(4);
+        for _ in 0..100 {
+            let bundle = hasty.bundle(1, b"payload");
+            hasty.send_all(&ClientRequest::Submit(bundle));
+        }
+        // It leaves once one bundle is answered.
+        hasty.wait(|_, reply| matches!(reply, ReplicaReply::Executed { .. }).then_some(()));
+    }
+    let mut client = TestClient::new(&cluster, 7);
+    client.connect(4);
+    let bundles: Vec<Bundle> = (0..20).map(|_| client.bundle(1, b"payload")).collect();
+    client.submit(&bundles, 8, 4);
+    let stopped = cluster.shut_down().into_iter();
+    let stopped = stopped.map(|(replica, status)| (replica, status.expect("no replica fails").history));
+    compare_histories(&stopped.collect::<Vec<_>>()).expect("all replicas executed the same");
+}
+
 #[test]
 fn a_repeated_bundle_is_verified_once() {
     assert_eq!(verifications_of_five_bundles(ClientVerdicts::Own), [5; 3]);

@@ -233,8 +233,9 @@ pub struct BenchSpec {
     /// processes of their own. No effect in `sim`.
     #[arg(long, help_heading = RUN, default_value = "shared", value_parser = choice::<ClientVerdicts>())]
     pub client_verdicts: ClientVerdicts,
-    /// Threads of each replica that verify votes and certificates: a number, or auto, one for each core that replicas
-    /// leave over. With 0 the replica's own thread verifies. In a simulation each has a core of its own, and auto is 0.
+    /// Threads of each replica that verify votes, certificates and clients' signatures: a number, or auto, one for each
+    /// core that replicas leave over. With 0 the replica's own thread verifies. In a simulation each has a core of its
+    /// own, auto is 0, and clients' signatures stay with the replica's core.
     #[arg(long, help_heading = RUN, value_name = "auto|THREADS", default_value_t = CryptoThreads::Count(0))]
     pub crypto_threads: CryptoThreads,
     /// Way of payloads between frames and replicas: shared, or copied into types of the wire and of the protocol, on
