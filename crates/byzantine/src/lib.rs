@@ -5,12 +5,14 @@
 //! every host, and a false statement is signed by the misbehaving replica only.
 //!
 //! [`fault`] lists the behaviours, [`lie`] modifies messages, [`assembler`] makes certificates, [`inventor`] invents
-//! answers, [`censor`] omits commands, and [`wrapper`] decides which replica receives which message.
+//! answers, [`censor`] omits commands, and [`wrapper`] decides which replica receives which message. [`client`] makes
+//! bundles of faulty clients.
 
 pub mod assembler;
 mod availability;
 pub mod behaviour;
 pub mod censor;
+pub mod client;
 pub mod collected;
 pub mod fault;
 mod inventor;

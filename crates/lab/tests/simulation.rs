@@ -5,7 +5,7 @@ use quorate_lab::BenchSpec;
 use quorate_lab::bench;
 use quorate_lab::result::Agreement;
 use quorate_lab::sim::{self, SimOptions, SimResult};
-use quorate_lab::spec::{ClientAuthentication, Interval};
+use quorate_lab::spec::{AuthProfile, ClientAuthentication, Interval, ProtocolKind};
 use quorate_simulator::ledger::{Share, Work};
 
 fn spec() -> BenchSpec {
@@ -52,6 +52,38 @@ fn clients_signatures_are_charged() {
     assert!(share(&signed, Work::Verifications).0 > share(&plain, Work::Verifications).0);
     let json: serde_json::Value = serde_json::from_str(&signed.to_json()).expect("JSON");
     assert!(json["charges"]["replicas"][0]["count_per_command"].as_f64().is_some_and(|count| count > 0.0), "{json}");
+}
+
+/// Codes cost clients and replicas less than signatures, in the profile that allows them.
+#[test]
+fn clients_codes_are_charged() {
+    let run = |auth_profile, client_authentication| {
+        let protocol = ProtocolKind::PbftMac;
+        let spec = BenchSpec { protocol, auth_profile, client_authentication, bundle: 1, ..spec() };
+        spec.validate().expect("a sound spec");
+        let result = sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
+        assert_eq!(result.bench.agreement, Agreement::Agreed);
+        let charges = result.charges.expect("the run is over");
+        let of = |shares: &[Share]| {
+            shares.iter().find(|share| share.work == Work::Signatures).map_or(0.0, |share| share.us_per_command)
+        };
+        of(&charges.clients)
+    };
+    let none = run(AuthProfile::Mac, ClientAuthentication::None);
+    let codes = run(AuthProfile::Mac, ClientAuthentication::Mac);
+    let signed = run(AuthProfile::Domain, ClientAuthentication::Ed25519);
+    assert_eq!(none, 0.0);
+    assert!(codes > 0.0 && codes < signed, "codes {codes} us, signatures {signed} us");
+}
+
+#[test]
+fn a_client_cannot_divide_replicas_without_authentication() {
+    let fault = "hostile:codes-for-leader".parse().expect("a fault");
+    let divided = BenchSpec { protocol: ProtocolKind::PbftMac, fault: vec![fault], ..spec() };
+    let error = divided.validate().expect_err("there is nothing to forge").to_string();
+    assert!(error.contains("needs clients that authenticate bundles"), "{error}");
+    let client_authentication = ClientAuthentication::Mac;
+    BenchSpec { auth_profile: AuthProfile::Mac, client_authentication, ..divided }.validate().expect("codes");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub struct Charges {
     /// For the votes that carry codes instead of signatures.
     macs: Option<SignatureCharges>,
     pub flush: Duration,
-    /// Signing a bundle, and verifying several at once.
+    /// Authenticating a bundle, and verifying several at once.
     pub client_sign: u64,
     pub verify_clients: Ladder,
     pub client_command: u64,
@@ -129,6 +129,12 @@ impl Charges {
     /// Adds the charges of votes with codes, in a cluster of `replicas`.
     pub fn with_macs(self, macs: &SignatureCosts, replicas: usize) -> Charges {
         Charges { macs: Some(SignatureCharges::new(macs, replicas as u64)), ..self }
+    }
+
+    /// Replaces the charges of clients' signatures by those of codes, one for each of `replicas`.
+    pub fn with_client_codes(self, macs: &SignatureCosts, replicas: usize) -> Charges {
+        let SignatureCharges { sign, verify, .. } = SignatureCharges::new(macs, replicas as u64);
+        Charges { client_sign: sign, verify_clients: verify, ..self }
     }
 
     /// Returns the charges of the signatures, or codes, of statements in a domain.

@@ -4,7 +4,11 @@
 //! answers, and reconnects at once when it is cut off. The network between it and the replicas is not modelled: its
 //! frames arrive at once.
 
-use quorate_types::{Bundle, BundleBuilder, ClientId, Height, choice};
+use crate::keys::ClientKeys;
+use quorate_byzantine::client::divided;
+use quorate_crypto::ClientIdentity;
+use quorate_types::command::codes_in;
+use quorate_types::{Bundle, BundleBuilder, Height, ReplicaId, choice};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -51,16 +55,26 @@ choice!(
     Repeat = "repeat",
     /// Opens silent links until there is no place for others.
     Squat = "squat",
+    /// Sends bundles with codes that only the leader accepts, so that no other replica votes for its blocks. Where
+    /// clients sign, the signatures are wrong.
+    CodesForLeader = "codes-for-leader",
+    /// Sends bundles with codes that only the leader refuses, so that the others wait for them in vain.
+    CodesForBackups = "codes-for-backups",
 );
 
 impl Hostility {
+    /// Returns whether it makes bundles that some replicas accept and others refuse.
+    pub fn divides(self) -> bool {
+        matches!(self, Hostility::CodesForLeader | Hostility::CodesForBackups)
+    }
+
     /// Returns the number of frames to each replica per [`TICK`].
     fn frames(self) -> u64 {
         match self {
             Hostility::Flood | Hostility::Replay => 20,
             Hostility::Forged => 60,
             Hostility::Status | Hostility::NoRead => 100,
-            Hostility::OneBackupOnly => 1,
+            Hostility::OneBackupOnly | Hostility::CodesForLeader | Hostility::CodesForBackups => 1,
             Hostility::Repeat => 2,
             Hostility::Squat => LINKS_PER_TICK,
         }
@@ -89,7 +103,7 @@ pub enum Request {
 /// State of a hostile client.
 pub struct Attacker {
     kind: Hostility,
-    number: u16,
+    identity: ClientIdentity,
     /// Number of commands sent so far.
     commands: u64,
     /// Bundles of honest clients.
@@ -101,8 +115,9 @@ pub struct Attacker {
 
 impl Attacker {
     /// Returns an attacker. `number` must be unique in a run.
-    pub fn new(kind: Hostility, number: u16) -> Attacker {
-        Attacker { kind, number, commands: 0, seen: VecDeque::new(), next: 0, ticks: 0 }
+    pub fn new(kind: Hostility, number: u16, keys: &ClientKeys) -> Attacker {
+        let identity = keys.identity(FIRST_OWNER + u128::from(number));
+        Attacker { kind, identity, commands: 0, seen: VecDeque::new(), next: 0, ticks: 0 }
     }
 
     /// Returns the only replica that it attacks; `None` if it attacks all.
@@ -133,13 +148,24 @@ impl Attacker {
     }
 
     /// Returns the requests to each replica in one [`TICK`], with their sizes. `height` is the highest committed
-    /// height.
-    pub fn requests(&mut self, height: Height) -> Vec<(Request, u32)> {
-        (0..self.kind.frames()).filter_map(|_| self.next_request(height)).collect()
+    /// height, and `leader` the current leader.
+    pub fn requests(&mut self, height: Height, leader: ReplicaId) -> Vec<(Request, u32)> {
+        (0..self.kind.frames()).filter_map(|_| self.next_request(height, leader)).collect()
     }
 
-    fn next_request(&mut self, height: Height) -> Option<(Request, u32)> {
+    fn next_request(&mut self, height: Height, leader: ReplicaId) -> Option<(Request, u32)> {
         match self.kind {
+            Hostility::CodesForLeader | Hostility::CodesForBackups => {
+                let for_leader = self.kind == Hostility::CodesForLeader;
+                let bundle = self.bundle(height);
+                let bytes = bundle.body().len() as u32;
+                let has_codes = bundle.authenticator().is_some_and(|authenticator| codes_in(authenticator.kind) > 0);
+                let request = match has_codes {
+                    true => Request::Bundle(divided(&bundle, |replica| (replica == leader) == for_leader)),
+                    false => Request::Forged,
+                };
+                Some((request, bytes))
+            }
             Hostility::Flood | Hostility::OneBackupOnly | Hostility::Repeat => {
                 let bundle = self.bundle(height);
                 let bytes = bundle.body().len() as u32;
@@ -160,7 +186,7 @@ impl Attacker {
 
     fn bundle(&mut self, height: Height) -> Bundle {
         let session = self.commands / SESSION_COMMANDS;
-        let client = ClientId((FIRST_OWNER + u128::from(self.number)) << 16 | u128::from(session as u16));
+        let client = self.identity.session(session as u16);
         let mut builder = BundleBuilder::new(client, height.latest_expiry());
         if self.kind == Hostility::Repeat {
             // The last command of the previous bundle, and a new one.
@@ -168,12 +194,12 @@ impl Attacker {
             builder.push(client, last, &[0; PAYLOAD_BYTES]);
             builder.push(client, last + 1, &[0; PAYLOAD_BYTES]);
             self.commands = last + 1;
-            return builder.finish();
+            return self.identity.finish(builder);
         }
         for _ in 0..self.kind.commands() {
             builder.push(client, 1 + self.commands % SESSION_COMMANDS, &[0; PAYLOAD_BYTES]);
             self.commands += 1;
         }
-        builder.finish()
+        self.identity.finish(builder)
     }
 }

@@ -15,6 +15,7 @@ mod clock;
 pub mod costs;
 pub mod faults;
 pub mod hostile;
+mod keys;
 pub mod ledger;
 pub mod network;
 mod node;

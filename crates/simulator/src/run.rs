@@ -4,13 +4,13 @@ use crate::chaos::{Chaos, unequal_links};
 use crate::chronicle::Chronicle;
 use crate::clients::{self, ClientMachine, Clients};
 use crate::faults::{Point, misbehaviour, served_within};
+use crate::keys::{ClientKeys, devices};
 use crate::ledger::Charged;
 use crate::network::{Endpoints, Links, Loss, NetworkSpec, Place};
 use crate::node::{Node, Parts, Reborn};
 use crate::oracle::Oracle;
 use crate::random::{Purpose, Random};
-use crate::signatures::{Device, Modelled};
-use crate::spec::{Signatures, SimSpec, WorkloadFactory};
+use crate::spec::{SimSpec, WorkloadFactory};
 use crate::transcript::Transcript;
 use crate::world::{self, Life, Reading, World, trouble};
 use quorate_applications::{CheckpointRule, Executor};
@@ -19,13 +19,10 @@ use quorate_byzantine::{Behaviour, Context};
 use quorate_client::load::{LoadReport, Stage};
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::{Config, Protocol, Replica};
-use quorate_crypto::{
-    ClientIdentity, Crypto, DEFAULT_CACHE_BUNDLES, Keyring, MacKeys, ReplicaKeys, SchemeKind, VerifiedCache,
-};
+use quorate_crypto::ClientIdentity;
 use quorate_oracles::{Property, Violation};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
-use quorate_types::{Address, ClientId, ClusterId, Committee, ReplicaId, Status, Time};
-use std::net::{Ipv4Addr, SocketAddr};
+use quorate_types::{ClientId, ClusterId, ReplicaId, Status, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -227,7 +224,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let spec = &SimSpec { network, ..spec.clone() };
     let replicas = spec.quorum.replicas();
     let cluster = ClusterId::from_name(CLUSTER);
-    let mut devices = devices(spec, cluster, seed);
+    let (mut devices, client_keys) = (devices(spec, cluster, seed), ClientKeys::new(spec, cluster, seed));
     let mut salts = Random::new(seed, Purpose::Salts, 0);
     let remake = |me: ReplicaId, salt: u64| Reborn {
         replica: alter.alter(make(spec.consensus.clone(), spec.quorum, cluster, me, salt)),
@@ -237,7 +234,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
         salt,
     };
     let keeps_journal = trouble.restarts();
-    let identities = clients::identities(places.len(), spec, &cluster);
+    let identities = clients::identities(places.len(), &client_keys);
     let origins: Arc<[ClientId]> = identities.iter().map(ClientIdentity::origin).collect();
     let mut nodes = Vec::with_capacity(replicas);
     for me in (0..replicas as u16).map(ReplicaId) {
@@ -253,7 +250,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
             replica,
             device: devices.remove(0),
             executor,
-            verified: spec.are_clients_signing().then(|| VerifiedCache::new(DEFAULT_CACHE_BUNDLES)),
+            judge: client_keys.judge(me),
             reply: spec.reply,
             crypto_servers: spec.crypto_servers,
             behaviour,
@@ -273,8 +270,20 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let connections = world::Connections::new(spec, replicas, seed);
     let oracle = oracle(spec, cluster, chaos.is_some());
     let remake = &remake;
-    let parts =
-        world::Parts { spec, seed, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on };
+    let parts = world::Parts {
+        spec,
+        seed,
+        nodes,
+        remake,
+        salts,
+        client_keys,
+        clients,
+        links,
+        connections,
+        oracle,
+        trouble,
+        goes_on,
+    };
     let mut world = World::new(parts);
     world.transcript = Transcript::new(transcript);
     world.recorder = recorder;
@@ -370,50 +379,4 @@ fn troubled(network: &NetworkSpec, chaos: &Chaos) -> NetworkSpec {
     network.transport.rto_max_ms = MAX_CHAOS_RTO_MS.max(network.transport.rto_min_ms);
     network.transport.rto_initial_ms = network.transport.rto_initial_ms.min(network.transport.rto_max_ms);
     network
-}
-
-fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
-    let replicas = spec.quorum.replicas();
-    let profile = spec.scheme.profile();
-    let remembered = spec.certificate_cache.certificates();
-    if spec.signatures == Signatures::Modelled || !profile.unforgeable {
-        return (0..replicas)
-            .map(|_| {
-                Device::Modelled(Box::new(Modelled::new(
-                    cluster,
-                    spec.quorum,
-                    profile,
-                    spec.macs.map(SchemeKind::profile),
-                    remembered,
-                )))
-            })
-            .collect();
-    }
-    let mut random = Random::new(seed, Purpose::Keys, 0);
-    let mut key_seeds = || {
-        let mut bytes = [0; 32];
-        bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&random.bits().to_le_bytes()));
-        bytes
-    };
-    let seeds: Vec<[u8; 32]> = (0..replicas).map(|_| key_seeds()).collect();
-    let keys = |seed: &[u8; 32]| ReplicaKeys::from_seed(spec.scheme, *seed);
-    let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
-    let members = seeds.iter().map(|seed| keys(seed).member(address.clone())).collect();
-    let committee = Committee { cluster, quorum: spec.quorum, members };
-    let shared = Keyring::shared(spec.scheme, &committee).expect("generated keys are valid");
-    let device = |(at, seed): (usize, &[u8; 32])| {
-        let me = ReplicaId(at as u16);
-        let ReplicaKeys { identity, voting: key } = keys(seed);
-        let crypto = match shared.clone() {
-            Some(keyring) => Crypto::with_keyring(keyring, &committee, me, key, remembered),
-            None => Crypto::new(spec.scheme, &committee, me, key, remembered),
-        };
-        let crypto = crypto.expect("generated keys are valid");
-        let macs = spec.macs.map(|kind| MacKeys::new(kind, &committee, me, &identity));
-        Device::Real(Box::new(match macs {
-            Some(macs) => crypto.with_macs(macs.expect("generated keys are valid")),
-            None => crypto,
-        }))
-    };
-    seeds.iter().enumerate().map(device).collect()
 }

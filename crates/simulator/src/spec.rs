@@ -35,7 +35,7 @@ pub struct SimSpec {
     pub signatures: Signatures,
     pub certificate_cache: CertificateCache,
     /// With ed25519, clients sign their bundles and replicas are charged for verifying them: check
-    /// [`CostTable::signatures_of`] for that scheme, too.
+    /// [`CostTable::signatures_of`] for that scheme, too. With codes, these are of the scheme `macs`.
     pub client_authentication: ClientAuthentication,
     pub application: ApplicationKind,
     pub reply: ReplyMode,
@@ -62,13 +62,6 @@ impl SimSpec {
     /// If the network or the load do not allow these places.
     pub fn places(&self) -> Result<Vec<Place>, Fault> {
         place(&self.clients_at, &self.network.delay, self.quorum.replicas(), self.load.clients, "network")
-    }
-}
-
-impl SimSpec {
-    /// Returns whether clients sign their bundles.
-    pub fn are_clients_signing(&self) -> bool {
-        self.client_authentication == ClientAuthentication::Ed25519
     }
 }
 

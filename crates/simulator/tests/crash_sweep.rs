@@ -5,8 +5,9 @@
 use crate::common::{commands, spec};
 use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
+use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::{Leaves, SimReport, SimSpec, run};
+use quorate_simulator::{CostTable, Leaves, Signatures, SimReport, SimSpec, run};
 use quorate_types::ReplicaId;
 use std::time::Duration;
 
@@ -72,17 +73,21 @@ fn judge(report: &SimReport, case: &str) {
 }
 
 fn sweep(protocol: ProtocolKind) {
-    let calm = run(&short(protocol, SWEPT), 1, &commands);
+    sweep_of(&protocol.to_string(), &LEAVES, &|duration| short(protocol, duration));
+}
+
+fn sweep_of(what: &str, leaves: &[Leaves], short: &dyn Fn(Duration) -> SimSpec) {
+    let calm = run(&short(SWEPT), 1, &commands);
     judge(&calm, "no crash");
     for replica in STRUCK {
         let points = calm.points[usize::from(replica)];
         assert!(points > 20, "replica {replica} passes only {points} points");
-        for (point, journal) in (1..=points).flat_map(|point| LEAVES.map(|journal| (point, journal))) {
-            let mut spec = short(protocol, SWEPT + 3 * DOWN);
+        for (point, journal) in (1..=points).flat_map(|point| leaves.iter().map(move |journal| (point, *journal))) {
+            let mut spec = short(SWEPT + 3 * DOWN);
             let for_ms = DOWN.as_secs_f64() * 1000.0;
             spec.network.faults = vec![FaultSpec::Strike { point, for_ms, replica, journal }];
             let report = run(&spec, 1, &commands);
-            let case = format!("{protocol}: replica {replica} crashes at point {point}, journal {journal:?}");
+            let case = format!("{what}: replica {replica} crashes at point {point}, journal {journal:?}");
             judge(&report, &case);
             assert_eq!((report.restarts, report.crashed.len()), (1, 1), "{case}");
         }
@@ -118,6 +123,31 @@ fn a_leader_with_the_slowest_disk_contradicts_nothing() {
             let report = run(&spec, 1, &commands);
             judge(&report, &format!("{protocol}: the leader crashes at point {point}"));
         }
+    }
+}
+
+/// Votes and clients' bundles carry real codes: those that a journal or a peer repeats still convince their recipients,
+/// and the sets P and Q that a restarted replica claims make up for those that do not.
+#[test]
+fn real_codes() {
+    let profiles = [
+        (SchemeKind::HMAC_SHA256, ClientAuthentication::Mac),
+        (SchemeKind::AES_256_CMAC, ClientAuthentication::Ed25519),
+    ];
+    for (macs, client_authentication) in profiles {
+        let short = |duration| {
+            let mut spec = SimSpec {
+                macs: Some(macs),
+                client_authentication,
+                signatures: Signatures::Real,
+                ..short(ProtocolKind::PbftMac, duration)
+            };
+            let flush_us = spec.costs.journal.flush_us;
+            spec.costs = CostTable::shipped();
+            spec.costs.journal.flush_us = flush_us;
+            spec
+        };
+        sweep_of(&format!("{macs}, clients by {client_authentication}"), &[Leaves::Torn], &short);
     }
 }
 

@@ -69,7 +69,7 @@ const MAX_AUTHENTICATOR_BYTES: usize = CLIENT_KEY_BYTES + MAX_CLIENT_CODES * CLI
 /// Returns the form of a kind of authenticator: 0 is none, 1 a key and a signature, 2 a key, its
 /// certificate and a signature, and 2 + n a key and n codes.
 pub fn authenticator_kind(kind: u8) -> Option<AuthenticatorKind> {
-    let codes = usize::from(kind.saturating_sub(ONE_CODE - 1));
+    let codes = codes_in(kind);
     let (public_key_bytes, signature_bytes) = match kind {
         UNAUTHENTICATED => (0, 0),
         SIGNED => (CLIENT_KEY_BYTES, SIGNATURE_BYTES),
@@ -77,6 +77,11 @@ pub fn authenticator_kind(kind: u8) -> Option<AuthenticatorKind> {
         _ => (CLIENT_KEY_BYTES, codes * CLIENT_CODE_BYTES),
     };
     (codes <= MAX_CLIENT_CODES).then_some(AuthenticatorKind { public_key_bytes, signature_bytes })
+}
+
+/// Returns the number of codes in an authenticator of this kind; 0 if it has a signature or is none.
+pub fn codes_in(kind: u8) -> usize {
+    usize::from(kind.saturating_sub(ONE_CODE - 1))
 }
 
 /// Returns the kind of an authenticator with this many codes; `None` if there are none or too many.

@@ -13,7 +13,7 @@ pub use result::{Charges, MachineResult, SeedResult, SimResult};
 use crate::bench::{commands, load_options, node_template};
 use crate::partial;
 use crate::search::{Probe, search};
-use crate::spec::{BenchSpec, Fault, Problem, Record, SpecError, When};
+use crate::spec::{BenchSpec, Fault, Record, When};
 use quorate_applications::ApplicationKind;
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_recording::Recorder;
@@ -181,15 +181,6 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
     costs.signatures_of(scheme)?;
     if spec.auth_profile.votes_by_mac() {
         costs.signatures_of(spec.mac_scheme)?;
-    }
-    if spec.client_authentication == ClientAuthentication::Mac {
-        let what = "is mac, and simulated clients have no codes".to_owned();
-        return Err(SpecError::Impossible(vec![Problem {
-            place: "--client-authentication".into(),
-            what,
-            help: "set none: codes cost clients and replicas less than a microsecond".into(),
-        }])
-        .into());
     }
     if spec.client_authentication == ClientAuthentication::Ed25519 {
         costs.signatures_of(SchemeKind::ED25519)?;

@@ -1,8 +1,8 @@
 //! Validates a spec: refuses impossible values and combinations before anything starts, and warns of surprising ones.
 
 use super::{
-    BatchPolicy, BenchSpec, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SchemeKind, SpecError, When,
-    WorkloadKind,
+    BatchPolicy, BenchSpec, ClientAuthentication, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SchemeKind,
+    SpecError, When, WorkloadKind,
 };
 use crate::affinity;
 use quorate_client::load::MAX_SAMPLES;
@@ -338,6 +338,14 @@ impl BenchSpec {
                 && let Some(why) = replicas.iter().find_map(|replica| how.misfit(replica, quorum.replicas()))
             {
                 problems.push(problem("--fault", format!("`{fault}` {why}"), "name other replicas, or none after it"));
+            }
+            if let Fault::Hostile(client, ..) = fault
+                && client.divides()
+                && self.client_authentication == ClientAuthentication::None
+            {
+                let what = format!("`{fault}` needs clients that authenticate bundles");
+                let help = "set --client-authentication mac or ed25519, with the --auth-profile for it";
+                problems.push(problem("--fault, --client-authentication", what, help));
             }
             if fault.at().is_some_and(|at| at >= self.duration) {
                 let what = format!("`{fault}` starts after the measured {}", self.duration);

@@ -8,6 +8,7 @@ pub use placement::{ClientsAt, MAX_CLIENT_MACHINES, MachineSpec, place};
 pub use report::{ClientMachine, LatencyMs};
 
 use crate::charges::Charges;
+use crate::keys::ClientKeys;
 use crate::ledger::Ledger;
 use crate::network::{Delay, Place};
 use crate::oracle::Oracle;
@@ -16,26 +17,17 @@ use machine::Machine;
 use quorate_client::SessionOptions;
 use quorate_client::load::{LoadMode, LoadOptions, LoadReport, Stage};
 use quorate_client::workload::Workload;
-use quorate_crypto::{ClientIdentity, SEED_BYTES};
-use quorate_types::{Bundle, ClientId, ClusterId, Digest, ReplicaId, Time};
+use quorate_crypto::ClientIdentity;
+use quorate_types::{Bundle, ClientId, Digest, ReplicaId, Time};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Owner of the first machine's clients; each further machine has the next one.
 const FIRST_OWNER: u128 = 1;
 
-/// Returns the identity of each machine's clients, with a key if they sign.
-pub fn identities(machines: usize, spec: &SimSpec, cluster: &ClusterId) -> Vec<ClientIdentity> {
-    let identity = |machine: usize| {
-        let owner = FIRST_OWNER + machine as u128;
-        if !spec.are_clients_signing() {
-            return ClientIdentity::claimed(ClientId(owner << ClientId::SESSION_BITS));
-        }
-        let mut seed = [0; SEED_BYTES];
-        seed[..size_of::<u128>()].copy_from_slice(&owner.to_le_bytes());
-        ClientIdentity::from_seed(cluster, seed)
-    };
-    (0..machines).map(identity).collect()
+/// Returns the identity of each machine's clients.
+pub fn identities(machines: usize, keys: &ClientKeys) -> Vec<ClientIdentity> {
+    (0..machines).map(|machine| keys.identity(FIRST_OWNER + machine as u128)).collect()
 }
 
 /// Returns the machine that sent bundles of an origin, given the origins of all. Those of hostile clients and probes,

@@ -1,14 +1,15 @@
 //! Client connections of a simulated replica.
 
-use super::{Destination, Node, Surroundings};
+use super::{Destination, Node, Parts, Surroundings};
 use crate::charges::{Charges, nanos};
 use crate::clients::machine_of;
 use crate::hostile::{MAX_UNREAD_BYTES, Request};
+use crate::keys::Judge;
 use crate::ledger::Work;
 use crate::parcel::Parcel;
 use quorate_applications::Reply;
 use quorate_consensus::data::pool::{self, Source};
-use quorate_consensus::{Input, Protocol, Refusal};
+use quorate_consensus::{Envelope, Input, Protocol, Refusal};
 use quorate_gateway::admission::{Amount, Load};
 use quorate_gateway::budget::{
     BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MAX_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
@@ -159,7 +160,7 @@ impl<P: Protocol> Node<P> {
     /// Serves links in turns by cost; the bundles reach the replica as one input.
     fn serve_some(&mut self, standing: Standing, max_ns: u64, world: &mut Surroundings<'_, P::Message>) {
         let (mut frames, mut bytes, mut spent_ns) = (0, 0, 0);
-        let (mut bundles, mut sources) = (Vec::new(), Vec::new());
+        let (mut bundles, mut sources, mut signatures) = (Vec::new(), Vec::new(), 0);
         while frames < FRAMES_PER_TURN && bytes < BYTES_PER_TURN && spent_ns < max_ns {
             let Some((link, (request, size))) = self.requests.next(standing) else { break };
             if self.door.is_unread(link) {
@@ -173,7 +174,9 @@ impl<P: Protocol> Node<P> {
             world.charges.hash(&mut self.ledger, 1, u64::from(size));
             match request {
                 Request::Bundle(bundle) => {
-                    if let Some(bundle) = self.accept(link, bundle, world) {
+                    if let Some(bundle) = self.accept(link, bundle, world)
+                        && self.admit(link, &bundle, &mut signatures, world)
+                    {
                         self.requests.set_standing(link, Standing::Genuine);
                         bundles.push(bundle);
                         let link = u64::from(link);
@@ -181,11 +184,12 @@ impl<P: Protocol> Node<P> {
                     }
                 }
                 Request::Forged => {
-                    self.ledger.charge(Work::Verifications, 1, world.charges.signatures(Domain::Vote).verify.cost(1));
-                    self.requests.set_standing(link, Standing::Stranger);
-                    if self.requests.fault(link) >= MAX_FAULTS {
-                        self.requests.forget(link);
-                    }
+                    let verify = match self.parts.judge {
+                        Judge::Unauthenticated => &world.charges.signatures(Domain::Vote).verify,
+                        _ => &world.charges.verify_clients,
+                    };
+                    self.ledger.charge(Work::Verifications, 1, verify.cost(1));
+                    self.blame(link);
                 }
                 Request::Nothing => unreachable!("a link without requests is not served"),
                 Request::Status => {
@@ -200,10 +204,10 @@ impl<P: Protocol> Node<P> {
             self.requests.charge(link, cost_ns);
             spent_ns += cost_ns;
         }
+        self.ledger.charge_sum(Work::Verifications, signatures, world.charges.verify_clients.cost(signatures));
         if bundles.is_empty() {
             return;
         }
-        self.verify_clients(&bundles, world.charges);
         let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
         world.oracle.heard_clients(self.parts.me, &digests);
         self.think(Input::Submit { bundles, sources }, world);
@@ -212,18 +216,55 @@ impl<P: Protocol> Node<P> {
         self.feed_local(world);
     }
 
-    /// Charges for verifying the clients' signatures on the bundles that were not verified before, in one batch. They
-    /// are genuine by construction.
-    pub(super) fn verify_clients<'b>(&mut self, bundles: impl IntoIterator<Item = &'b Bundle>, charges: &Charges) {
-        let Some(verified) = &mut self.parts.verified else { return };
-        let mut signatures = 0;
-        for digest in bundles.into_iter().map(Bundle::digest) {
-            if !verified.contains(&digest) {
-                verified.insert(digest);
-                signatures += 1;
+    /// Judges a client's bundle. Refuses it and blames its link if it is forged. Counts in `signatures` those to charge
+    /// for as one batch; a code is charged for at once.
+    fn admit(
+        &mut self,
+        link: u16,
+        bundle: &Bundle,
+        signatures: &mut u64,
+        world: &mut Surroundings<'_, P::Message>,
+    ) -> bool {
+        let (genuine, checks) = self.parts.judge.check(bundle);
+        match self.parts.judge.judges_alone() {
+            true => self.ledger.charge_sum(Work::Verifications, checks, world.charges.verify_clients.cost(checks)),
+            false => *signatures += checks,
+        }
+        if !genuine {
+            self.blame(link);
+            let why = "forged".to_owned();
+            let refusal = ReplicaReply::Refused { bundle: bundle.digest(), why, again: false };
+            self.tell_clients(bundle.origin(), Arc::new(refusal), world);
+        }
+        genuine
+    }
+
+    /// Counts a forgery that arrived on a link, and disconnects it after too many.
+    fn blame(&mut self, link: u16) {
+        self.requests.set_standing(link, Standing::Stranger);
+        if self.requests.fault(link) >= MAX_FAULTS {
+            self.requests.forget(link);
+        }
+    }
+
+    /// Charges for verifying the clients' signatures in a peer's message that were not verified before, in one batch.
+    /// Drops bundles without a code for this replica, unless a decided block names them, as the node does.
+    pub(super) fn judge_message(&mut self, message: &mut Envelope<P::Message>, charges: &Charges) {
+        let Parts { judge, replica, .. } = &mut self.parts;
+        let (mut checked, judges_alone) = (0, judge.judges_alone());
+        let mut check = |bundle: &Bundle| {
+            let (genuine, checks) = judge.check(bundle);
+            checked += checks;
+            genuine
+        };
+        if judges_alone {
+            message.retain_bundles(|bundle| check(bundle) || replica.is_decided(&bundle.digest()));
+        } else {
+            for bundle in message.bundles() {
+                check(bundle);
             }
         }
-        self.ledger.charge_sum(Work::Verifications, signatures, charges.verify_clients.cost(signatures));
+        self.ledger.charge_sum(Work::Verifications, checked, charges.verify_clients.cost(checked));
     }
 
     /// Answers a bundle, or returns it to be ordered.

@@ -18,6 +18,7 @@ use crate::clients::MAX_CLIENT_MACHINES;
 use crate::clock::{Clock, NEVER};
 use crate::faults::{FULL_SPEED, Leaves, Point};
 use crate::hostile::Request;
+use crate::keys::Judge;
 use crate::ledger::{Ledger, Work};
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
@@ -32,7 +33,6 @@ use quorate_client::ReplyMode;
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Replica, Timer, seam::text};
-use quorate_crypto::VerifiedCache;
 use quorate_gateway::admission::Admission;
 use quorate_gateway::turns::Turns;
 use quorate_hosting::{DEFAULT_REPLY_CACHE_BYTES, DurabilityGate, Outgoing, ReplyCache, StateKeeper};
@@ -100,8 +100,8 @@ pub struct Parts<P: Protocol> {
     pub replica: Replica<P>,
     pub device: Device,
     pub executor: Executor,
-    /// Bundles whose clients' signatures were verified; `None` if clients do not sign.
-    pub verified: Option<VerifiedCache>,
+    /// What it judges clients' bundles by.
+    pub judge: Judge,
     pub reply: ReplyMode,
     pub crypto_servers: usize,
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
@@ -328,11 +328,11 @@ impl<P: Protocol> Node<P> {
             }
             self.ledger.charge(Work::Received, 1, world.charges.receive);
             self.ledger.charge(Work::WireBytes, u64::from(bytes), world.charges.receive_byte);
-            let message = Arc::unwrap_or_clone(message);
+            let mut message = Arc::unwrap_or_clone(message);
             if !message.bundles().is_empty() || matches!(message, Envelope::StatePart { .. }) {
                 world.charges.hash(&mut self.ledger, message.bundles().len().max(1), u64::from(bytes));
             }
-            self.verify_clients(message.bundles(), world.charges);
+            self.judge_message(&mut message, world.charges);
             match message {
                 Envelope::Relay(_) | Envelope::Spread(_) => self.hear_relay(ReplicaId(from), message, world),
                 message => self.feed(Input::Receive { from: ReplicaId(from), message }, world),

@@ -3,12 +3,17 @@
 use super::Node;
 use crate::chronicle::Landmarks;
 use quorate_consensus::Protocol;
-use quorate_types::Status;
+use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeMap;
 
 impl<P: Protocol> Node<P> {
     pub fn view(&self) -> u64 {
         self.parts.replica.view().0
+    }
+
+    /// Returns the leader of its view, if it knows one.
+    pub fn leader(&self) -> Option<ReplicaId> {
+        self.parts.replica.leader()
     }
 
     /// Returns the views and heights that determine its next actions.

@@ -4,7 +4,7 @@ use super::{Event, World};
 use crate::hostile::{Attacker, Hostility, Request, TICK};
 use crate::node::HONEST_LINK;
 use quorate_consensus::Protocol;
-use quorate_types::{Bundle, Height, Time};
+use quorate_types::{Bundle, Height, ReplicaId, Time};
 
 /// Hostile client with its link and the end of its attack.
 pub(super) struct Attack {
@@ -19,7 +19,7 @@ impl<P: Protocol> World<'_, P> {
         let number = self.attacks.len() as u16;
         // The machines of the honest clients have the first links.
         let link = if shares_link { HONEST_LINK } else { self.clients.machines() as u16 + number };
-        self.attacks.push(Attack { attacker: Attacker::new(kind, number), link, until });
+        self.attacks.push(Attack { attacker: Attacker::new(kind, number, &self.client_keys), link, until });
         self.schedule.push(self.now, Event::Hostile(number));
     }
 
@@ -33,12 +33,14 @@ impl<P: Protocol> World<'_, P> {
         self.schedule.push(self.now + TICK, Event::Hostile(number as u16));
         let replicas = self.replicas();
         let height = Height((0..replicas).map(|replica| self.oracle.height(replica)).max().unwrap_or_default());
+        let ahead = self.nodes.iter().filter(|node| node.alive).max_by_key(|node| node.view());
+        let leader = ahead.and_then(|node| node.leader()).unwrap_or(ReplicaId(0));
         let Attack { attacker, link, until } = &mut self.attacks[number];
         if self.now >= *until {
             return;
         }
         let (link, only, hangs_up) = (*link, attacker.only_target(replicas), attacker.on_tick());
-        let requests = attacker.requests(height);
+        let requests = attacker.requests(height, leader);
         self.trace.add(self.now.0, 1 << 33 | number as u64, requests.len() as u64);
         for (request, _) in &requests {
             if let Request::Bundle(bundle) = request {

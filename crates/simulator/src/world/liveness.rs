@@ -5,9 +5,10 @@ use super::{Event, World};
 use crate::parcel::Parcel;
 use quorate_consensus::Protocol;
 use quorate_oracles::Property;
-use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, Time};
+use quorate_types::{Bundle, BundleBuilder, Digest, Height, Time};
 
-const PROBE: ClientId = ClientId(1 << 40);
+/// Owner of the probe's client.
+const PROBE_OWNER: u128 = 1 << 24;
 /// Number of views within which a healed core must make progress: a constant, and an addition for each replica.
 pub const LIVENESS_VIEWS: (u64, u64) = (12, 4);
 /// View timeouts within which every replica of a healed core must catch up, once a quorum makes progress.
@@ -33,7 +34,10 @@ impl<P: Protocol> World<'_, P> {
         let outside = self.trouble.heal.as_ref().map_or(Vec::new(), |(_, outside)| outside.clone());
         self.transcript.add(self.now, || format!("-- healed; outside the core: {outside:?}"));
         self.end_trouble(&outside);
-        let bundle = BundleBuilder::single(PROBE, 1, b"are you there");
+        let client = self.client_keys.identity(PROBE_OWNER);
+        let mut builder = BundleBuilder::new(client.origin(), Height(0).latest_expiry());
+        builder.push(client.origin(), 1, b"are you there");
+        let bundle = client.finish(builder);
         self.oracle.submitted(&bundle);
         let (base, each) = LIVENESS_VIEWS;
         let highest = self.nodes.iter().map(|node| node.view()).max().unwrap_or(0);

@@ -24,6 +24,7 @@ pub use trouble::{Trouble, trouble};
 use crate::charges::{Charges, Tariffs};
 use crate::chronicle::Chronicle;
 use crate::clients::Clients;
+use crate::keys::ClientKeys;
 use crate::ledger::Charged;
 use crate::network::{Links, Segment, Stream};
 use crate::node::{Begun, Destination, Node, Reborn};
@@ -42,6 +43,7 @@ use lives::Lives;
 use quorate_client::load::Stage;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Input, Protocol};
+use quorate_crypto::ClientAuthentication;
 use quorate_oracles::Property;
 use quorate_recording::Recorder;
 use quorate_types::{Bundle, ClientId, Digest, Height, ReplicaId, Time};
@@ -130,6 +132,7 @@ pub struct World<'a, P: Protocol> {
     /// Creates a replica for a restart, given its salt.
     remake: &'a dyn Fn(ReplicaId, u64) -> Reborn<P>,
     salts: Random,
+    client_keys: ClientKeys,
     pub clients: Clients,
     pub links: Links,
     pairs: Pairs<P::Message>,
@@ -176,6 +179,7 @@ pub struct Parts<'a, P: Protocol> {
     pub nodes: Vec<Node<P>>,
     pub remake: &'a dyn Fn(ReplicaId, u64) -> Reborn<P>,
     pub salts: Random,
+    pub client_keys: ClientKeys,
     pub clients: Clients,
     pub links: Links,
     pub connections: Connections<P::Message>,
@@ -186,13 +190,29 @@ pub struct Parts<'a, P: Protocol> {
 
 impl<'a, P: Protocol> World<'a, P> {
     pub fn new(parts: Parts<'a, P>) -> World<'a, P> {
-        let Parts { spec, seed, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on } = parts;
+        let Parts {
+            spec,
+            seed,
+            nodes,
+            remake,
+            salts,
+            client_keys,
+            clients,
+            links,
+            connections,
+            oracle,
+            trouble,
+            goes_on,
+        } = parts;
         let ends = nodes.len() + clients.machines();
         let signatures = spec.costs.signatures_of(spec.scheme).expect("the caller checks the costs of the scheme");
         let mut charges = Charges::new(&spec.costs, &signatures);
         if let Some(macs) = spec.macs {
             let costs = spec.costs.signatures_of(macs).expect("the caller checks the costs of the codes");
             charges = charges.with_macs(&costs, spec.quorum.replicas());
+            if spec.client_authentication == ClientAuthentication::Mac {
+                charges = charges.with_client_codes(&costs, spec.quorum.replicas());
+            }
         }
         charges.flush = charges.flush.max(trouble.flush);
         World {
@@ -204,6 +224,7 @@ impl<'a, P: Protocol> World<'a, P> {
             lives: vec![0; ends],
             remake,
             salts,
+            client_keys,
             clients,
             links,
             pairs: Pairs::new(spec, ends, trouble.cuts() || trouble.heal.is_some()),
