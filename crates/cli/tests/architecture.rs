@@ -63,7 +63,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "quorate-twins",
-        &["quorate-consensus", "quorate-hosting", "quorate-byzantine", "quorate-oracles", "quorate-applications"],
+        &[
+            "quorate-consensus",
+            "quorate-hosting",
+            "quorate-byzantine",
+            "quorate-oracles",
+            "quorate-crypto",
+            "quorate-applications",
+        ],
     ),
     ("quorate-experiments", &["quorate-types"]),
     ("quorate-plots", &[]),

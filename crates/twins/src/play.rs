@@ -7,6 +7,7 @@ use crate::world::{World, world_config};
 use quorate_consensus::config::{Dissemination, ProtocolKind};
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::{Config, Protocol};
+use quorate_crypto::SchemeKind;
 use quorate_types::ReplicaId;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,6 +38,7 @@ pub struct Player<P: Protocol> {
     protocol: ProtocolKind,
     make: MakeReplica<P>,
     dissemination: Dissemination,
+    macs: Option<SchemeKind>,
     #[cfg(feature = "museum")]
     mutant: Option<crate::museum::Mutant>,
     world: Option<World<P>>,
@@ -49,6 +51,7 @@ impl<P: Protocol> Player<P> {
             protocol,
             make,
             dissemination: Dissemination::Client,
+            macs: None,
             #[cfg(feature = "museum")]
             mutant: None,
             world: None,
@@ -58,6 +61,13 @@ impl<P: Protocol> Player<P> {
     /// Sets how commands reach replicas, `client` by default. Clients of a scenario send to all replicas in any case.
     pub fn disseminate(mut self, dissemination: Dissemination) -> Player<P> {
         (self.dissemination, self.world) = (dissemination, None);
+        self
+    }
+
+    /// Uses real signatures, and codes of this scheme on the votes that may carry them, instead of free signatures. The
+    /// protocol must work with codes. Verdicts and transcripts are the same, and take longer.
+    pub fn authenticate(mut self, macs: Option<SchemeKind>) -> Player<P> {
+        (self.macs, self.world) = (macs, None);
         self
     }
 
@@ -90,6 +100,9 @@ impl<P: Protocol> Player<P> {
                     config.batch = BATCH.into();
                 }
                 let mut world = World::new(config, scenario.participants.clone(), self.make);
+                if let Some(macs) = self.macs {
+                    world.authenticate(macs);
+                }
                 #[cfg(feature = "museum")]
                 world.mutate(self.mutant);
                 // A scenario crashes no replica.

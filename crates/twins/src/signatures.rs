@@ -1,11 +1,99 @@
-//! Signatures of the world: empty, free, and unforgeable.
+//! Signatures of the world: free ones, or real signatures and codes.
 //!
-//! A statement is valid if its signer has signed it in this world, according to the record. A certificate is valid if
-//! each of its signers has signed its statement. Nothing is hashed.
+//! Free signatures are empty and unforgeable: a statement is valid if its signer has signed it in this world, according
+//! to the record. A certificate is valid if each of its signers has signed its statement. Nothing is hashed.
 
 use crate::words::{mix, mix_all};
+use quorate_crypto::{Crypto, IDENTITY_SCHEME, MacKeys, ReplicaKeys, SEED_BYTES, SchemeKind};
 use quorate_oracles::Words;
-use quorate_types::{Attachment, Certificate, ClusterId, Quorum, ReplicaId, Subject, Vote, limits::MAX_REPLICAS};
+use quorate_types::{
+    Address, Attachment, Certificate, ClusterId, Committee, Quorum, ReplicaId, Subject, Vote, limits::MAX_REPLICAS,
+};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Maximum number of certificates that a member with real signatures remembers as verified.
+const REMEMBERED_CERTIFICATES: usize = 64;
+
+/// What votes and certificates are signed with and verified by.
+pub enum Signatures {
+    Free(FreeSignatures),
+    /// Ed25519, and codes on the votes that may carry them; the device of each member.
+    Real(ClusterId, Vec<Crypto>),
+}
+
+impl Signatures {
+    pub fn free(cluster: &ClusterId, quorum: Quorum) -> Signatures {
+        Signatures::Free(FreeSignatures::new(cluster, quorum))
+    }
+
+    /// Returns real signatures, and codes of a scheme, with fixed keys.
+    ///
+    /// # Panics
+    /// If the scheme has no codes.
+    pub fn real(cluster: ClusterId, quorum: Quorum, macs: SchemeKind) -> Signatures {
+        let of_member = |member: usize| ReplicaKeys::from_seed(IDENTITY_SCHEME, [1 + member as u8; SEED_BYTES]);
+        let keys: Vec<ReplicaKeys> = (0..quorum.replicas()).map(of_member).collect();
+        let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+        let members = keys.iter().map(|keys| keys.member(address.clone())).collect();
+        let committee = Committee { cluster, quorum, members };
+        let device = |(me, ReplicaKeys { identity, voting }): (ReplicaId, ReplicaKeys)| {
+            let crypto = Crypto::new(IDENTITY_SCHEME, &committee, me, voting, REMEMBERED_CERTIFICATES);
+            let macs = MacKeys::new(macs, &committee, me, &identity).expect("generated keys are valid");
+            crypto.expect("generated keys are valid").with_macs(macs)
+        };
+        Signatures::Real(cluster, committee.replicas().zip(keys).map(device).collect())
+    }
+
+    /// Forgets all signatures. Real ones need no memory: equal statements have equal signatures.
+    pub fn clear(&mut self) {
+        if let Signatures::Free(free) = self {
+            free.clear();
+        }
+    }
+
+    /// Signs a vote for its voter. A replica cannot sign in another's name.
+    pub fn sign(&mut self, signer: ReplicaId, vote: &mut Vote) {
+        match self {
+            Signatures::Free(free) => free.sign(signer, vote),
+            Signatures::Real(cluster, devices) if vote.voter == signer => {
+                vote.signature = devices[signer.index()].sign(&vote.statement(cluster));
+            }
+            Signatures::Real(..) => {}
+        }
+    }
+
+    /// Returns whether a vote is genuine for a replica: a code is valid for its recipient only.
+    pub fn is_genuine(&mut self, to: ReplicaId, vote: &Vote) -> bool {
+        match self {
+            Signatures::Free(free) => free.is_genuine(vote),
+            Signatures::Real(_, devices) => devices[to.index()].verify_vote(vote),
+        }
+    }
+
+    /// Returns whether a certificate proves a quorum to a replica, or is that of genesis.
+    pub fn is_certified(&mut self, to: ReplicaId, certificate: &Certificate) -> bool {
+        match self {
+            Signatures::Free(free) => free.is_certified(certificate),
+            Signatures::Real(_, devices) => devices[to.index()].verify_certificate(certificate).is_ok(),
+        }
+    }
+
+    /// Makes a certificate from a quorum of votes by distinct voters, at a replica.
+    ///
+    /// # Errors
+    /// The voters whose votes cannot be used, as [`Certificate::assemble`] finds them.
+    pub fn assemble(
+        &mut self,
+        at: ReplicaId,
+        subject: &Subject,
+        votes: Vec<Vote>,
+    ) -> Result<Certificate, Vec<ReplicaId>> {
+        match self {
+            Signatures::Free(free) => free.assemble(subject, votes),
+            Signatures::Real(_, devices) => devices[at.index()].assemble(subject, votes),
+        }
+    }
+}
 
 /// Record of all signatures.
 pub struct FreeSignatures {
@@ -16,16 +104,15 @@ pub struct FreeSignatures {
 
 impl FreeSignatures {
     /// Returns an empty record.
-    pub fn new(cluster: &ClusterId, quorum: Quorum) -> FreeSignatures {
+    fn new(cluster: &ClusterId, quorum: Quorum) -> FreeSignatures {
         FreeSignatures { quorum, genesis: Certificate::genesis(cluster), signed: Words::default() }
     }
 
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         self.signed.clear();
     }
 
-    /// Signs a vote for its voter. A replica cannot sign in another's name.
-    pub fn sign(&mut self, signer: ReplicaId, vote: &Vote) {
+    fn sign(&mut self, signer: ReplicaId, vote: &Vote) {
         if vote.voter == signer {
             self.signed.insert(statement(signer, &vote.subject, &vote.attachment), ());
         }
@@ -36,12 +123,12 @@ impl FreeSignatures {
     }
 
     /// Returns whether its voter signed a vote.
-    pub fn is_genuine(&self, vote: &Vote) -> bool {
+    fn is_genuine(&self, vote: &Vote) -> bool {
         vote.signature.is_empty() && self.has_signed(vote.voter, &vote.subject, &vote.attachment)
     }
 
     /// Returns whether a certificate proves a quorum, or is that of genesis.
-    pub fn is_certified(&self, certificate: &Certificate) -> bool {
+    fn is_certified(&self, certificate: &Certificate) -> bool {
         let Certificate { subject, signers, attachments, proof } = certificate;
         if *certificate == self.genesis {
             return true;
@@ -55,11 +142,7 @@ impl FreeSignatures {
                 .all(|(at, signer)| self.has_signed(signer, subject, certificate.attachment(at)))
     }
 
-    /// Makes a certificate from a quorum of votes by distinct voters.
-    ///
-    /// # Errors
-    /// The voters whose votes cannot be used, as [`Certificate::assemble`] finds them.
-    pub fn assemble(&self, subject: &Subject, votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
+    fn assemble(&self, subject: &Subject, votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
         Certificate::assemble(subject, votes, &self.quorum, |votes| {
             let forged = |vote: &&Vote| !self.is_genuine(vote);
             let forgers: Vec<ReplicaId> = votes.iter().filter(forged).map(|vote| vote.voter).collect();

@@ -17,7 +17,7 @@ use crate::instance::Instance;
 pub use crate::instance::Rewrite;
 use crate::links::Links;
 use crate::participants::{InstanceId, InstanceSet, Participants};
-use crate::signatures::FreeSignatures;
+use crate::signatures::Signatures;
 use crate::stock::Stock;
 use crate::transcript::Transcript;
 use quorate_byzantine::Behaviour;
@@ -27,6 +27,7 @@ use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::seam::{Action, Envelope, Input, Job, Timer};
 use quorate_consensus::voting::leader::LeaderScript;
 use quorate_consensus::{Config, Protocol, Replica};
+use quorate_crypto::SchemeKind;
 use quorate_types::{Bundle, Certificate, ClusterId, ReplicaId, Time, View};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -80,7 +81,7 @@ pub struct World<P: Protocol> {
     /// Whether the instances have the current script.
     announced: bool,
     checker: Checker,
-    signatures: FreeSignatures,
+    signatures: Signatures,
     stock: Stock,
     /// Whether clients send commands in each view that is run.
     supplied: bool,
@@ -140,7 +141,7 @@ impl<P: Protocol> World<P> {
             script: LeaderScript { views: Vec::new(), after: everybody },
             announced: false,
             checker: Checker::new(&participants, genesis, config.protocol),
-            signatures: FreeSignatures::new(&cluster, participants.quorum()),
+            signatures: Signatures::free(&cluster, participants.quorum()),
             stock: Stock::new(&participants),
             supplied: true,
             rounds: 0,
@@ -261,6 +262,14 @@ impl<P: Protocol> World<P> {
     /// Sets whether durable records are kept (default: yes). Without them no instance can restart after a crash.
     pub fn keep_journals(&mut self, kept: bool) {
         self.journals = kept;
+    }
+
+    /// Uses real signatures, and codes of a scheme, instead of free ones. Call it before the beginning.
+    ///
+    /// # Panics
+    /// If the scheme has no codes.
+    pub fn authenticate(&mut self, macs: SchemeKind) {
+        self.signatures = Signatures::real(self.cluster, self.participants.quorum(), macs);
     }
 
     /// Makes instances keep the state at each checkpoint, for others that were away too long to fetch all blocks

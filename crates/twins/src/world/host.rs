@@ -133,12 +133,14 @@ impl<P: Protocol> World<P> {
                 }
             }
             Action::Verify { job, certificates, votes } => {
-                let genuine = certificates.iter().all(|certificate| self.signatures.is_certified(certificate))
-                    && votes.iter().all(|vote| self.signatures.is_genuine(vote));
+                let to = self.instances[instance.0].identity;
+                let genuine = certificates.iter().all(|certificate| self.signatures.is_certified(to, certificate))
+                    && votes.iter().all(|vote| self.signatures.is_genuine(to, vote));
                 self.answers.push_back(Answer::Verdict(*job, genuine));
             }
             Action::Assemble { job, subject, votes } => {
-                let result = self.signatures.assemble(subject, std::mem::take(votes));
+                let at = self.instances[instance.0].identity;
+                let result = self.signatures.assemble(at, subject, std::mem::take(votes));
                 self.answer_with(Input::Assembled { job: *job, result });
             }
             Action::Arm { timer, after } => self.instances[instance.0].arm(*timer, self.now + *after),
