@@ -7,4 +7,5 @@ mod load_core;
 mod parts;
 mod reach;
 mod session;
+mod throttle;
 mod workload;

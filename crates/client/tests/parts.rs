@@ -72,9 +72,12 @@ fn shares_add_up_to_the_whole() {
     let parts = whole.split(&[3, 1, 1]);
     assert_eq!(parts.iter().map(|part| part.clients).collect::<Vec<_>>(), [3, 1, 1]);
     let modes: Vec<LoadMode> = parts.iter().map(|part| part.mode).collect();
-    let mode = |max_outstanding| LoadMode::Open { rate: 200.0, max_outstanding };
-    assert_eq!(modes, [mode(4), mode(4), mode(3)], "the first ones have one more");
-    assert!(parts.iter().all(|part| part.steps == [step(100.0)] && part.validate().is_ok()));
+    let mode = |rate, max_outstanding| LoadMode::Open { rate, max_outstanding };
+    assert_eq!(modes, [mode(360.0, 7), mode(120.0, 2), mode(120.0, 2)], "the first ones have the remainder");
+    assert_eq!(parts.iter().map(|part| part.steps[0].from).collect::<Vec<_>>(), [180.0, 60.0, 60.0]);
+    assert!(parts.iter().all(|part| part.steps[0].to == 2.0 * part.steps[0].from && part.validate().is_ok()));
+    let few = LoadOptions { mode: mode(1.0, 1), steps: Vec::new(), ..whole.clone() };
+    assert!(few.split(&[3, 1, 1]).iter().all(|part| part.max_outstanding() == 1), "each machine may send");
     let closed = LoadOptions { mode: LoadMode::Closed { outstanding: 8 }, steps: Vec::new(), ..whole.clone() };
     assert!(closed.split(&[4, 1]).iter().all(|part| part.mode == closed.mode), "each client keeps as many");
     assert_eq!(whole.split(&[5]), [whole]);
@@ -82,10 +85,10 @@ fn shares_add_up_to_the_whole() {
 
 #[test]
 fn merged_reports_count_every_command_once() {
-    let whole = LoadOptions { samples: 50, ..open(300.0) };
+    let whole = LoadOptions { clients: 3, samples: 50, ..open(300.0) };
     let delays = [2, 4, 30].map(|delay| MILLISECOND * delay);
     let reports: Vec<LoadReport> = whole
-        .split(&[2, 2, 1])
+        .split(&[1, 1, 1])
         .into_iter()
         .zip(0..)
         .zip(delays)

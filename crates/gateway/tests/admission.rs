@@ -183,6 +183,43 @@ fn a_limit_lowered_by_a_stall_recovers() {
     assert!(server.done.values().sum::<u64>() >= 48 * TICKS_PER_SECOND);
 }
 
+#[test]
+fn all_replicas_begin_with_one_limit_together() {
+    let limit = |replicas| Admission::<u64>::new(TARGET, replicas).limit();
+    assert_eq!([1, 4, 20].map(limit), [1, 4, 20].map(|replicas| INITIAL_CLUSTER_LIMIT_BYTES / replicas));
+    assert_eq!([0, 1000].map(limit), [INITIAL_CLUSTER_LIMIT_BYTES, MIN_LIMIT_BYTES]);
+}
+
+#[test]
+fn a_queue_far_below_the_limit_does_not_raise_it() {
+    let mut server = Server::new(TARGET, 10, 5);
+    let limit = server.admission.limit();
+    server.run(20, &[(1, 10)]);
+    assert_eq!(server.admission.limit(), limit);
+}
+
+#[test]
+fn a_limit_that_is_too_low_doubles_at_most_once_in_the_time_that_work_waits() {
+    // 0.2 s from arrival to execution: 1800 bundles, nine times what the limit allows at first.
+    let mut server = Server::new(TARGET, 100, 20);
+    let (mut limit, mut raised_at) = (server.admission.limit(), 0);
+    for _ in 0..10 * TICKS_PER_SECOND {
+        server.tick(&[(1, 90)]);
+        let raised = server.admission.limit();
+        if raised != limit {
+            assert!(raised > limit && raised <= 2 * limit, "from {limit} to {raised}");
+            assert!(raised_at == 0 || server.tick - raised_at >= 20, "after {} ticks", server.tick - raised_at);
+            (limit, raised_at) = (raised, server.tick);
+        }
+    }
+    assert!(limit >= 1800 * BUNDLE.work(), "{limit}");
+    let in_target = 90 * TARGET.as_nanos() as u64 / TICK_NS * BUNDLE.work();
+    assert!(limit <= 2 * in_target, "{limit} is more than twice {in_target}");
+    server.reset();
+    server.run(5, &[(1, 90)]);
+    assert_eq!(server.refused, BTreeMap::new());
+}
+
 proptest! {
     #[test]
     fn only_a_full_queue_refuses(ticks in prop::collection::vec((0u64..5, 0usize..40, 0usize..20), 1..400)) {

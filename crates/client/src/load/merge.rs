@@ -11,29 +11,37 @@ use std::time::Duration;
 
 impl LoadOptions {
     /// Splits the load over machines with these numbers of clients, which must add up to all. In an open loop, each
-    /// machine has an equal part of the rate and of the limit of unanswered commands. A remainder of the limit goes to
+    /// client has an equal part of the rate and of the limit of unanswered commands. A remainder of the limit goes to
     /// the first machines, one command each.
     pub fn split(&self, clients: &[usize]) -> Vec<LoadOptions> {
         assert_eq!(clients.iter().sum::<usize>(), self.clients, "each client has a machine");
-        let machines = clients.len();
-        let part = |(machine, clients): (usize, &usize)| {
+        let limits = match self.mode {
+            LoadMode::Closed { .. } => vec![0; clients.len()],
+            LoadMode::Open { max_outstanding, .. } => split_limit(max_outstanding, clients),
+        };
+        let part = |(own, limit): (&usize, usize)| {
+            let of = |rate: f64| rate * *own as f64 / self.clients as f64;
             let (mode, steps) = match self.mode {
                 LoadMode::Closed { .. } => (self.mode, self.steps.clone()),
-                LoadMode::Open { rate, max_outstanding } => {
-                    let slower = |step: &LoadStep| LoadStep {
-                        from: step.from / machines as f64,
-                        to: step.to / machines as f64,
-                        ..*step
-                    };
-                    let share = max_outstanding / machines + usize::from(machine < max_outstanding % machines);
-                    let mode = LoadMode::Open { rate: rate / machines as f64, max_outstanding: share.max(1) };
+                LoadMode::Open { rate, .. } => {
+                    let slower = |step: &LoadStep| LoadStep { from: of(step.from), to: of(step.to), ..*step };
+                    let mode = LoadMode::Open { rate: of(rate), max_outstanding: limit };
                     (mode, self.steps.iter().map(slower).collect())
                 }
             };
-            LoadOptions { clients: *clients, mode, steps, ..self.clone() }
+            LoadOptions { clients: *own, mode, steps, ..self.clone() }
         };
-        clients.iter().enumerate().map(part).collect()
+        clients.iter().zip(limits).map(part).collect()
     }
+}
+
+/// Splits a limit by the machines' clients. Each machine gets at least 1.
+fn split_limit(limit: usize, clients: &[usize]) -> Vec<usize> {
+    let all: usize = clients.iter().sum();
+    let whole: Vec<usize> = clients.iter().map(|own| limit * own / all.max(1)).collect();
+    let left = limit - whole.iter().sum::<usize>();
+    let share = |(machine, whole): (usize, usize)| (whole + usize::from(machine < left)).max(1);
+    whole.into_iter().enumerate().map(share).collect()
 }
 
 impl LoadReport {
