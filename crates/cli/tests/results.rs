@@ -185,7 +185,7 @@ fn invalid_input_exits_with_2_including_files() {
         (&["twins", "replay", &junk], &["junk", "line 1"]),
         (&["twins", "replay", &absent], &["absent"]),
         (&["museum", "--exhibit", "99"], &["99"]),
-        (&["museum", "--exhibit", "15"], &["15", "not shown:"]),
+        (&["museum", "--exhibit", "17"], &["17", "not shown:"]),
         (&["testnet", "--dir", &absent, "--base-port", "0"], &["--base-port"]),
         (&["testnet", "--dir", &taken], &["taken", "empty"]),
         (&["client", "--dir", &net, "put", &long, "value"], &["70000"]),

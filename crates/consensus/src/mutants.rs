@@ -77,6 +77,11 @@ pub enum Bug {
     /// needs the lock on its parent). Here the engine waits for that lock and the rule checks it; both had to be
     /// removed.
     ParentUncertified,
+    /// A view change without proofs carries over a block although a VIEW-CHANGE claims another one for a higher view: no
+    /// condition A1 (Castro and Liskov, TOCS 2002, section 4.5).
+    OpposedCarriedOver,
+    /// A view change without proofs carries over a block that a single replica claims: no condition A2 there.
+    ClaimBelieved,
     /// Voters do not check the commands and bytes of a block against `batch` and `batch_bytes`: a bug of our own.
     BlocksUnbounded,
     /// The relays of one peer may fill the whole pool: a bug of our own.
@@ -92,7 +97,7 @@ impl Bug {
     pub const UNDER_LOAD: [Bug; 3] = [Bug::BlocksUnbounded, Bug::RelaysUnbounded, Bug::RelaysUnscreened];
 
     /// All other bugs. Each is an exhibit of the museum.
-    pub const SHOWN: [Bug; 22] = [
+    pub const SHOWN: [Bug; 24] = [
         Bug::CommitsOverMissing,
         Bug::ViewJumpOnProposal,
         Bug::ViewJumpOnViewChange,
@@ -115,6 +120,8 @@ impl Bug {
         Bug::TimeoutsAlone,
         Bug::StoredUnseen,
         Bug::ParentUncertified,
+        Bug::OpposedCarriedOver,
+        Bug::ClaimBelieved,
     ];
 }
 

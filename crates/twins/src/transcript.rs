@@ -34,6 +34,13 @@ impl Transcript {
         }
     }
 
+    /// Adds an event outside the replicas. Calls `text` only if the transcript is on.
+    pub fn note(&mut self, text: impl FnOnce() -> String) {
+        if self.is_on {
+            self.line(format!("  {}", text()));
+        }
+    }
+
     /// Adds an event of an instance. Calls `text` only if the transcript is on.
     #[inline]
     pub fn add(&mut self, participants: &Participants, instance: InstanceId, text: impl FnOnce() -> String) {

@@ -28,8 +28,8 @@ use quorate_consensus::seam::{Action, Envelope, Input, Job, Timer};
 use quorate_consensus::voting::leader::LeaderScript;
 use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::SchemeKind;
-use quorate_types::{Bundle, Certificate, ClusterId, ReplicaId, Time, View};
-use std::collections::VecDeque;
+use quorate_types::{Bundle, Certificate, ClusterId, Digest, ReplicaId, Time, View};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +63,9 @@ enum Answer<M> {
 
 /// Decides by sender, recipient and view whether a message is lost, in addition to cut links.
 pub type Lose<M> = Box<dyn FnMut(InstanceId, InstanceId, View, &Envelope<M>) -> bool + Send>;
+
+/// Returns, given the leader of a view, the instances that a faulty client's bundle of this view has good codes for.
+pub type Divide = Box<dyn FnMut(ReplicaId) -> InstanceSet + Send>;
 
 /// Replicas and the network between them.
 pub struct World<P: Protocol> {
@@ -100,6 +103,9 @@ pub struct World<P: Protocol> {
     answers: VecDeque<Answer<P::Message>>,
     actions: Vec<Action<P::Message>>,
     lose: Option<Lose<P::Message>>,
+    divide: Option<Divide>,
+    /// Bundles that some instances refuse, and the set of those that accept them.
+    divided: BTreeMap<Digest, InstanceSet>,
     deliveries: u64,
     /// Messages that each instance has sent to single recipients in the current view.
     told: Vec<u32>,
@@ -155,6 +161,8 @@ impl<P: Protocol> World<P> {
             answers: VecDeque::new(),
             actions: Vec::new(),
             lose: None,
+            divide: None,
+            divided: BTreeMap::new(),
             deliveries: 0,
             told: vec![0; participants.len()],
             journals: true,
@@ -191,7 +199,8 @@ impl<P: Protocol> World<P> {
         self.limit = View(0);
         self.told.fill(0);
         self.now = Time(0);
-        self.lose = None;
+        (self.lose, self.divide) = (None, None);
+        self.divided.clear();
         self.transcript = Transcript::default();
         self.enter_instances();
     }
@@ -252,6 +261,12 @@ impl<P: Protocol> World<P> {
     /// Sets a function that loses messages of any kind.
     pub fn lose(&mut self, lose: Option<Lose<P::Message>>) {
         self.lose = lose;
+    }
+
+    /// Adds a faulty client, which sends a bundle to all instances in each view that is run and after the network has
+    /// healed. Instances that have no good code refuse it, also from others, unless a decided block names it.
+    pub fn divide(&mut self, divide: Divide) {
+        self.divide = Some(divide);
     }
 
     /// Sets whether clients send commands to all instances in each view that is run (default: yes).
@@ -421,6 +436,7 @@ impl<P: Protocol> World<P> {
         }
         self.rounds += 1;
         self.send_hostile_commands();
+        self.send_divided_command();
         for bundle in self.stock.of_round(self.rounds) {
             self.checker.submits(bundle);
         }
@@ -450,6 +466,20 @@ impl<P: Protocol> World<P> {
         {
             let sources = vec![HOSTILE_LINK; bundles.len()];
             self.step(at, Input::Submit { bundles: bundles.clone(), sources });
+        }
+    }
+
+    /// Sends the bundle of a faulty client for this view, if there is one, to the instances that accept it.
+    fn send_divided_command(&mut self) {
+        let Some(divide) = &mut self.divide else { return };
+        let accepting = divide(self.script.leader(self.limit));
+        let bundle = self.stock.hostile_of_round(self.rounds)[0].clone();
+        self.checker.admits(&bundle);
+        self.divided.insert(bundle.digest(), accepting);
+        self.transcript
+            .note(|| format!("a client sends a bundle with good codes for {{{}}}", self.participants.names(accepting)));
+        for at in self.participants.instances().filter(|at| accepting >> at.0 & 1 == 1).collect::<Vec<_>>() {
+            self.step(at, Input::Submit { bundles: vec![bundle.clone()], sources: Vec::new() });
         }
     }
 

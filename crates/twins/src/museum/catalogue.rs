@@ -2,12 +2,12 @@
 
 use super::scene::{Ending, Play};
 use super::{
-    Exhibit, Hunt, Mutant, Rewriting, Rule, bounds, certificates, chains, recovery, sessions, spreading, transfer,
-    views,
+    Exhibit, Hunt, Mutant, Rewriting, Rule, bounds, certificates, chains, claims, clients, recovery, sessions,
+    spreading, transfer, views,
 };
 use crate::checker::Property;
 use quorate_consensus::config::ProtocolKind::{
-    self, BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft, SimpleMoonshot,
+    self, BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft, PbftMac, SimpleMoonshot,
 };
 use quorate_consensus::mutants::Bug;
 
@@ -23,12 +23,6 @@ pub struct Absent {
 
 /// Bugs that the engine cannot express, because it lacks the feature in question.
 pub const ABSENT: &[Absent] = &[
-    Absent {
-        number: 15,
-        bug: "a client's MACs are right for the primary and wrong for the others",
-        why: "it needs the clients' codes of the profile `mac`, which a world of replicas does not have; \
-              `codes::one_client_can_end_views_by_codes_and_not_by_signatures` shows it over sockets",
-    },
     Absent {
         number: 17,
         bug: "the read-only optimisation blocks clients that wait for n-f equal replies",
@@ -185,6 +179,10 @@ pub const EXHIBITS: &[Exhibit] = &[
         .source("Gogada et al., ApPLIED 2023, section 5.2.2")
         .breaks(Property::Liveness, ChainedHotStuff, views::two_of_seven_silent)
         .found_by(&[(Hunt::Lasso(|how, number| views::silent_set(how, 7, number)), 28)]),
+    exhibit(15, "", "a client's codes are good for the primary and wrong for the others")
+        .source("Clement et al., NSDI 2009, section 3 (Aardvark)")
+        .breaks(Property::Liveness, PbftMac, clients::codes_for_the_leader)
+        .found_by(&[(Hunt::Clients, 50)]),
     exhibit(16, "", "a primary that serves just within the timeout is replaced")
         .source("Castro and Liskov, OSDI 1999, section 4.4")
         .mutant(Mutant::Hook(Bug::ClockNotRestarted))
@@ -303,4 +301,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         .mutant(Mutant::Hook(Bug::ParentUncertified))
         .breaks(Property::Agreement, SimpleMoonshot, chains::uncertified_parent)
         .found_by(&[(Hunt::Twins, 50)]),
+    exhibit(37, "a", "a view change for codes carries over what a claim for a higher view opposes")
+        .source("Castro and Liskov, TOCS 2002, section 4.5, condition A1")
+        .mutant(Mutant::Hook(Bug::OpposedCarriedOver))
+        .breaks(Property::Agreement, PbftMac, claims::opposed_claim),
+    exhibit(37, "b", "a view change for codes carries over what a single replica claims")
+        .source("Castro and Liskov, TOCS 2002, section 4.5, condition A2")
+        .mutant(Mutant::Hook(Bug::ClaimBelieved))
+        .breaks(Property::Agreement, PbftMac, claims::invented_claim),
 ];

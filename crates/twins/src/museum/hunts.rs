@@ -6,6 +6,7 @@
 use super::Hunt;
 use super::ambush::lie_in_ambush;
 use super::certificates::checker_view_gap;
+use super::clients::divided_at_random;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
 use super::rules::for_rules;
 use super::scene::{Keeper, Play, Setting, go_on, let_go, play, run};
@@ -57,6 +58,7 @@ impl Hunt {
                     Hunt::Twins => twins(protocol, make, how),
                     Hunt::Mutation => drawn(protocol, make, how, mutate_rounds::<P>),
                     Hunt::Random => drawn(protocol, make, how, make_trouble::<P>),
+                    Hunt::Clients => divided_at_random(protocol, make, how),
                     Hunt::Ambush => drawn(protocol, make, how, lie_in_ambush::<P>),
                     Hunt::CrashSweep(scene) | Hunt::Lasso(scene) => {
                         Box::new(move |number| scene(&how, number as usize).violation)

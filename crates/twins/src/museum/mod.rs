@@ -9,6 +9,8 @@ mod bounds;
 mod catalogue;
 mod certificates;
 mod chains;
+mod claims;
+mod clients;
 mod dice;
 mod hunts;
 mod recovery;
@@ -94,6 +96,9 @@ pub enum Hunt {
     Mutation,
     /// Messages are lost and late, timers fire, replicas crash and restart, and one of four may misbehave.
     Random,
+    /// A faulty client's bundle has good codes for some of the replicas in each view, to the end; in a few rounds the
+    /// network is partitioned.
+    Clients,
     /// A Byzantine replica assembles certificates from others' statements, is closer to all others than they are to
     /// each other, and stays active to the end.
     Ambush,
@@ -115,6 +120,7 @@ impl Hunt {
             Hunt::Twins => "twins",
             Hunt::Mutation => "mutation",
             Hunt::Random => "random",
+            Hunt::Clients => "clients",
             Hunt::Ambush => "ambush",
             Hunt::CrashSweep(_) => "crash-sweep",
             Hunt::Lasso(_) => "lasso",

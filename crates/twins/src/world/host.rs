@@ -30,7 +30,15 @@ impl<P: Protocol> World<P> {
 
     #[inline(always)]
     fn deliver(&mut self, parcel: Parcel) {
-        let message = self.letters.take(parcel.message);
+        let mut message = self.letters.take(parcel.message);
+        if !self.divided.is_empty() {
+            let (divided, replica) = (&self.divided, &self.instances[parcel.to.0].replica);
+            message.retain_bundles(|bundle| {
+                let accepting = divided.get(&bundle.digest());
+                accepting
+                    .is_none_or(|accepting| accepting >> parcel.to.0 & 1 == 1 || replica.is_decided(&bundle.digest()))
+            });
+        }
         self.deliveries += 1;
         if self.deliveries > MAX_DELIVERIES {
             let left = self.first.drain(..).chain(self.queue.drain(..));

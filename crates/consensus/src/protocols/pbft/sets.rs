@@ -137,11 +137,11 @@ fn choose(prepared: &[Subject], voted: &[Subject], changes: usize, quorum: Quoru
         let opposed = |claim: &&Subject| {
             claim.view > candidate.view || (claim.view == candidate.view && claim.digest != candidate.digest)
         };
-        changes - prepared.iter().filter(opposed).count() >= quorum.quorum()
+        bug!(OpposedCarriedOver) || changes - prepared.iter().filter(opposed).count() >= quorum.quorum()
     };
     let vouched = |candidate: &Subject| {
         let vouches = |vote: &&Subject| vote.digest == candidate.digest && vote.view >= candidate.view;
-        voted.iter().filter(vouches).count() >= quorum.weak()
+        bug!(ClaimBelieved) || voted.iter().filter(vouches).count() >= quorum.weak()
     };
     let chosen = candidates.into_iter().find(|candidate| unopposed(candidate) && vouched(candidate));
     let empty = changes - prepared.len() >= quorum.quorum();
