@@ -13,6 +13,8 @@ pub const SOURCE: &str = include_str!("config.rs");
 /// A leader waits at most 1/N of the view timeout for a fuller block. A backup's view timer may start when the first
 /// command arrives, and runs until the next view's proposal: two waits and three hops must fit.
 pub const MAX_WAIT_DIVISOR: u32 = 4;
+/// Certificates of a view with separate phases: prepare, pre-commit and commit.
+const PHASES: u64 = 3;
 
 choice!(
     /// Leader election.
@@ -84,6 +86,11 @@ pub struct Config {
     pub batch_policy: BatchPolicy,
     /// Maximum time that a command waits for others under `timed`, in milliseconds. Default 5.
     pub batch_wait_ms: u64,
+    /// Time that a leader waits for late votes once a quorum has voted, in microseconds. Its certificate then names all
+    /// replicas that have voted: with BLS signatures it is a little cheaper to verify, with others it is larger and
+    /// dearer. At most a quarter of `view_timeout_ms`, or a twelfth for `basic-hotstuff`. Refused with PBFT, with
+    /// `simple-moonshot` and with votes to `all`, where no leader collects votes. Default 0.
+    pub vote_wait_us: u64,
     /// How commands reach replicas. Default `client`.
     pub dissemination: Dissemination,
     /// Length of view timeouts. Default `exponential`.
@@ -157,6 +164,7 @@ impl Default for Config {
             batch_bytes: 8 << 20,
             batch_policy: BatchPolicy::Eager,
             batch_wait_ms: 5,
+            vote_wait_us: 0,
             dissemination: Dissemination::Client,
             view_duration: ViewDuration::Exponential,
             view_timeout_ms: 1000,
@@ -191,6 +199,37 @@ impl Config {
     /// that its view does not time out.
     pub fn batch_latency(&self) -> Duration {
         Duration::from_millis(self.batch_latency_ms).min(self.view_timeout() * 3 / 4)
+    }
+
+    /// Time that a leader waits for late votes once a quorum has voted.
+    pub fn vote_wait(&self) -> Duration {
+        Duration::from_micros(self.vote_wait_us)
+    }
+
+    fn validate_vote_wait(&self) -> Result<(), ConfigError> {
+        let place = "vote_wait_us";
+        if self.vote_wait_us == 0 {
+            return Ok(());
+        }
+        let facts = self.protocol.facts();
+        if self.protocol.has_slots() || facts.optimistic_proposals || self.votes != VotesTo::Collector {
+            let votes = if self.votes == VotesTo::Collector { "" } else { ", with votes to `all`" };
+            return Err(ConfigError {
+                place,
+                what: format!("is {}, but in {}{votes} no leader collects the votes", self.vote_wait_us, self.protocol),
+                help: "leave it out, or use a protocol whose leaders collect votes, such as `jolteon`".into(),
+            });
+        }
+        let certificates = if facts.shape == Shape::Phases { PHASES } else { 1 };
+        let most = self.view_timeout_ms.saturating_mul(1000) / u64::from(MAX_WAIT_DIVISOR) / certificates;
+        if self.vote_wait_us > most {
+            return Err(ConfigError {
+                place,
+                what: format!("is {}, too long for a view timeout of {} ms", self.vote_wait_us, self.view_timeout_ms),
+                help: format!("set at most {most}, or raise view_timeout_ms: or else views time out"),
+            });
+        }
+        Ok(())
     }
 
     /// Longest time that a client's command should wait for its execution; zero: any time, as always if clients
@@ -276,6 +315,7 @@ impl Config {
         }
         self.validate_leaders()?;
         self.validate_queue()?;
+        self.validate_vote_wait()?;
         match self.protocol.has_slots() {
             true => self.validate_slots(),
             false if self.view_changes => Ok(()),

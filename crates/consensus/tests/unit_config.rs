@@ -53,6 +53,15 @@ fn invalid_settings_are_refused_with_key_and_help() {
         ("batch_wait_ms", "raise view_timeout_ms", |config| {
             (config.batch, config.batch_policy, config.batch_wait_ms) = (400.into(), BatchPolicy::Timed, u64::MAX);
         }),
+        ("vote_wait_us", "at most 250000", |config| config.vote_wait_us = 250_001),
+        ("vote_wait_us", "at most 83333", |config| {
+            (config.protocol, config.vote_wait_us) = (ProtocolKind::BasicHotStuff, 83_334);
+        }),
+        ("vote_wait_us", "leave it out", |config| (config.votes, config.vote_wait_us) = (VotesTo::All, 1)),
+        ("vote_wait_us", "leave it out", |config| {
+            (config.protocol, config.vote_wait_us) = (ProtocolKind::SimpleMoonshot, 1);
+        }),
+        ("vote_wait_us", "leave it out", |config| (config.protocol, config.vote_wait_us) = (ProtocolKind::Pbft, 1)),
         ("max_queue_ms", "leave it out", |config| config.max_queue_ms = Some(250)),
         ("max_queue_ms", "`replicas`", |config| {
             (config.dissemination, config.max_queue_ms) = (Dissemination::Leader, Some(1));
@@ -91,6 +100,8 @@ fn other_settings_without_effect_are_accepted() {
         Config { view_duration: ViewDuration::Adaptive, min_view_timeout_ms: 1000, ..config() },
         Config { batch: 65_536.into(), batch_bytes: limits::MAX_FRAME_BYTES / 2, ..config() },
         Config { max_queue_ms: Some(0), ..config() },
+        Config { vote_wait_us: 250_000, ..config() },
+        Config { protocol: ProtocolKind::BasicHotStuff, vote_wait_us: 83_333, ..config() },
         Config { fetch_delay_ms: 0, retained_bytes: 0, batch_wait_ms: 0, ..config() },
     ];
     for config in accepted {

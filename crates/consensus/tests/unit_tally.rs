@@ -66,6 +66,78 @@ fn a_struck_voter_may_vote_again() {
     assert_eq!(quorum_of(tally.add(vote(2, subject))), [0, 1, 2]);
 }
 
+fn awaiting() -> Tally {
+    tally().awaiting_late(true)
+}
+
+#[test]
+fn late_votes_complete_the_quorum_that_awaits_them() {
+    for domain in [Domain::Vote, Domain::Prepare, Domain::PreCommit, Domain::Commit] {
+        let (mut tally, subject) = (awaiting(), subject(domain, 1, 1));
+        assert_eq!(tally.add(vote(0, subject)), Counted::Added);
+        assert_eq!(tally.add(vote(2, subject)), Counted::Added);
+        assert_eq!(tally.add(vote(3, subject)), Counted::Enough(subject));
+        assert_eq!(tally.add(vote(3, subject)), Counted::Repeated);
+        assert_eq!(quorum_of(tally.add(vote(1, subject))), [0, 2, 3, 1], "nobody else is to come");
+        assert_eq!(tally.close(&subject), Counted::Repeated, "the quorum is handed out once");
+    }
+}
+
+#[test]
+fn the_end_of_the_wait_hands_out_all_votes_so_far() {
+    let committee = quorum(7);
+    let (mut tally, subject) = (Tally::new(committee).awaiting_late(true), subject(Domain::Vote, 1, 1));
+    (0..4).for_each(|voter| assert_eq!(tally.add(vote(voter, subject)), Counted::Added));
+    assert_eq!(tally.close(&subject), Counted::Repeated, "there is no quorum to wait for");
+    assert_eq!(tally.add(vote(4, subject)), Counted::Enough(subject));
+    assert_eq!(tally.add(vote(5, subject)), Counted::Added);
+    assert_eq!(quorum_of(tally.close(&subject)), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(tally.add(vote(6, subject)), Counted::Added, "it counts while the quorum is being verified");
+    assert_eq!(quorum_of(tally.strike(&subject, &[ReplicaId(5)])), [0, 1, 2, 3, 4, 6], "there is no second wait");
+    tally.settle(&subject);
+    assert_eq!(tally.close(&subject), Counted::Repeated);
+    assert_eq!(tally.add(vote(5, subject)), Counted::Repeated);
+}
+
+#[test]
+fn votes_struck_during_the_wait_leave_the_round_open() {
+    let (mut tally, subject) = (awaiting(), subject(Domain::Vote, 1, 1));
+    (0..3).for_each(|voter| drop(tally.add(vote(voter, subject))));
+    assert!(tally.strike_vote(&vote(1, subject)));
+    assert_eq!(tally.close(&subject), Counted::Added, "no quorum is left");
+    assert_eq!(quorum_of(tally.add(vote(3, subject))), [0, 2, 3]);
+}
+
+#[test]
+fn the_last_vote_of_a_round_ends_the_wait_whatever_it_says() {
+    let (mut tally, awaited) = (awaiting(), subject(Domain::Vote, 1, 1));
+    (0..3).for_each(|voter| drop(tally.add(vote(voter, awaited))));
+    assert_eq!(quorum_of(tally.add(vote(3, subject(Domain::Vote, 1, 2)))), [0, 1, 2]);
+}
+
+#[test]
+fn a_second_quorum_of_a_round_is_awaited_for_itself() {
+    let (mut tally, [one, other]) = (awaiting(), [1, 2].map(|number| subject(Domain::Vote, 1, number)));
+    (0..3).for_each(|voter| drop(tally.add(vote(voter, one))));
+    // The votes of 0 and 1 were forged.
+    (0..2).for_each(|voter| assert!(tally.strike_vote(&vote(voter, one))));
+    tally.add(vote(0, other));
+    tally.add(vote(1, other));
+    assert!(tally.strike_vote(&vote(2, one)));
+    assert_eq!(tally.add(vote(2, other)), Counted::Enough(other));
+    assert_eq!(tally.close(&one), Counted::Repeated);
+    assert_eq!(quorum_of(tally.close(&other)), [0, 1, 2]);
+}
+
+#[test]
+fn votes_that_no_leader_collects_are_not_awaited() {
+    for domain in [Domain::Timeout, Domain::Checkpoint, Domain::Stored, Domain::ViewChange] {
+        let (mut tally, subject) = (awaiting(), subject(domain, 1, 1));
+        (0..2).for_each(|voter| drop(tally.add(vote(voter, subject))));
+        assert_eq!(quorum_of(tally.add(vote(2, subject))), [0, 1, 2], "{domain:?}");
+    }
+}
+
 #[test]
 fn a_contradiction_names_the_earlier_vote() {
     let mut tally = tally();
@@ -242,16 +314,22 @@ proptest! {
         replicas in 4..20u16,
         order in collection::vec(any::<prop::sample::Index>(), 20),
         again in 0..4usize,
+        awaits_late in any::<bool>(),
+        closes in any::<bool>(),
     ) {
         let shape = quorum(usize::from(replicas));
         let faulty = shape.faults() as u16;
         let subject = subject(Domain::Vote, 1, 1);
-        let mut tally = Tally::new(shape);
+        let mut tally = Tally::new(shape).awaiting_late(awaits_late);
         let mut waiting: Vec<u16> = (0..replicas).chain((0..again).flat_map(|_| 0..faulty)).collect();
         let (mut order, mut strikes) = (order.into_iter().cycle(), 0);
         while !waiting.is_empty() {
             let voter = waiting.swap_remove(order.next().expect("the sequence does not end").index(waiting.len()));
             let mut counted = tally.add(vote(voter, subject));
+            if counted == Counted::Enough(subject) {
+                prop_assert!(awaits_late);
+                counted = if closes || waiting.is_empty() { tally.close(&subject) } else { counted };
+            }
             while let Counted::Quorum(_, votes) = &counted {
                 let forged: Vec<ReplicaId> = votes.iter().map(|vote| vote.voter).filter(|voter| voter.0 < faulty).collect();
                 if forged.is_empty() {

@@ -18,6 +18,7 @@
 //! ones make, and proves no less. Bisection is sound: in a bad set whose one half is valid, the other half is bad, so
 //! only bad signatures are ever blamed.
 
+use crate::scheme::Effort;
 use blst::BLST_ERROR;
 use blst::min_sig::{AggregatePublicKey, AggregateSignature, PublicKey as Point, SecretKey, Signature};
 use std::collections::BTreeMap;
@@ -153,38 +154,45 @@ impl KeyTable {
         self.keys.get(key)
     }
 
-    /// Verifies the sum of the claims' signatures. The keys of one message must differ.
-    pub fn verify_sum(&self, claims: &[Claim<'_>]) -> bool {
-        let Some(signature) = sum(claims) else { return false };
+    /// Verifies the sum of the claims' signatures; `None` if it is not valid. The keys of one message must differ.
+    pub fn verify_sum(&self, claims: &[Claim<'_>]) -> Option<Effort> {
+        let signature = sum(claims)?;
         self.verify(&signature, claims.iter().map(|claim| (claim.key, claim.message)))
     }
 
-    /// Verifies an encoded sum of signatures of the given keys and messages. The keys of one message must differ, and
-    /// all must be in the table.
+    /// Verifies an encoded sum of signatures of the given keys and messages; `None` if it is not valid. The keys of one
+    /// message must differ, and all must be in the table.
     pub fn verify_encoded<'a>(
         &self,
         signature: &[u8],
         claims: impl ExactSizeIterator<Item = (usize, &'a [u8])>,
-    ) -> bool {
-        Signature::uncompress(signature).is_ok_and(|signature| self.verify(&signature, claims))
+    ) -> Option<Effort> {
+        self.verify(&Signature::uncompress(signature).ok()?, claims)
     }
 
     /// One pairing for the signature and one for each message. Fails if the keys of a message add up to zero.
-    fn verify<'a>(&self, signature: &Signature, claims: impl ExactSizeIterator<Item = (usize, &'a [u8])>) -> bool {
+    fn verify<'a>(
+        &self,
+        signature: &Signature,
+        claims: impl ExactSizeIterator<Item = (usize, &'a [u8])>,
+    ) -> Option<Effort> {
         let mut signers: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
         for (key, message) in claims {
             signers.entry(message).or_default().push(key);
         }
         let messages: Vec<&[u8]> = signers.keys().copied().collect();
-        let keys: Vec<Point> = signers.values().map(|keys| self.key_of(keys)).collect();
+        let mut effort = Effort { key_additions: 0, pairings: 1 + messages.len() as u64 };
+        let keys: Vec<Point> = signers.values().map(|keys| self.key_of(keys, &mut effort)).collect();
         let keys: Vec<&Point> = keys.iter().collect();
-        signature.aggregate_verify(true, &messages, SIGNATURES, &keys, false) == BLST_ERROR::BLST_SUCCESS
+        let verdict = signature.aggregate_verify(true, &messages, SIGNATURES, &keys, false);
+        (verdict == BLST_ERROR::BLST_SUCCESS).then_some(effort)
     }
 
     /// The sum of some keys, by the shorter way.
-    fn key_of(&self, signers: &[usize]) -> Point {
+    fn key_of(&self, signers: &[usize], effort: &mut Effort) -> Point {
         let absent = self.keys.len() - signers.len();
         let Some(all) = self.all.filter(|_| absent < signers.len()) else {
+            effort.key_additions += signers.len() as u64 - 1;
             return add_up(signers.iter().map(|key| &self.keys[*key].point)).expect("a signer").to_public_key();
         };
         let mut is_absent = vec![true; self.keys.len()];
@@ -192,6 +200,7 @@ impl KeyTable {
         let absentees = self.keys.iter().zip(is_absent).filter(|(_, is_absent)| *is_absent).map(|(key, _)| key);
         let mut key = all;
         for absentee in absentees {
+            effort.key_additions += 1;
             key.add_public_key(&absentee.inverse, false).expect("fails only in checks that were not asked for");
         }
         key.to_public_key()

@@ -2,7 +2,7 @@
 
 use crate::error::CertificateError;
 use crate::keyring::Keyring;
-use crate::scheme::ProofFault;
+use crate::scheme::{Effort, ProofFault};
 use crate::statements::Statements;
 use quorate_types::{Attachment, Certificate, Domain, View};
 
@@ -12,7 +12,7 @@ pub fn verify_certificate(keyring: &Keyring, certificate: &Certificate) -> Resul
         return Ok(());
     }
     check_structure(keyring, certificate)?;
-    check_proof(keyring, certificate)
+    check_proof(keyring, certificate).map(drop)
 }
 
 pub(crate) fn check_structure(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
@@ -38,7 +38,7 @@ pub(crate) fn check_structure(keyring: &Keyring, certificate: &Certificate) -> R
 }
 
 /// Verifies the proof of a certificate with a valid structure.
-pub(crate) fn check_proof(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
+pub(crate) fn check_proof(keyring: &Keyring, certificate: &Certificate) -> Result<Effort, CertificateError> {
     let Certificate { subject, signers, attachments, proof } = certificate;
     let statements = Statements::new(keyring.cluster(), subject, attachments.iter());
     keyring.verify_proof(signers, &statements, proof).map_err(|fault| match fault {

@@ -6,7 +6,7 @@ use crate::error::{CertificateError, CryptoError, KeyRole};
 use crate::key_pair::KeyPair;
 use crate::keyring::Keyring;
 use crate::profile::MacKeys;
-use crate::scheme::{Recipients, SchemeKind};
+use crate::scheme::{Proofs, Recipients, SchemeKind};
 use crate::tasks::{AssembleTask, Assembled, TaskKeys, Verified, VerifyTask};
 use bytes::Bytes;
 use quorate_types::{Certificate, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
@@ -35,6 +35,7 @@ pub struct Crypto {
     spoilers: Signers,
     verifications: u64,
     cache_hits: u64,
+    proofs: Proofs,
 }
 
 impl Crypto {
@@ -79,6 +80,7 @@ impl Crypto {
             spoilers: Signers::empty(),
             verifications: 0,
             cache_hits: 0,
+            proofs: Proofs::default(),
         })
     }
 
@@ -200,8 +202,10 @@ impl Crypto {
 
     /// Takes the outcome of a task from [`Crypto::begin_verification`], and returns whether everything is genuine.
     pub fn finish_verification(&mut self, verified: Verified) -> bool {
-        let Verified { genuine, fingerprints, checked } = verified;
+        let Verified { genuine, fingerprints, checked, proofs } = verified;
         self.verifications += checked;
+        self.proofs.verified += proofs.verified;
+        self.proofs.effort += proofs.effort;
         fingerprints.into_iter().for_each(|fingerprint| self.cache.insert(fingerprint));
         genuine
     }
@@ -229,7 +233,7 @@ impl Crypto {
         if !matches!(proven, Err(CertificateError::ProofLength { .. })) {
             self.verifications += certificate.signers.len() as u64;
         }
-        proven?;
+        self.proofs.add(proven?);
         self.cache.insert(fingerprint);
         Ok(())
     }
@@ -237,6 +241,11 @@ impl Crypto {
     /// Number of signatures verified since the start. A batch of k counts k, and bisection counts again.
     pub fn verifications(&self) -> u64 {
         self.verifications
+    }
+
+    /// Certificates of peers verified since the start, and what that took.
+    pub fn proofs(&self) -> Proofs {
+        self.proofs
     }
 
     /// Number of certificates found in the cache.

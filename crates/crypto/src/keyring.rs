@@ -2,7 +2,7 @@
 
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::key_pair::KeyPair;
-use crate::scheme::{Claim, Keys, ProofFault, Proven, Recipients, SchemeKind};
+use crate::scheme::{Claim, Effort, Keys, ProofFault, Proven, Recipients, SchemeKind};
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId, Signers};
@@ -100,7 +100,7 @@ impl Keyring {
     }
 
     /// Verifies a proof; all signers must be members.
-    pub fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault> {
+    pub fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault> {
         self.keys.verify_proof(signers, statements, proof)
     }
 }

@@ -54,7 +54,7 @@ pub use identity::{IDENTITY_SCHEME, Identities, Identity, ReplicaKeys};
 pub use key_pair::KeyPair;
 pub use keyring::Keyring;
 pub use profile::{AuthProfile, Authentication, MacKeys};
-pub use scheme::{Claim, SEED_BYTES, SchemeKind, SchemeProfile};
+pub use scheme::{Claim, Effort, Proofs, SEED_BYTES, SchemeKind, SchemeProfile};
 pub use schemes::BlsVerification;
 pub use tasks::{AssembleTask, Assembled, Verified, VerifyTask};
 pub use verdicts::{ClientVerdicts, SharedVerdicts};

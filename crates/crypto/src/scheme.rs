@@ -95,6 +95,38 @@ pub enum ProofFault {
     Signature,
 }
 
+/// Operations on points of a curve that verified a proof; zero in schemes that verify signatures one by one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Effort {
+    /// Public keys added to, or subtracted from, the sum that a pairing is made of.
+    pub key_additions: u64,
+    /// Pairings: one for the signature, and one for each different statement.
+    pub pairings: u64,
+}
+
+/// Certificates verified so far, and what that took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Proofs {
+    /// Certificates that peers showed and that were genuine; those found in the cache do not count.
+    pub verified: u64,
+    pub effort: Effort,
+}
+
+impl Proofs {
+    /// Counts one more.
+    pub(crate) fn add(&mut self, effort: Effort) {
+        self.verified += 1;
+        self.effort += effort;
+    }
+}
+
+impl std::ops::AddAssign for Effort {
+    fn add_assign(&mut self, other: Effort) {
+        self.key_additions += other.key_additions;
+        self.pairings += other.pairings;
+    }
+}
+
 /// Outcome of the assembly of a proof.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proven {
@@ -191,7 +223,7 @@ pub trait Keys: Send + Sync {
     fn assemble(&self, claims: &[Claim<'_>]) -> Bytes;
 
     /// Verifies a proof; all signers are members.
-    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault>;
+    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault>;
 }
 
 /// A reference to a scheme, compared by name.

@@ -5,7 +5,7 @@ use crate::certificates::check_proof;
 use crate::error::CertificateError;
 use crate::keyring::Keyring;
 use crate::profile::MacKeys;
-use crate::scheme::Claim;
+use crate::scheme::{Claim, Proofs};
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::{Certificate, Digest, Domain, ReplicaId, Signers, Subject, Vote};
@@ -42,21 +42,24 @@ pub struct Verified {
     /// Fingerprints of the certificates that are genuine, even if others are not.
     pub(crate) fingerprints: Vec<Digest>,
     pub(crate) checked: u64,
+    pub(crate) proofs: Proofs,
 }
 
 impl VerifyTask {
     /// Verifies everything, up to the first that is not genuine.
     pub fn run(self) -> Verified {
         let VerifyTask { keys, certificates, votes } = self;
-        let mut verified = Verified { genuine: true, fingerprints: Vec::with_capacity(certificates.len()), checked: 0 };
+        let fingerprints = Vec::with_capacity(certificates.len());
+        let mut verified = Verified { genuine: true, fingerprints, checked: 0, proofs: Proofs::default() };
         for (fingerprint, certificate) in certificates {
             let proven = check_proof(keys.of(certificate.subject.domain), &certificate);
             if !matches!(proven, Err(CertificateError::ProofLength { .. })) {
                 verified.checked += certificate.signers.len() as u64;
             }
-            if proven.is_err() {
+            let Ok(effort) = proven else {
                 return Verified { genuine: false, ..verified };
-            }
+            };
+            verified.proofs.add(effort);
             verified.fingerprints.push(fingerprint);
         }
         for vote in votes {

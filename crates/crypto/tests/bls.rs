@@ -4,11 +4,13 @@ use crate::common::*;
 use blst::min_sig::{AggregatePublicKey, AggregateSignature, PublicKey, Signature};
 use bytes::Bytes;
 use quorate_crypto::{
-    BlsVerification, CertificateError, Crypto, CryptoError, KeyFault, KeyRole, Keyring, ReplicaKeys, SchemeKind,
+    BlsVerification, CertificateError, Crypto, CryptoError, Effort, KeyFault, KeyRole, Keyring, Proofs, ReplicaKeys,
+    SchemeKind,
 };
 use quorate_types::{
     Attachment, Certificate, Domain, Encoder, ReplicaId, Signers, Subject, View, Vote, Wire, encode_message,
 };
+use std::ops::ControlFlow;
 
 const KIND: SchemeKind = SchemeKind::BLS12_381;
 
@@ -111,6 +113,49 @@ fn signers_are_grouped_by_what_they_say() {
         let mut spoilt = votes;
         spoilt[3].signature = spoilt[2].signature.clone();
         assert_eq!(device.assemble(&subject, spoilt), Err(vec![ReplicaId(3)]));
+    }
+}
+
+/// Keys added or subtracted for a certificate of 40 by some signers, and pairings, by the way of verification.
+#[test]
+fn a_cached_key_takes_an_addition_for_each_absentee() {
+    let subject = subject(Domain::Vote, 5);
+    let all = votes(KIND, subject, 0..40);
+    let mut maker = device(KIND, 40, 0);
+    for (absent, by_sum) in [(13, 26), (1, 38), (0, 39)] {
+        let certificate = maker.assemble(&subject, all[absent..].to_vec()).unwrap();
+        for (way, additions) in
+            [(BlsVerification::Cached, absent), (BlsVerification::Each, absent), (BlsVerification::Aggregate, by_sum)]
+        {
+            let mut device = device(way.of(KIND), 40, 1);
+            assert_eq!(device.verify_certificate(&certificate), Ok(()));
+            let effort = Effort { key_additions: additions as u64, pairings: 2 };
+            assert_eq!(device.proofs(), Proofs { verified: 1, effort }, "{way}, {absent} absent");
+            let refused = Certificate { proof: Bytes::from(vec![0; 48]), ..certificate.clone() };
+            assert!(device.verify_certificate(&refused).is_err());
+            assert_eq!(device.proofs().verified, 1, "only genuine certificates count");
+            match device.begin_verification(vec![certificate.clone()], Vec::new()) {
+                ControlFlow::Continue(task) => assert!(device.finish_verification(task.run())),
+                ControlFlow::Break(_) => panic!("nothing is cached"),
+            }
+            assert_eq!(device.proofs().effort.key_additions, 2 * additions as u64, "a task counts the same");
+        }
+    }
+}
+
+/// A pairing for the signature and one for each different statement, not one for each signer.
+#[test]
+fn timeouts_that_say_the_same_share_a_pairing() {
+    let subject = subject(Domain::Timeout, 9);
+    for (views, groups) in [([8; 27].to_vec(), 1), ((0..27).map(|at| at % 3).collect(), 3), ((0..27).collect(), 27)] {
+        let say = |(voter, view)| vote_in(&cluster(), KIND, subject, Attachment::HighView(View(view)), voter);
+        let votes: Vec<Vote> = (0..).zip(views).map(say).collect();
+        for kind in ways() {
+            let mut device = device(kind, 40, 0);
+            let certificate = device.assemble(&subject, votes.clone()).unwrap();
+            assert_eq!(device.verify_certificate(&certificate), Ok(()));
+            assert_eq!(device.proofs().effort.pairings, 1 + groups, "{}", kind.costs_name());
+        }
     }
 }
 

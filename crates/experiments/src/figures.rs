@@ -56,6 +56,11 @@ pub const FIGURES: &[Figure] = &[
         "processor time of verifying one of the signatures that all replicas verify, the mean; simulated only",
     ),
     figure("certificate_bytes", "B", "bytes of a certificate by a quorum, without its statement"),
+    figure(
+        "key_additions_per_certificate",
+        "additions",
+        "public keys added or subtracted to verify a certificate of a peer, the mean; with real BLS signatures only",
+    ),
     figure("peak_rss_mb", "MB", "peak resident memory of all processes, in MB of 1,000,000 bytes"),
     figure(
         "allocations_per_command",

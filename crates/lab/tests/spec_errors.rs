@@ -63,6 +63,9 @@ fn a_wrong_value_shows_the_valid_forms() {
     check(&["--max-queue-ms", "250"], &["--max-queue-ms", "no effect", "`client`", "help: leave it out"]);
     check(&["--dissemination", "leader", "--max-queue-ms", "9"], &["--max-queue-ms", "`leader`", "`replicas`"]);
     check(&["--dissemination", "replicas", "--max-queue-ms", "3600001"], &["--max-queue-ms", "out of range"]);
+    check(&["--vote-wait-us", "250001"], &["--vote-wait-us", "too long", "help: set at most 250000"]);
+    check(&["--vote-wait-us", "1", "--votes", "all"], &["--vote-wait-us", "votes to `all`", "help: leave it out"]);
+    check(&["--vote-wait-us", "1", "--protocol", "pbft"], &["--vote-wait-us", "pbft", "help: leave it out"]);
     check(&["--rate", "18446744073709551615"], &["--rate", "out of range", "help: set 1 to"]);
     check(&["--seed", "18446744073709551615"], &["--seed", "out of range", "help: set 0 to"]);
 }

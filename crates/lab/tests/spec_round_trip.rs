@@ -120,7 +120,7 @@ prop_compose! {
         protocol in any_of(ProtocolKind::ALL), replicas in 4u32..50, scheme in prop::sample::select(transferable()), auth_profile in any_of(AuthProfile::ALL),
         mac_scheme in any_of(&[SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC]),
         leader in any::<prop::sample::Index>(), batch in proptest::option::of(1u32..60_000), batch_latency_ms in 0u64..10_000, batch_policy in any_of(BatchPolicy::ALL),
-        batch_wait_ms in 0u64..50, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
+        batch_wait_ms in 0u64..50, vote_wait_us in 0u64..5000, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
         view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),
         client_authentication in any_of(ClientAuthentication::ALL), checkpoint_interval in 1u64..8000,
         more_slots in 0u64..300, pipeline in any::<prop::sample::Index>(), to_all in any::<bool>(),
@@ -130,6 +130,8 @@ prop_compose! {
         let faults = some_faults.then_some((replicas - 1) / 3);
         let leader = *leader.get(protocol.leaders());
         let votes = if to_all && protocol.is_chained() { VotesTo::All } else { VotesTo::Collector };
+        let collects = votes == VotesTo::Collector && !protocol.has_slots() && !protocol.facts().optimistic_proposals;
+        let vote_wait_us = if collects { vote_wait_us } else { 0 };
         // Codes on votes are for one protocol.
         let auth_profile = if protocol.facts().shows_votes { AuthProfile::Pk } else { auth_profile };
         let mac_scheme = if auth_profile.votes_by_mac() { mac_scheme } else { SchemeKind::HMAC_SHA256 };
@@ -141,7 +143,7 @@ prop_compose! {
         BenchSpec {
             auth_profile, mac_scheme,
             accept_weak_scheme: scheme.profile().weakness.is_some(),
-            protocol, replicas, faults, scheme, leader, votes, batch: batch.map_or(BatchSize::Auto, BatchSize::Commands), batch_latency_ms, batch_policy, batch_wait_ms, dissemination,
+            protocol, replicas, faults, scheme, leader, votes, batch: batch.map_or(BatchSize::Auto, BatchSize::Commands), batch_latency_ms, batch_policy, batch_wait_ms, vote_wait_us, dissemination,
             view_timeout_ms, view_duration, base_port, client_authentication, checkpoint_interval, window, pipeline,
             ..BenchSpec::default()
         }

@@ -339,6 +339,7 @@ impl<P: Protocol> Host<P> {
     pub(crate) fn status(&self, history: bool) -> Status {
         let counters = self.devices.transport.counters();
         let allocated = allocations::of_this_thread();
+        let proofs = self.devices.crypto.proofs();
         Status {
             replica: self.devices.me,
             view: self.replica.view(),
@@ -348,6 +349,8 @@ impl<P: Protocol> Host<P> {
             committed_blocks: self.devices.blocks,
             view_timeouts: self.replica.view_timeouts(),
             verifications: self.devices.crypto.verifications() + self.devices.gateway.verifications(),
+            certificates_verified: proofs.verified,
+            key_additions: proofs.effort.key_additions,
             bytes_sent: counters.bytes_sent,
             messages_sent: counters.frames_sent,
             cpu_ns: self.account.spent_ns(),

@@ -15,6 +15,7 @@ impl NodeConfig {
             batch_latency_ms: consensus.batch_latency_ms,
             batch_policy: consensus.batch_policy.to_string(),
             batch_wait_ms: consensus.batch_wait_ms,
+            vote_wait_us: consensus.vote_wait_us,
             dissemination: consensus.dissemination.to_string(),
             view_timeout_ms: consensus.view_timeout_ms,
             max_queue_ms: consensus.max_queue().as_millis() as u64,

@@ -28,6 +28,7 @@ const DIRECT: &[(&str, &[&str])] = &[
     ("messages_per_block", &["messages_per_block"]),
     ("verifications_per_block", &["verifications_per_block"]),
     ("certificate_bytes", &["certificate_bytes"]),
+    ("key_additions_per_certificate", &["key_additions_per_certificate"]),
 ];
 /// Latencies of a row, and their keys in a result.
 const LATENCIES: &[(&str, &str)] = &[

@@ -3,7 +3,7 @@
 use crate::charges::Charges;
 use crate::trace::mix;
 use bytes::Bytes;
-use quorate_crypto::{Crypto, MacKeys, SchemeProfile};
+use quorate_crypto::{Crypto, MacKeys, Proofs, SchemeProfile};
 use quorate_types::identity::ProofShape;
 use quorate_types::{Certificate, ClusterId, Domain, Quorum, ReplicaId, Subject, Vote};
 use std::collections::{BTreeSet, VecDeque};
@@ -200,6 +200,14 @@ impl Device {
         };
         let assembled = if result.is_ok() { charges.assemble.cost(signers) } else { 0 };
         (result, Checks { signatures: checked, picoseconds: charges.verify.cost(checked) + assembled })
+    }
+
+    /// Returns the certificates verified since the start, and what that took; a model has no keys to add.
+    pub fn proofs(&self) -> Proofs {
+        match self {
+            Device::Real(crypto) => crypto.proofs(),
+            Device::Modelled(_) => Proofs::default(),
+        }
     }
 
     /// Returns the number of single signatures verified since the start.

@@ -10,6 +10,7 @@ mod crash_sweep;
 mod determinism;
 mod hardships;
 mod hostile;
+mod late_votes;
 mod machines;
 mod marks;
 mod network;

@@ -23,6 +23,12 @@ pub struct Status {
     pub view_timeouts: u64,
     /// Single signature verifications, a quorum of k counting k.
     pub verifications: u64,
+    /// Genuine certificates of peers verified; those found in the cache do not count.
+    #[serde(default)]
+    pub certificates_verified: u64,
+    /// Public keys added or subtracted to verify them, in schemes with aggregates.
+    #[serde(default)]
+    pub key_additions: u64,
     /// Bytes handed to the network, framing included.
     pub bytes_sent: u64,
     /// Messages handed to the network.
@@ -76,6 +82,7 @@ pub struct Settings {
     pub batch_latency_ms: u64,
     pub batch_policy: String,
     pub batch_wait_ms: u64,
+    pub vote_wait_us: u64,
     pub dissemination: String,
     pub view_timeout_ms: u64,
     pub max_queue_ms: u64,

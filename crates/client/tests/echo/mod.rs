@@ -197,6 +197,8 @@ impl Echo {
             committed_blocks: 1,
             view_timeouts: 0,
             verifications: 0,
+            certificates_verified: 0,
+            key_additions: 0,
             bytes_sent: 0,
             messages_sent: 0,
             cpu_ns: 0,

@@ -8,6 +8,7 @@ pub mod silence;
 mod answers;
 mod certification;
 mod checkpoints;
+mod late_votes;
 mod observation;
 mod recovery;
 mod relays;
@@ -36,7 +37,7 @@ use crate::voting::pacemaker::Pacemaker;
 use crate::voting::safety::Safety;
 use crate::voting::tally::{Counted, Tally};
 use quorate_types::{Bundle, Certificate, ClusterId, Domain, Quorum, ReplicaId, Subject, Time, View, Vote};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,6 +85,8 @@ pub struct Replica<P: Protocol> {
     /// Time until which each peer's recent contradictions count against its burst.
     suspected_until: Vec<Time>,
     fetch_armed: Option<Time>,
+    /// Subjects for which late votes are awaited, and until when, in the order of these times.
+    awaited: VecDeque<(Time, Subject)>,
     evidence: Vec<Evidence>,
     salt: u64,
     /// Progress of restoring the journal.
@@ -118,7 +121,7 @@ impl<P: Protocol> Replica<P> {
             fairness: Fairness::new(&config, quorum),
             alone: Alone::new(quorum),
             leaders: LeaderElection::new(config.leader, quorum).with_duties(P::duties()),
-            tally: Tally::with(quorum, P::counting),
+            tally: Tally::with(quorum, P::counting).awaiting_late(config.vote_wait_us > 0),
             checkpoints: Checkpoints::new(&config, quorum, genesis.clone()),
             answers: Answers::new(&config, quorum),
             spreading: Spreading::new(&config, quorum, me, Salt(salt)),
@@ -136,6 +139,7 @@ impl<P: Protocol> Replica<P> {
             checks: vec![0; quorum.replicas()],
             suspected_until: vec![Time(0); quorum.replicas()],
             fetch_armed: None,
+            awaited: VecDeque::new(),
             evidence: Vec::new(),
             salt,
             recalled: Recollection::default(),
@@ -168,6 +172,7 @@ impl<P: Protocol> Replica<P> {
             }
             Input::Left(source) => self.parts.store.pool.leave(source),
             Input::Timeout(Timer::Fetch) => self.fetch_armed = None,
+            Input::Timeout(Timer::Votes) => self.close_late(now),
             Input::Timeout(timer) => self.tell(now, Event::Timeout(timer)),
             Input::Verdict { job, genuine } => self.on_verdict(now, job, genuine),
             Input::Assembled { job, result } => self.on_assembled(now, job, result),
@@ -448,6 +453,7 @@ impl<P: Protocol> Replica<P> {
                 let job = self.jobs.ask(Pending::Quorum(subject));
                 self.out.actions.push(Action::Assemble { job, subject, votes });
             }
+            (Counted::Enough(subject), _) => self.await_late(now, subject),
             (Counted::Agreed(subject), _) => self.tell(now, Event::Agreed(subject)),
             (Counted::Contradiction(first), Some(second)) => {
                 self.drop_message(second.voter, Drop::Contradiction);

@@ -42,10 +42,12 @@ pub enum Timer {
     Batch,
     /// A retry of a fetch is due.
     Fetch,
+    /// Late votes have been awaited long enough.
+    Votes,
 }
 
 impl Timer {
-    pub const ALL: [Timer; 3] = [Timer::View, Timer::Batch, Timer::Fetch];
+    pub const ALL: [Timer; 4] = [Timer::View, Timer::Batch, Timer::Fetch, Timer::Votes];
 }
 
 /// Input that a host gives to a replica.

@@ -14,6 +14,9 @@ pub enum Counted {
     Added,
     /// The vote completes a quorum; these votes need verification.
     Quorum(Subject, Vec<Vote>),
+    /// The vote completes a quorum for which late votes are awaited: until [`Tally::close`], or until all replicas have
+    /// voted.
+    Enough(Subject),
     /// The vote completes a quorum in a domain that needs no proof.
     Agreed(Subject),
     /// The same vote was counted before, or the certificate exists already.
@@ -38,6 +41,11 @@ impl Default for Counting {
     }
 }
 
+/// Whether late votes are awaited once a quorum of this domain has voted: those of the phases, which a leader collects.
+fn is_awaited(domain: Domain) -> bool {
+    matches!(domain, Domain::Vote | Domain::Prepare | Domain::PreCommit | Domain::Commit)
+}
+
 type Key = (View, Domain, Height);
 
 #[derive(Default)]
@@ -46,12 +54,25 @@ struct Round {
     voters: Signers,
     checking: Option<Subject>,
     settled: bool,
+    /// Progress of the wait for late votes.
+    wait: Wait,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Wait {
+    #[default]
+    Ahead,
+    /// A quorum has voted for the subject.
+    On(Subject),
+    Over,
 }
 
 /// Votes by domain and view, and by height if the domain requires it.
 pub struct Tally {
     quorum: Quorum,
     counting: fn(Domain) -> Counting,
+    /// Whether late votes are awaited, in the domains for which [`is_awaited`] says so.
+    awaits_late: bool,
     rounds: BTreeMap<Key, Round>,
     /// Round changed since the last check of the invariants.
     touched: Option<Key>,
@@ -64,7 +85,13 @@ impl Tally {
 
     /// Creates an empty tally with a protocol's own counting rules.
     pub fn with(quorum: Quorum, counting: fn(Domain) -> Counting) -> Self {
-        Tally { quorum, counting, rounds: BTreeMap::new(), touched: None }
+        Tally { quorum, counting, awaits_late: false, rounds: BTreeMap::new(), touched: None }
+    }
+
+    /// Makes a tally with the same rules await late votes: a quorum of a phase is announced as [`Counted::Enough`].
+    pub fn awaiting_late(mut self, awaits_late: bool) -> Self {
+        self.awaits_late = awaits_late;
+        self
     }
 
     fn key(&self, subject: &Subject) -> Key {
@@ -145,16 +172,40 @@ impl Tally {
         if round.checking.is_some() || round.settled {
             return Counted::Added;
         }
-        let agreeing = round.votes.iter().filter(|vote| vote.subject == subject);
-        if agreeing.clone().count() < self.quorum.quorum() {
-            return Counted::Added;
-        }
+        let agreeing = |subject: Subject| round.votes.iter().filter(move |vote| vote.subject == subject);
+        // The last vote of a round may be for another subject than the awaited one.
+        let awaited = if let Wait::On(awaited) = round.wait { Some(awaited) } else { None };
+        let enough = |subject: &Subject| agreeing(*subject).count() >= self.quorum.quorum();
+        let Some(subject) = [subject].into_iter().chain(awaited).find(enough) else { return Counted::Added };
         if !certified {
             round.settled = true;
             return Counted::Agreed(subject);
         }
-        round.checking = Some(subject);
-        Counted::Quorum(subject, agreeing.take(self.quorum.quorum()).cloned().collect())
+        let mut most = self.quorum.quorum();
+        if self.awaits_late && is_awaited(subject.domain) {
+            let complete = round.votes.len() == self.quorum.replicas();
+            if !complete && round.wait != Wait::Over {
+                round.wait = Wait::On(subject);
+                return if awaited == Some(subject) { Counted::Added } else { Counted::Enough(subject) };
+            }
+            most = self.quorum.replicas();
+        }
+        let votes = agreeing(subject).take(most).cloned().collect();
+        (round.checking, round.wait) = (Some(subject), Wait::Over);
+        Counted::Quorum(subject, votes)
+    }
+
+    /// Ends the wait for late votes on a subject. Returns the quorum to verify, if it has not been handed out before.
+    pub fn close(&mut self, subject: &Subject) -> Counted {
+        let key = self.key(subject);
+        match self.rounds.get_mut(&key).filter(|round| round.wait == Wait::On(*subject)) {
+            None => Counted::Repeated,
+            Some(round) => {
+                round.wait = Wait::Over;
+                self.touched = Some(key);
+                self.quorum_to_check(*subject)
+            }
+        }
     }
 
     /// Returns how many replicas have voted, for any subject, in a round of a domain that is not counted by height.

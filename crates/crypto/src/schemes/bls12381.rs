@@ -7,7 +7,7 @@ use crate::bls12381::{
 };
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::scheme::{
-    Claim, Keys, PrivateKey, ProofFault, Proven, SEED_BYTES, Scheme, SchemeKind, SchemeProfile, SignatureSize,
+    Claim, Effort, Keys, PrivateKey, ProofFault, Proven, SEED_BYTES, Scheme, SchemeKind, SchemeProfile, SignatureSize,
 };
 use crate::statements::Statements;
 use bytes::Bytes;
@@ -168,7 +168,7 @@ impl BlsKeys {
         let mut checked = 0;
         let bad = find_bad(decoded, |part| {
             checked += part.len() as u64;
-            part.is_empty() || self.table.verify_sum(part)
+            part.is_empty() || self.table.verify_sum(part).is_some()
         });
         (bad.into_iter().map(|summand| ReplicaId(summand.key as u16)).collect(), checked)
     }
@@ -200,13 +200,15 @@ impl Keys for BlsKeys {
         Bytes::copy_from_slice(&aggregate(&self.decode(claims).0))
     }
 
-    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault> {
+    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault> {
         if proof.len() != SIGNATURE_BYTES {
             return Err(ProofFault::Length { expected: SIGNATURE_BYTES });
         }
         let signed: Vec<(usize, &[u8])> =
             signers.iter().enumerate().map(|(at, signer)| (signer.index(), statements.at(at))).collect();
-        let is_valid = !signed.is_empty() && self.table.verify_encoded(proof, signed.into_iter());
-        is_valid.then_some(()).ok_or(ProofFault::Signature)
+        if signed.is_empty() {
+            return Err(ProofFault::Signature);
+        }
+        self.table.verify_encoded(proof, signed.into_iter()).ok_or(ProofFault::Signature)
     }
 }

@@ -5,7 +5,7 @@ use crate::awslc::Ed25519Secret;
 use crate::ed25519::{KeyTable, PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES};
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::scheme::{
-    Claim, Keys, PrivateKey, ProofFault, SEED_BYTES, Scheme, SchemeKind, SchemeProfile, SignatureSize,
+    Claim, Effort, Keys, PrivateKey, ProofFault, SEED_BYTES, Scheme, SchemeKind, SchemeProfile, SignatureSize,
 };
 use crate::statements::Statements;
 use bytes::Bytes;
@@ -109,7 +109,7 @@ impl Keys for KeyTable {
         assemble_list(claims)
     }
 
-    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault> {
+    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault> {
         verify_list(signers, statements, proof, SIGNATURE_BYTES, |claims| Keys::verify_many(self, claims))
     }
 }

@@ -1,6 +1,6 @@
 //! Proofs that are lists of signatures.
 
-use crate::scheme::{Claim, ProofFault};
+use crate::scheme::{Claim, Effort, ProofFault};
 use crate::statements::Statements;
 use bytes::{Bytes, BytesMut};
 use quorate_types::Signers;
@@ -19,7 +19,7 @@ pub fn verify_list(
     proof: &[u8],
     width: usize,
     verify_many: impl FnOnce(&[Claim<'_>]) -> bool,
-) -> Result<(), ProofFault> {
+) -> Result<Effort, ProofFault> {
     let expected = signers.len() * width;
     if proof.len() != expected {
         return Err(ProofFault::Length { expected });
@@ -27,5 +27,5 @@ pub fn verify_list(
     let claims: Vec<Claim<'_>> = (signers.iter().enumerate())
         .map(|(at, signer)| (signer, statements.at(at), &proof[at * width..(at + 1) * width]))
         .collect();
-    verify_many(&claims).then_some(()).ok_or(ProofFault::Signature)
+    verify_many(&claims).then_some(Effort::default()).ok_or(ProofFault::Signature)
 }

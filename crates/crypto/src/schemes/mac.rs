@@ -10,7 +10,8 @@ use crate::awslc::mac::{
 };
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::scheme::{
-    Claim, Keys, PrivateKey, ProofFault, Recipients, SEED_BYTES, Scheme, SchemeProfile, SignatureSize, TagFunction,
+    Claim, Effort, Keys, PrivateKey, ProofFault, Recipients, SEED_BYTES, Scheme, SchemeProfile, SignatureSize,
+    TagFunction,
 };
 use crate::statements::Statements;
 use bytes::{Bytes, BytesMut};
@@ -201,7 +202,7 @@ impl Keys for PairKeys {
         assemble_list(claims)
     }
 
-    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault> {
+    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault> {
         verify_list(signers, statements, proof, self.members * TAG_BYTES, |claims| self.verify_many(claims))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{assemble_list, verify_list};
 use crate::error::{CryptoError, KeyFault, KeyRole};
-use crate::scheme::{Claim, Keys, ProofFault, SchemeProfile, SignatureSize};
+use crate::scheme::{Claim, Effort, Keys, ProofFault, SchemeProfile, SignatureSize};
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::{Committee, Signers};
@@ -65,7 +65,7 @@ impl<K: VerifyingKey> Keys for SeparateKeys<K> {
         assemble_list(claims)
     }
 
-    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault> {
+    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault> {
         verify_list(signers, statements, proof, self.signature_bytes, |claims| self.verify_many(claims))
     }
 }

@@ -1,7 +1,7 @@
 //! No signatures: proofs are empty and anyone can forge them. For measurements of the cost of signing only.
 
 use crate::error::CryptoError;
-use crate::scheme::{Claim, Keys, PrivateKey, ProofFault, SEED_BYTES, Scheme, SchemeProfile, SignatureSize};
+use crate::scheme::{Claim, Effort, Keys, PrivateKey, ProofFault, SEED_BYTES, Scheme, SchemeProfile, SignatureSize};
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::{Committee, ReplicaId, Signers};
@@ -74,7 +74,7 @@ impl Keys for Members {
         Bytes::new()
     }
 
-    fn verify_proof(&self, _signers: &Signers, _statements: &Statements, proof: &[u8]) -> Result<(), ProofFault> {
-        proof.is_empty().then_some(()).ok_or(ProofFault::Length { expected: 0 })
+    fn verify_proof(&self, _signers: &Signers, _statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault> {
+        proof.is_empty().then_some(Effort::default()).ok_or(ProofFault::Length { expected: 0 })
     }
 }

@@ -3,7 +3,9 @@
 #![allow(dead_code)]
 
 use bytes::Bytes;
-use quorate_crypto::scheme::{Claim, Keys, PrivateKey, ProofFault, Recipients, Scheme, SchemeProfile, SignatureSize};
+use quorate_crypto::scheme::{
+    Claim, Effort, Keys, PrivateKey, ProofFault, Recipients, Scheme, SchemeProfile, SignatureSize,
+};
 use quorate_crypto::statements::Statements;
 use quorate_crypto::{CryptoError, SEED_BYTES, SchemeKind, Zeroizing};
 use quorate_types::{Committee, Hasher, ReplicaId, Signers};
@@ -130,7 +132,7 @@ impl Keys for AggregateKeys {
         Bytes::copy_from_slice(&sum)
     }
 
-    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault> {
+    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault> {
         if proof.len() != DIGEST_BYTES {
             return Err(ProofFault::Length { expected: DIGEST_BYTES });
         }
@@ -139,7 +141,7 @@ impl Keys for AggregateKeys {
             .collect();
         let claims: Vec<Claim<'_>> =
             (signers.iter().zip(&signatures)).map(|(signer, signature)| (signer, &b""[..], &signature[..])).collect();
-        (self.assemble(&claims) == proof).then_some(()).ok_or(ProofFault::Signature)
+        (self.assemble(&claims) == proof).then_some(Effort::default()).ok_or(ProofFault::Signature)
     }
 }
 
@@ -217,7 +219,7 @@ impl Keys for TagKeys {
         quorate_crypto::schemes::assemble_list(claims)
     }
 
-    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault> {
+    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault> {
         let width = self.keys.len() * TAG_BYTES;
         quorate_crypto::schemes::verify_list(signers, statements, proof, width, |claims| self.verify_many(claims))
     }

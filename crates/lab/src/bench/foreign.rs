@@ -81,7 +81,7 @@ impl Loaded {
             take(&mut spec.fsync, &known.fsync);
             spec.journal = known.journal.parse().ok();
             (spec.batch, spec.batch_latency_ms) = (known.batch, known.batch_latency_ms);
-            spec.batch_wait_ms = known.batch_wait_ms;
+            (spec.batch_wait_ms, spec.vote_wait_us) = (known.batch_wait_ms, known.vote_wait_us);
             spec.max_queue_ms = None;
             let default = spec.consensus().max_queue();
             spec.max_queue_ms = Some(known.max_queue_ms).filter(|set| Duration::from_millis(*set) != default);

@@ -179,6 +179,7 @@ pub fn result(
         cpu_us_per_command: CpuPerCommand { total: add(replicas, clients), replicas, clients },
         bytes_per_command: add(sent_by_replicas, sent_by_clients),
         verifications_per_block: per(growth.sum(|status| status.verifications) as f64, blocks),
+        key_additions_per_certificate: growth.key_additions_per_certificate(spec.scheme),
         messages_per_block: per(growth.sum(|status| status.messages_sent) as f64, blocks),
         bytes_per_block: per(growth.sum(|status| status.bytes_sent) as f64, blocks),
         certificate_bytes: spec.certificate_bytes(),

@@ -1,5 +1,7 @@
 //! Growth of the replicas' counters, summed over restarts: a replica that restarts counts from zero.
 
+use super::per;
+use quorate_crypto::SchemeKind;
 use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeMap;
 
@@ -28,6 +30,14 @@ impl<'a> Growth<'a> {
             *grown.entry(last.replica).or_insert(0) += counter(last).saturating_sub(counter(first));
         }
         grown
+    }
+
+    /// Returns the mean of the keys added or subtracted to verify a certificate of a peer; `None` if none was verified,
+    /// or the scheme has no aggregates.
+    pub fn key_additions_per_certificate(&self, scheme: SchemeKind) -> Option<f64> {
+        let certificates = self.sum(|status| status.certificates_verified);
+        let additions = self.sum(|status| status.key_additions);
+        per(additions as f64, certificates).filter(|_| scheme.profile().aggregatable)
     }
 
     /// Returns the largest number of views that a replica entered. Views are positions, not counters: a replica that

@@ -78,6 +78,10 @@ pub struct BenchResult {
     pub bytes_per_command: Option<f64>,
     /// Signatures that all replicas verified, per committed block.
     pub verifications_per_block: Option<f64>,
+    /// Public keys added or subtracted to verify a certificate that a peer showed, the mean; present in schemes with
+    /// aggregates, if replicas verified any. Modelled signatures have no keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_additions_per_certificate: Option<f64>,
     /// Messages between replicas, per committed block.
     pub messages_per_block: Option<f64>,
     /// Bytes that replicas wrote to sockets, including replies to clients, per committed block.

@@ -295,6 +295,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         bytes_per_command: per(sum(|status| status.bytes_sent) as f64, ordered),
         bytes_per_block: per(sum(|status| status.bytes_sent) as f64, blocks),
         verifications_per_block: per(sum(|status| status.verifications) as f64, blocks),
+        key_additions_per_certificate: growth.key_additions_per_certificate(spec.scheme),
         messages_per_block: per(sum(|status| status.messages_sent) as f64, blocks),
         certificate_bytes: spec.certificate_bytes(),
         peak_rss_mb: 0.0,

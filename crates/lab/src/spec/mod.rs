@@ -120,6 +120,10 @@ pub struct BenchSpec {
     /// Maximum wait for a fuller block under `timed`, in milliseconds.
     #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 5, value_parser = check::number::<u64>("batch_wait_ms"))]
     pub batch_wait_ms: u64,
+    /// Time that a leader waits for late votes once a quorum has voted, in microseconds. BLS certificates that more
+    /// replicas have signed are a little cheaper to verify.
+    #[arg(long, help_heading = CLUSTER, value_name = "US", default_value_t = 0, value_parser = check::number::<u64>("vote_wait_us"))]
+    pub vote_wait_us: u64,
     /// How commands reach the replicas: clients send them to all (client); the leader's proposals carry them (leader);
     /// or clients send them to one replica, which spreads them (replicas), and only those that a quorum has stored are
     /// proposed (replicas-certified). Proposals carry digests, except those of `leader`.
@@ -359,6 +363,7 @@ impl BenchSpec {
             batch_latency_ms: self.batch_latency_ms,
             batch_policy: self.batch_policy,
             batch_wait_ms: self.batch_wait_ms,
+            vote_wait_us: self.vote_wait_us,
             dissemination: self.dissemination,
             view_duration: self.view_duration,
             view_timeout_ms: self.view_timeout_ms,

@@ -37,6 +37,7 @@ impl<P: Protocol> Node<P> {
     }
 
     pub fn status(&self, history: bool) -> Status {
+        let proofs = self.parts.device.proofs();
         Status {
             replica: self.parts.me,
             view: self.parts.replica.view(),
@@ -46,6 +47,8 @@ impl<P: Protocol> Node<P> {
             committed_blocks: self.blocks,
             view_timeouts: self.parts.replica.view_timeouts(),
             verifications: self.parts.device.verifications(),
+            certificates_verified: proofs.verified,
+            key_additions: proofs.effort.key_additions,
             bytes_sent: self.bytes_sent,
             messages_sent: self.messages_sent,
             cpu_ns: self.busy_ns,

@@ -18,7 +18,7 @@ impl<P: Protocol> World<P> {
                 self.deliver(parcel);
             }
             // Leaders wait for messages only while some are in transit.
-            if self.ring_next(Timer::Batch) {
+            if self.ring_next(Timer::Votes) || self.ring_next(Timer::Batch) {
                 continue;
             }
             if tries == self.participants.replicas() || !self.ring_next(Timer::Fetch) {
