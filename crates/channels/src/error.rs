@@ -12,6 +12,15 @@ pub enum ChannelError {
          program that listens there"
     )]
     NotQuorate,
+    /// The other end uses another channel.
+    #[error("the peer uses the channel {0}, this end another one; help: set the same `channel` on both")]
+    PeerSpeaks(&'static str),
+    /// The session of TLS failed.
+    #[error(
+        "TLS: {0}; help: check that the peer is a replica or client of this cluster with `channel = \"tls\"`; \
+         otherwise somebody on the path has changed what was sent"
+    )]
+    Tls(String),
     /// The other end uses another wire version.
     #[error("the peer uses wire version {theirs}, this end {ours}; help: run the same release on both")]
     Version { theirs: u8, ours: u8 },

@@ -16,7 +16,9 @@ use quorate_types::{ClientId, ClusterId, Digest, ReplicaId};
 
 pub const HELLO_BYTES: usize = NONCE_AT + NONCE_BYTES;
 
-const MAGIC: [u8; 8] = *b"QUORATE\n";
+pub const MAGIC: [u8; 8] = *b"QUORATE\n";
+/// First bytes of a handshake of TLS: the kind of a record, and the first half of its version.
+pub const TLS_PREFIX: [u8; 2] = [22, 3];
 const VERSION_AT: usize = MAGIC.len();
 const CLUSTER_AT: usize = VERSION_AT + 1;
 const ROLE_AT: usize = CLUSTER_AT + 32;
@@ -69,7 +71,8 @@ pub fn encode(cluster: ClusterId, me: RemoteIdentity, side: Side, nonce: [u8; NO
 pub fn check_prefix(bytes: &[u8]) -> Result<(), ChannelError> {
     let known = bytes.len().min(MAGIC.len());
     if bytes[..known] != MAGIC[..known] {
-        return Err(ChannelError::NotQuorate);
+        let is_tls = known >= TLS_PREFIX.len() && bytes.starts_with(&TLS_PREFIX);
+        return Err(if is_tls { ChannelError::PeerSpeaks("tls") } else { ChannelError::NotQuorate });
     }
     match bytes.get(VERSION_AT) {
         Some(&theirs) if theirs != WIRE_VERSION => Err(ChannelError::Version { theirs, ours: WIRE_VERSION }),
@@ -98,13 +101,20 @@ pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
 }
 
 /// Returns the transcript that the end in `place` signs: both hellos, and thus both identities and both nonces, in the
-/// order of the handshake.
-pub fn transcript(place: Place, cluster: ClusterId, initiator: &HelloBytes, responder: &HelloBytes) -> Vec<u8> {
-    let mut signed = Vec::with_capacity(TRANSCRIPT_TAG.len() + 1 + 32 + 2 * HELLO_BYTES);
+/// order of the handshake, and what names the secure session below them, if there is one.
+pub fn transcript(
+    place: Place,
+    cluster: ClusterId,
+    initiator: &HelloBytes,
+    responder: &HelloBytes,
+    session: &[u8],
+) -> Vec<u8> {
+    let mut signed = Vec::with_capacity(TRANSCRIPT_TAG.len() + 1 + 32 + 2 * HELLO_BYTES + session.len());
     signed.extend_from_slice(TRANSCRIPT_TAG);
     signed.push(place as u8);
     signed.extend_from_slice(&cluster.0.0);
     signed.extend_from_slice(initiator);
     signed.extend_from_slice(responder);
+    signed.extend_from_slice(session);
     signed
 }

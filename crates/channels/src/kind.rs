@@ -2,6 +2,7 @@
 
 use crate::plain::Plain;
 use crate::suite::{ChannelProfile, ChannelSuite};
+use crate::tls::Tls;
 
 /// Copyable handle to a kind of channel, listed or not, compared by name.
 #[derive(Clone, Copy)]
@@ -11,8 +12,11 @@ impl ChannelKind {
     /// An authenticated handshake, then bare bytes: see [`plain`](crate::plain).
     pub const PLAIN: ChannelKind = ChannelKind::of(&Plain);
 
+    /// TLS 1.3, and inside it an authenticated handshake: see [`tls`](crate::tls).
+    pub const TLS: ChannelKind = ChannelKind::of(&Tls);
+
     /// Every kind, in the order in which errors list them.
-    pub const ALL: &'static [ChannelKind] = &[ChannelKind::PLAIN];
+    pub const ALL: &'static [ChannelKind] = &[ChannelKind::PLAIN, ChannelKind::TLS];
 
     /// Returns the handle of a kind that is not listed. Its name must be unique.
     pub const fn of(suite: &'static dyn ChannelSuite) -> ChannelKind {

@@ -3,7 +3,7 @@
 //! A [`Channel`] sits between a byte stream and its frames: it authenticates the other end, then seals outgoing bytes
 //! and opens incoming ones. It does no I/O and reads no clock; a transport feeds it bytes and sends its output. A kind
 //! of channel is a [`ChannelSuite`] with a [`ChannelProfile`]. [`ChannelKind::ALL`] lists them; a new one takes one
-//! file and one line there. [`plain`] documents what the only kind so far does and does not protect.
+//! file and one line there. [`plain`] and [`tls`] document what each protects.
 
 mod carriage;
 mod error;
@@ -12,6 +12,7 @@ mod kind;
 mod machine;
 pub mod plain;
 mod suite;
+pub mod tls;
 
 pub use carriage::Carriage;
 pub use error::ChannelError;

@@ -65,6 +65,8 @@ pub struct PlainChannel {
     config: ChannelConfig,
     side: Side,
     hello: HelloBytes,
+    /// Names the secure session that carries this channel; empty if there is none.
+    session: Vec<u8>,
     state: State,
 }
 
@@ -83,7 +85,12 @@ impl PlainChannel {
             _ => {}
         }
         let hello = hello::encode(config.cluster, me, side, nonce);
-        PlainChannel { config, side, hello, state: State::AwaitHello }
+        PlainChannel { config, side, hello, session: Vec::new(), state: State::AwaitHello }
+    }
+
+    /// Creates a channel inside a secure session. Its signatures cover `session`, so they prove nothing in another one.
+    pub(crate) fn inside(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES], session: &[u8]) -> Self {
+        PlainChannel { session: session.to_vec(), ..PlainChannel::new(config, side, nonce) }
     }
 
     fn place(&self) -> Place {
@@ -95,8 +102,8 @@ impl PlainChannel {
 
     fn transcript(&self, signer: Place, theirs: &HelloBytes) -> Vec<u8> {
         match self.place() {
-            Place::Initiator => hello::transcript(signer, self.config.cluster, &self.hello, theirs),
-            Place::Responder => hello::transcript(signer, self.config.cluster, theirs, &self.hello),
+            Place::Initiator => hello::transcript(signer, self.config.cluster, &self.hello, theirs, &self.session),
+            Place::Responder => hello::transcript(signer, self.config.cluster, theirs, &self.hello, &self.session),
         }
     }
 

@@ -1,3 +1,4 @@
 //! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
 mod handshake;
+mod tls;

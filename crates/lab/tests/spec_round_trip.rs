@@ -4,10 +4,10 @@ use clap::{Args, Command, FromArgMatches};
 use proptest::prelude::*;
 use quorate_lab::spec::{
     AuthProfile, BatchPolicy, BatchSize, BenchArgs, BenchSpec, BlsVerification, CertificateCache, ClientAuthentication,
-    ClientVerdicts, ClusterArgs, DEFAULT_OUTSTANDING, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT,
-    Dissemination, Fault, Fsync, Host, Interval, JournalKind, LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing,
-    PayloadPath, ProtocolKind, Record, ReplyMode, Retention, SchemeKind, TortureArgs, ViewDuration, VotesTo, When,
-    WorkloadKind,
+    ClientVerdicts, ClusterArgs, DEFAULT_OUTSTANDING, DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION,
+    DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval, JournalKind, LoadArgs, MAX_INTERVAL_MS,
+    Misbehaviour, Pacing, PayloadPath, ProtocolKind, Record, ReplyMode, Retention, SchemeKind, TortureArgs,
+    ViewDuration, VotesTo, When, WorkloadKind,
 };
 use quorate_types::{CryptoThreads, MAX_CRYPTO_THREADS, ReplicaId};
 
@@ -318,6 +318,7 @@ fn other_commands_accept_a_subset_of_the_flags() {
     let cluster = parse::<ClusterArgs>(&["--replicas", "7"]).expect("flags of the cluster").0;
     assert_eq!((cluster.replicas, cluster.base_port), (7, DEFAULT_TESTNET_PORT));
     assert_eq!(cluster.client_authentication, DEFAULT_TESTNET_CLIENT_AUTHENTICATION);
+    assert_eq!(cluster.channel, DEFAULT_TESTNET_CHANNEL);
     assert_eq!(parse::<ClusterArgs>(&["--base-port", "9000"]).expect("a flag of the cluster").0.base_port, 9000);
 }
 

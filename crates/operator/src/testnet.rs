@@ -3,6 +3,7 @@
 use crate::failure::wrong_call;
 use crate::{Outcome, choice, output};
 use clap::Args;
+use quorate_channels::ChannelKind;
 use quorate_client::{CLIENT_CONFIG_FILE, CLIENT_KEY_FILE, ClientConfig};
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 pub use quorate_crypto::AdmittedClients;
@@ -46,6 +47,9 @@ pub struct TestnetArgs {
     /// Leader election: one replica until it fails, all replicas in turn, or all in turn except recently silent ones.
     #[arg(long, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     leader: LeaderKind,
+    /// Channel that protects messages in transit.
+    #[arg(long, default_value = "tls", value_parser = choice::<ChannelKind>())]
+    channel: ChannelKind,
     /// Signature scheme of votes and certificates.
     #[arg(long, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
     scheme: SchemeKind,
@@ -106,6 +110,7 @@ pub struct Testnet<'a> {
 pub fn run(arguments: &TestnetArgs, program: &Program) -> Outcome {
     let mut template = NodeConfig::template("quorate");
     template.faults = arguments.faults;
+    template.channel = arguments.channel;
     template.scheme = arguments.scheme;
     (template.auth_profile, template.mac_scheme) = (arguments.auth_profile, arguments.mac_scheme);
     template.accept_weak_scheme = arguments.accept_weak_scheme;
@@ -156,6 +161,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     let mut config =
         ClientConfig::new(&template.cluster, template.scheme, committee.quorum.faults(), &committee.members);
     (config.client_authentication, config.mac_scheme) = (template.client_authentication, template.mac_scheme);
+    (config.transport, config.channel) = (template.transport, template.channel);
     config.application = template.application;
     config.dissemination = template.consensus.dissemination;
     config.key_file = keys.write(&ClusterId::from_name(&template.cluster), directory)?;

@@ -277,9 +277,12 @@ fn an_over_long_frame_ends_only_its_link<S: Stack>() {
     drive([&mut a, &mut b], "the handshake", |_| {
         let (channel, wire, plain, out) = &mut *channel.borrow_mut();
         let mut buffer = [0; 4_096];
-        if let Ok(count) = stream.borrow_mut().read(&mut buffer) {
+        let read = stream.borrow_mut().read(&mut buffer);
+        if let Ok(count) = read {
             bytes::BytesMut::extend_from_slice(wire, &buffer[..count]);
             channel.receive(wire, plain, out).expect("an honest replica");
+            stream.borrow_mut().write_all(out).expect("write");
+            out.clear();
         }
         channel.remote().is_some()
     });
@@ -347,4 +350,5 @@ macro_rules! conformance {
 }
 
 conformance!(tcp_plain, super::TcpPlain);
+conformance!(tcp_tls, super::TcpTls);
 conformance!(tcp_masked, super::TcpMasked);

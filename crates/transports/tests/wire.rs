@@ -107,11 +107,12 @@ fn a_transport_with_its_own_channel_accepts_no_other() {
 
 #[test]
 fn combinations_without_authenticated_senders_are_refused() {
-    for (transport, channel) in
-        [(&DATAGRAMS, &HELLO_ONLY as &dyn ChannelSuite), (&OPEN_STREAM, ChannelKind::PLAIN.suite())]
+    let hello_only: &dyn ChannelSuite = &HELLO_ONLY;
+    for (transport, channel, help) in
+        [(&DATAGRAMS, hello_only, "choose another transport"), (&OPEN_STREAM, ChannelKind::PLAIN.suite(), "set `tls`")]
     {
         let why = refused(transport, channel).expect("unauthenticated senders are refused");
-        assert!(why.contains("who sent each frame") && why.contains("choose another transport"), "{why}");
+        assert!(why.contains("who sent each frame") && why.contains(help), "{why}");
     }
 }
 

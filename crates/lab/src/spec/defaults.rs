@@ -1,9 +1,12 @@
 //! Defaults of commands that differ from those of `quorate bench`.
 
-use super::choices::ClientAuthentication;
+use super::choices::{ChannelKind, ClientAuthentication};
 
 /// Client authentication of `quorate testnet`: only a client itself should be able to send commands in its name.
 pub const DEFAULT_TESTNET_CLIENT_AUTHENTICATION: ClientAuthentication = ClientAuthentication::Ed25519;
+
+/// Channel of `quorate testnet`: its replicas may be on several hosts.
+pub const DEFAULT_TESTNET_CHANNEL: ChannelKind = ChannelKind::TLS;
 
 /// First port of `quorate testnet`, fixed so that its replicas find each other again after a restart.
 pub const DEFAULT_TESTNET_PORT: u16 = 7000;
@@ -22,6 +25,7 @@ pub(super) fn of_testnet() -> Vec<OwnDefault> {
     let authentication = DEFAULT_TESTNET_CLIENT_AUTHENTICATION.name().to_owned();
     vec![
         OwnDefault { key: "base_port", value: DEFAULT_TESTNET_PORT.to_string(), help: Some(help) },
+        OwnDefault { key: "channel", value: DEFAULT_TESTNET_CHANNEL.name().to_owned(), help: None },
         OwnDefault { key: "client_authentication", value: authentication, help: None },
     ]
 }

@@ -20,7 +20,7 @@ pub use choices::{
     ClientVerdicts, CryptoThreads, Dissemination, Fsync, Host, JournalKind, LeaderKind, PayloadPath, ProtocolKind,
     ReplyMode, SchemeKind, TransportKind, ViewDuration, VotesTo, choice, nearest,
 };
-pub use defaults::{DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
+pub use defaults::{DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
 pub use fault::{DEFAULT_AWAY, Fault, Misbehaviour, When};
 pub use profile::{DEFAULT_DOUBLING_STEPS, LoadProfile, RAMP_ROWS};

@@ -38,8 +38,9 @@ pub struct BenchArgs(pub BenchSpec);
 #[derive(Clone, Debug)]
 pub struct LoadArgs(pub BenchSpec);
 
-/// Flags of `quorate testnet` besides `--dir`: those under [`CLUSTER`]. The defaults of `base_port` and
-/// `client_authentication` are [`DEFAULT_TESTNET_PORT`] and [`DEFAULT_TESTNET_CLIENT_AUTHENTICATION`].
+/// Flags of `quorate testnet` besides `--dir`: those under [`CLUSTER`]. The defaults of `base_port`, `channel` and
+/// `client_authentication` are [`DEFAULT_TESTNET_PORT`], [`DEFAULT_TESTNET_CHANNEL`] and
+/// [`DEFAULT_TESTNET_CLIENT_AUTHENTICATION`].
 #[derive(Clone, Debug)]
 pub struct ClusterArgs(pub BenchSpec);
 

@@ -80,6 +80,21 @@ impl Stack for TcpPlain {
     }
 }
 
+/// TCP with TLS.
+pub struct TcpTls;
+
+impl Stack for TcpTls {
+    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
+        TcpPlain::replica(committee, at, ChannelConfig { kind: ChannelKind::TLS, ..end }, config)
+    }
+    fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
+        TcpPlain::client(committee, ChannelConfig { kind: ChannelKind::TLS, ..end }, config)
+    }
+    fn client_channel(end: ChannelConfig, dials: ReplicaId) -> Box<dyn Channel> {
+        TcpPlain::client_channel(ChannelConfig { kind: ChannelKind::TLS, ..end }, dials)
+    }
+}
+
 /// TCP with a channel that changes every byte, as TLS does: the path that seals and opens frames.
 pub struct TcpMasked;
 
