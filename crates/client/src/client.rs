@@ -1,18 +1,20 @@
 //! A client that executes one command at a time and waits for its result.
 
 use crate::config::ClientConfig;
-use crate::connect::{ConnectError, connect, new_identity};
+use crate::connect::{ConnectError, connect, new_identity, reply_verifier};
+use crate::distrust::Distrusted;
 use crate::quorum_reply::ReplyQuorum;
 use crate::reach::{Reach, ReachLog, Wanted, await_replicas};
 use crate::session::{Accepted, Destination, Outgoing, Session, SessionOptions};
 use bytes::Bytes;
-use quorate_crypto::ClientIdentity;
+use quorate_crypto::{ClientIdentity, ReplyFault, ReplyVerifier};
 use quorate_transports::{Event, Remote, Transport};
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use quorate_types::{
     Bundle, BundleBuilder, ClientId, ClientRequest, Dissemination, Height, Outcome, ReplicaId, ReplicaReply, ReplyMode,
     Results, Signers, Time, decode_message, encode_message,
 };
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -69,8 +71,9 @@ pub enum ClientError {
 
 /// Too few equal replies before the timeout.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("no {needed} equal replies within {after:?} ({}; {reach}{}){}",
+#[error("no {needed} equal replies within {after:?} ({}; {reach}{}{}){}",
     answers(*.distinct, .answered),
+    if .distrusted.is_empty() { String::new() } else { format!("; {distrusted}") },
     .refusal.as_ref().map_or(String::new(), |why| format!("; the last refusal was from {why}")),
     if *.ordered { ": the command may still be executed; help: check before you send it again" }
     else { "; help: try again" })]
@@ -85,6 +88,8 @@ pub struct NoQuorum {
     /// Number of different replies.
     pub distinct: usize,
     pub reach: Reach,
+    /// Replicas whose frames did not count.
+    pub distrusted: Distrusted,
     /// The last refusal, with its sender.
     pub refusal: Option<String>,
 }
@@ -110,6 +115,11 @@ pub struct Client {
     /// When the client last learned the height of the cluster.
     located: Option<Time>,
     log: ReachLog,
+    /// `None` if the channel alone authenticates replies.
+    verifier: Option<ReplyVerifier>,
+    distrusted: Distrusted,
+    /// Signed replies to the last command.
+    signed: BTreeMap<ReplicaId, Bytes>,
     events: Vec<Event>,
     outgoing: Vec<Outgoing>,
 }
@@ -127,7 +137,16 @@ impl Client {
         let connect_timeout = Duration::from_millis(config.connect_timeout_ms);
         let request_timeout = Duration::from_millis(config.request_timeout_ms);
         let transport = connect(config, identity.origin())?;
-        Client::over(transport, identity, session, connect_timeout, request_timeout)
+        let verifier = reply_verifier(config, &identity)?;
+        let client = Client::over(transport, identity, session, connect_timeout, request_timeout)?;
+        Ok(client.with_verifier(verifier))
+    }
+
+    /// Counts only replies with a seal that the verifier accepts.
+    pub fn with_verifier(mut self, verifier: Option<ReplyVerifier>) -> Client {
+        self.session.introduce_with(verifier.as_ref().and_then(ReplyVerifier::introduction));
+        self.verifier = verifier;
+        self
     }
 
     /// Returns a client with its own transport, which must be bound to the origin of `identity`. No other client may
@@ -153,7 +172,8 @@ impl Client {
             return Err(ClientError::Unreachable { reach, needed });
         }
         let mut session = Session::new(session);
-        let sequence = identity.sequence_base();
+        // No question of a run has the number of an earlier one, to which somebody could repeat the replies.
+        let (sequence, question) = (identity.sequence_base(), identity.sequence_base());
         reach.unreached.keys().for_each(|replica| session.on_disconnected(*replica));
         Ok(Client {
             transport,
@@ -161,10 +181,13 @@ impl Client {
             request_timeout,
             identity,
             sequence,
-            question: 0,
+            question,
             clock: Instant::now(),
             located: None,
             log,
+            verifier: None,
+            distrusted: Distrusted::default(),
+            signed: BTreeMap::new(),
             events: Vec::new(),
             outgoing: Vec::new(),
         })
@@ -172,6 +195,17 @@ impl Client {
 
     pub fn id(&self) -> ClientId {
         self.identity.origin()
+    }
+
+    /// Returns the frames with which replicas signed their replies to the last command, if they sign replies.
+    /// [`quorate_crypto::check_signed_replies`] checks them and says what they prove to others.
+    pub fn signed_replies(&self) -> &BTreeMap<ReplicaId, Bytes> {
+        &self.signed
+    }
+
+    /// Returns the replicas whose frames did not count, with the first reason for each.
+    pub fn distrusted(&self) -> &Distrusted {
+        &self.distrusted
     }
 
     pub fn reach(&mut self) -> Reach {
@@ -235,6 +269,7 @@ impl Client {
     }
 
     fn submit(&mut self, bundle: &Bundle, deadline: Time) -> Result<Results, ClientError> {
+        self.signed.clear();
         let submitted = self.session.submit(self.now(), bundle, (), &mut self.outgoing);
         submitted.expect("one command is outstanding at a time, each with a new sequence number");
         let mut accepted = None;
@@ -281,6 +316,8 @@ impl Client {
             // Each attempt has a new id: answers to an earlier one may describe another state, and do not count.
             self.question += 1;
             let asked = self.question;
+            let introduction = self.verifier.as_ref().and_then(ReplyVerifier::introduction);
+            self.outgoing.extend(introduction.map(|frame| Outgoing { to: Destination::All, frame }));
             let frame = encode_message(&ClientRequest::Query { id: asked, question: question.clone() });
             self.outgoing.push(Outgoing { to: Destination::All, frame });
             let attempt_ends = (self.now() + retry).min(deadline);
@@ -326,6 +363,7 @@ impl Client {
             answered,
             distinct,
             refusal: refusal.filter(|_| ordered),
+            distrusted: self.distrusted.clone(),
             reach: self.reach(),
         }))
     }
@@ -350,13 +388,25 @@ impl Client {
         for event in self.events.drain(..) {
             match event {
                 Event::Received { remote: Remote::Replica(from), frame, .. } => {
-                    // A replica that sends garbage is treated like a silent one.
-                    let Ok(reply) = decode_message::<ReplicaReply>(frame) else { continue };
-                    match reply {
-                        ReplicaReply::Answer { id, answer, .. } => take(Incoming::Answer { from, id, answer }),
-                        reply => {
-                            if let Some(accepted) = self.session.receive(now, from, reply) {
-                                take(Incoming::Accepted(accepted));
+                    // A replica that sends garbage, or replies that are not authentic, is treated like a silent one.
+                    let opened = match &self.verifier {
+                        None => decode_message::<ReplicaReply>(frame).map(|reply| vec![reply]).map_err(Into::into),
+                        Some(verifier) => {
+                            let (session, signed) = (&self.session, &mut self.signed);
+                            open(verifier, from, frame, |reply| session.awaits(reply), signed)
+                        }
+                    };
+                    let replies = opened.unwrap_or_else(|fault| {
+                        self.distrusted.note(from, &fault);
+                        Vec::new()
+                    });
+                    for reply in replies {
+                        match reply {
+                            ReplicaReply::Answer { id, answer, .. } => take(Incoming::Answer { from, id, answer }),
+                            reply => {
+                                if let Some(accepted) = self.session.receive(now, from, reply) {
+                                    take(Incoming::Accepted(accepted));
+                                }
                             }
                         }
                     }
@@ -370,4 +420,20 @@ impl Client {
         }
         Ok(())
     }
+}
+
+/// Opens a frame, and keeps it if it is a signed reply to an outstanding bundle.
+fn open(
+    verifier: &ReplyVerifier,
+    from: ReplicaId,
+    frame: Bytes,
+    mut awaits: impl FnMut(&ReplicaReply) -> bool,
+    signed: &mut BTreeMap<ReplicaId, Bytes>,
+) -> Result<Vec<ReplicaReply>, ReplyFault> {
+    let replies = verifier.open(from, frame.clone(), &mut awaits)?;
+    let is_outcome = |reply: &ReplicaReply| matches!(reply, ReplicaReply::Executed { .. }) && awaits(reply);
+    if verifier.convinces_others() && replies.iter().any(is_outcome) {
+        signed.insert(from, frame);
+    }
+    Ok(replies)
 }

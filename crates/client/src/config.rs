@@ -2,7 +2,7 @@
 
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
 use quorate_channels::ChannelKind;
-use quorate_crypto::{ClientAuthentication, CryptoError, Identities, Keyring, SchemeKind};
+use quorate_crypto::{ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind};
 use quorate_transports::{TransportKind, Wire};
 use quorate_types::command::MAX_CLIENT_CODES;
 use quorate_types::{ApplicationKind, ClusterId, Committee, Dissemination, Fault, Member, Quorum, ReplyMode};
@@ -33,13 +33,17 @@ pub const CLIENT_KEY_FILE: &str = "client.key";
 pub struct ClientConfig {
     /// The cluster's name. No default.
     pub cluster: String,
-    /// Scheme of the replicas' votes, used to check exports. Default `ed25519`.
+    /// Scheme of the replicas' votes, used to check exports and signed replies. Default `ed25519`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
     /// Authentication of commands: `ed25519` (default), where the client signs each bundle with its own key, `mac`,
     /// where it adds a code for each replica, or `none`. Must match the replicas.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
+    /// Authentication of replies: by the `channel` (default), by a `signature` of the replica's, or by a code (`mac`).
+    /// Must match the replicas.
+    #[serde(default)]
+    pub reply_authentication: ReplyAuthentication,
     /// File of the client's private key, relative to this file's directory, which `quorate testnet` and
     /// `quorate keys generate` write. Absent: a new key for each run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,6 +130,7 @@ impl ClientConfig {
             cluster: cluster.to_owned(),
             scheme,
             client_authentication: ClientAuthentication::default(),
+            reply_authentication: ReplyAuthentication::default(),
             key_file: None,
             passphrase_file: None,
             mac_scheme: default_mac_scheme(),
@@ -185,11 +190,13 @@ impl ClientConfig {
              # Scheme of the replicas' votes: ed25519 (default), or none, for measurements only.\nscheme = {}\n\
              # Authentication of commands: ed25519 (default), mac or none. Must match the replicas.\n\
              client_authentication = {}\n\
+             # Authentication of replies: channel (default), signature or mac. Must match the replicas.\n\
+             reply_authentication = {}\n\
              # File of the client's private key, relative to this directory. Without it, each run makes a new key.\n\
              {key_file}\n\
              # File with the passphrase of an encrypted key file. Without it: QUORATE_PASSPHRASE, or the terminal.\n\
              {passphrase_file}\n\
-             # Scheme of the codes of mac: hmac-sha256 (default) or aes-256-cmac. Must match the replicas.\n\
+             # Scheme of the codes: hmac-sha256 (default) or aes-256-cmac. Must match the replicas.\n\
              mac_scheme = {}\n\
              # Transport of frames. Default: {}. Must match the replicas.\ntransport = {}\n\
              # Channel that protects the frames. Default: {}. Must match the replicas.\nchannel = {}\n\
@@ -209,6 +216,7 @@ impl ClientConfig {
             name(&self.cluster),
             name(&self.scheme),
             name(&self.client_authentication),
+            name(&self.reply_authentication),
             name(&self.mac_scheme),
             TransportKind::default(),
             name(&self.transport),
@@ -250,6 +258,7 @@ impl ClientConfig {
             let what = format!("is mac, which is for {MAX_CLIENT_CODES} replicas at most");
             return Err(Fault::new("`client_authentication`", what, "use ed25519, here and on the replicas").into());
         }
+        self.validate_replies()?;
         self.wire().fits().map_err(|fault| fault.at(|key| format!("`{key}`")))?;
         let committee = self.committee()?;
         Identities::new(&committee).map_err(unfit_members)?;
@@ -266,6 +275,21 @@ impl ClientConfig {
             }
         }
         Ok(())
+    }
+
+    fn validate_replies(&self) -> Result<(), ConfigError> {
+        let fault = |what: String, help| Err(Fault::new("`reply_authentication`", what, help).into());
+        match self.reply_authentication {
+            ReplyAuthentication::Signature if !self.scheme.profile().unforgeable => fault(
+                format!("is signature, but `scheme` is {}, whose signatures prove nothing", self.scheme),
+                "set it to channel or mac, here and on the replicas",
+            ),
+            ReplyAuthentication::Mac if self.client_authentication == ClientAuthentication::None => fault(
+                "is mac, but `client_authentication` is none, and codes need a client with a key".to_owned(),
+                "set it to channel or signature, here and on the replicas",
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the transport and channel to the replicas.

@@ -3,7 +3,7 @@
 use crate::config::{ClientConfig, ConfigError};
 use quorate_crypto::key_file::passphrase::Passphrases;
 use quorate_crypto::key_file::{self, KeyFileError};
-use quorate_crypto::{ClientAuthentication, ClientIdentity, CryptoError, Identities};
+use quorate_crypto::{ClientAuthentication, ClientIdentity, CryptoError, Identities, ReplyVerifier};
 use quorate_transports::{SetupError, Transport};
 use quorate_types::{ClientId, ClusterId};
 use std::sync::Arc;
@@ -40,6 +40,15 @@ pub fn new_identity(config: &ClientConfig) -> Result<ClientIdentity, ConnectErro
         }
         _ => Ok(ClientIdentity::generate(config.client_authentication, &cluster)?),
     }
+}
+
+/// Makes the verifier of the replies to a client; `None` if the channel alone authenticates them.
+///
+/// # Errors
+/// [`ConnectError`] if the committee or a member's key is unusable, or replies have codes and the client has no key.
+pub fn reply_verifier(config: &ClientConfig, client: &ClientIdentity) -> Result<Option<ReplyVerifier>, ConnectError> {
+    let (kind, committee) = (config.reply_authentication, config.committee()?);
+    Ok(ReplyVerifier::new(kind, client, config.scheme, config.mac_scheme, &committee)?)
 }
 
 /// Makes a transport that acts for `origin` and connects to every replica of the configuration.

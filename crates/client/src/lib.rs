@@ -7,6 +7,7 @@
 mod client;
 pub mod config;
 mod connect;
+mod distrust;
 mod heights;
 mod homes;
 pub mod load;
@@ -19,7 +20,8 @@ pub mod workload;
 
 pub use client::{Client, ClientError, NoQuorum};
 pub use config::{CLIENT_CONFIG_FILE, CLIENT_KEY_FILE, ClientConfig, ConfigError};
-pub use connect::{ConnectError, connect, new_identity};
+pub use connect::{ConnectError, connect, new_identity, reply_verifier};
+pub use distrust::Distrusted;
 pub use quorate_types::{Dissemination, ReplyMode};
 pub use quorum_reply::ReplyQuorum;
 pub use retry::{MAX_BACKOFF_DOUBLINGS, REFUSED_RETRY_DIVISOR};

@@ -172,6 +172,8 @@ pub struct Session<T> {
     is_introduced: bool,
     /// A bundle was returned as expired, so the session must ask for the height before the next one is signed.
     is_behind: bool,
+    /// Message to send before each question.
+    introduction: Option<Bytes>,
 }
 
 /// Bundle that overloaded replicas refused. It is sent again after the wait, unless it is abandoned.
@@ -227,12 +229,28 @@ impl<T> Session<T> {
             heights: Heights::new(options.quorum),
             is_introduced: false,
             is_behind: false,
+            introduction: None,
         }
     }
 
     /// Returns the height at which a bundle that is signed now expires.
     pub fn expiry(&self) -> Height {
         self.heights.estimate().latest_expiry()
+    }
+
+    /// Sends this message before each question for the height.
+    pub fn introduce_with(&mut self, introduction: Option<Bytes>) {
+        self.introduction = introduction;
+    }
+
+    /// Returns whether a reply may change anything: it is about an outstanding bundle, or about a question.
+    pub fn awaits(&self, reply: &ReplicaReply) -> bool {
+        match reply {
+            ReplicaReply::Executed { bundle, .. }
+            | ReplicaReply::Refused { bundle, .. }
+            | ReplicaReply::Busy { bundle, .. } => self.names.contains_key(bundle),
+            ReplicaReply::Answer { .. } | ReplicaReply::Height { .. } | ReplicaReply::Status { .. } => true,
+        }
     }
 
     /// Asks all replicas for their heights.
@@ -244,6 +262,7 @@ impl<T> Session<T> {
 
     /// Repeats the last question. Answers received so far still count.
     pub fn ask_height_again(&self, out: &mut Vec<Outgoing>) {
+        out.extend(self.introduction.clone().map(|frame| Outgoing { to: Destination::All, frame }));
         let frame = encode_message(&ClientRequest::Height { id: self.heights.asked() });
         out.push(Outgoing { to: Destination::All, frame });
     }

@@ -6,6 +6,7 @@ mod echo;
 mod load_core;
 mod parts;
 mod reach;
+mod seals;
 mod session;
 mod throttle;
 mod workload;

@@ -135,6 +135,12 @@ impl ClientIdentity {
         Ok(self)
     }
 
+    /// Returns the key, if there is one, and the public key with its certificate, if it has one.
+    pub(crate) fn key(&self) -> Option<(&KeyPair, Bytes)> {
+        let Signer { key, credential, codes, .. } = self.signer.as_ref()?;
+        Some((key, if codes.is_some() { key.public_key() } else { credential.clone() }))
+    }
+
     /// The first session, to which replies go.
     pub fn origin(&self) -> ClientId {
         self.origin

@@ -23,23 +23,34 @@ const MAX_SHARED_KEYS: usize = 4096;
 ///
 /// # Panics
 /// If the scheme has none.
-fn function_of(scheme: SchemeKind) -> TagFunction {
+pub(crate) fn function_of(scheme: SchemeKind) -> TagFunction {
     scheme.scheme().tag().unwrap_or_else(|| panic!("{scheme} has no codes"))
 }
 
+/// What a shared key authenticates, so that no code of one direction passes for one of the other.
+#[derive(Clone, Copy)]
+pub(crate) enum KeyUse {
+    Bundles,
+    Replies,
+}
+
 /// The two ends of a shared key.
-struct Ends<'a> {
-    scheme: SchemeKind,
-    cluster: &'a ClusterId,
-    replica: ReplicaId,
-    client_key: &'a [u8],
-    identity_key: &'a [u8],
+pub(crate) struct Ends<'a> {
+    pub scheme: SchemeKind,
+    pub cluster: &'a ClusterId,
+    pub replica: ReplicaId,
+    pub client_key: &'a [u8],
+    pub identity_key: &'a [u8],
 }
 
 impl Ends<'_> {
-    fn derive(&self, shared: &[u8]) -> MacKey {
+    pub fn derive(&self, key_use: KeyUse, shared: &[u8]) -> MacKey {
         let (name, id) = (self.scheme.name().as_bytes(), self.replica.0.to_le_bytes());
-        let info = [b"quorate client 1 ", name, b" ", &id, self.client_key, self.identity_key].concat();
+        let label: &[u8] = match key_use {
+            KeyUse::Bundles => b"quorate client 1 ",
+            KeyUse::Replies => b"quorate replies 1 ",
+        };
+        let info = [label, name, b" ", &id, self.client_key, self.identity_key].concat();
         let mut key = MacKey::new([0; MAC_KEY_BYTES]);
         hkdf_sha256(shared, &self.cluster.0.0, &info, &mut key[..]);
         key
@@ -68,7 +79,7 @@ impl ClientCodes {
             let shared = agreement_key(&member.identity_key).and_then(|theirs| x25519(&secret, &theirs));
             let (cluster, identity_key) = (&committee.cluster, &member.identity_key[..]);
             let ends = Ends { scheme, cluster, replica, client_key: &client_key, identity_key };
-            Ok(ends.derive(&shared.ok_or_else(unusable)?[..]))
+            Ok(ends.derive(KeyUse::Bundles, &shared.ok_or_else(unusable)?[..]))
         };
         let keys = committee.replicas().zip(&committee.members).map(of_member).collect::<Result<_, CryptoError>>()?;
         Ok(ClientCodes { kind, tag: function_of(scheme), keys })
@@ -152,7 +163,7 @@ impl ReplicaCodes {
             let shared = x25519(&self.secret, &agreement_key(client_key)?)?;
             let ReplicaCodes { scheme, cluster, me, identity_key, .. } = &*self;
             let ends = Ends { scheme: *scheme, cluster, replica: *me, client_key, identity_key };
-            let key = ends.derive(&shared[..]);
+            let key = ends.derive(KeyUse::Bundles, &shared[..]);
             self.shared.insert(place, key);
         }
         self.shared.get(&place)

@@ -17,6 +17,12 @@ pub enum CryptoError {
     PublicKey { replica: ReplicaId, role: KeyRole, fault: KeyFault },
     #[error("the private {role} of replica {replica} has the public key {found}, but the committee lists {expected}")]
     KeyMismatch { replica: ReplicaId, role: KeyRole, expected: String, found: String },
+    /// Codes on replies need a client with a key.
+    #[error(
+        "replies have codes (`reply_authentication = \"mac\"`), but the client has no key to share secrets with; help: \
+         set `client_authentication = \"ed25519\"`"
+    )]
+    KeylessClient,
 }
 
 /// Role of one of a replica's two keys.

@@ -6,11 +6,13 @@
 //! keys: [`Identity`] and [`Identities`].
 //!
 //! A [`ClientIdentity`] signs a client's bundles if [`ClientAuthentication`] says so, and a [`BundleVerifier`] verifies
-//! them. Replicas in one process share [`SharedVerdicts`] on them.
+//! them. Replicas in one process share [`SharedVerdicts`] on them. A [`ReplySealer`] seals a replica's replies if
+//! [`ReplyAuthentication`] says so, and a client's [`ReplyVerifier`] verifies them.
 //!
-//! Every signature is over a [`Statement`](quorate_types::Statement), a [bundle's](quorate_types::Bundle::statement) or
-//! a handshake's transcript. Each begins with a tag of its kind and the cluster, so no signature has two meanings.
-//! Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so all replicas agree on every certificate and bundle.
+//! Every signature is over a [`Statement`](quorate_types::Statement), a [bundle's](quorate_types::Bundle::statement),
+//! [replies'](quorate_types::sealed::reply_statement) or a handshake's transcript. Each begins with a tag of its kind
+//! and the cluster, so no signature has two meanings. Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so all
+//! replicas agree on every certificate and bundle.
 
 mod admission;
 mod agreement;
@@ -31,6 +33,7 @@ pub mod key_file;
 mod key_pair;
 mod keyring;
 mod profile;
+mod replies;
 mod rfc6979;
 pub mod scheme;
 pub mod schemes;
@@ -54,6 +57,7 @@ pub use identity::{IDENTITY_SCHEME, Identities, Identity, ReplicaKeys};
 pub use key_pair::KeyPair;
 pub use keyring::Keyring;
 pub use profile::{AuthProfile, Authentication, MacKeys};
+pub use replies::{ReplyAuthentication, ReplyFault, ReplyKey, ReplySealer, ReplyVerifier, check_signed_replies};
 pub use scheme::{Claim, Effort, Proofs, SEED_BYTES, SchemeKind, SchemeProfile};
 pub use schemes::BlsVerification;
 pub use tasks::{AssembleTask, Assembled, Verified, VerifyTask};

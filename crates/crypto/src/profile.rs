@@ -6,6 +6,7 @@ use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::identity::IDENTITY_SCHEME;
 use crate::key_pair::KeyPair;
 use crate::keyring::Keyring;
+use crate::replies::ReplyAuthentication;
 use crate::scheme::SchemeKind;
 use bytes::Bytes;
 use quorate_types::command::MAX_CLIENT_CODES;
@@ -15,15 +16,16 @@ use std::sync::Arc;
 
 choice!(
     /// What authenticates each class of messages. CHECKPOINT, VIEW-CHANGE and NEW-VIEW are signed in all profiles,
-    /// because they are shown to third parties. The channel authenticates everything else, replies included.
+    /// because they are shown to third parties. [`ReplyAuthentication`] says what authenticates replies. The channel
+    /// authenticates everything else.
     #[derive(Default)]
     AuthProfile, "authentication profile",
     /// Signatures on clients' bundles and on votes.
     #[default]
     Pk = "pk",
-    /// Codes on clients' bundles, one for each replica, and on votes.
+    /// Codes on votes. Clients' bundles carry codes, one for each replica, or signatures.
     Mac = "mac",
-    /// Signatures on clients' bundles, which all replicas must judge alike; codes on votes.
+    /// Codes on votes; signatures on clients' bundles, which all replicas must judge alike.
     Domain = "domain",
 );
 
@@ -107,6 +109,7 @@ pub struct Authentication {
     pub scheme: SchemeKind,
     pub mac_scheme: SchemeKind,
     pub clients: ClientAuthentication,
+    pub replies: ReplyAuthentication,
     /// Size of the committee.
     pub replicas: usize,
 }
@@ -115,7 +118,8 @@ impl Authentication {
     /// Checks that a protocol works with it, given what the protocol requires of signed statements and of votes.
     ///
     /// # Errors
-    /// [`Fault`] at a configuration key: `scheme`, `mac_scheme`, `auth_profile` or `client_authentication`.
+    /// [`Fault`] at a configuration key: `scheme`, `mac_scheme`, `auth_profile`, `client_authentication`
+    /// or `reply_authentication`.
     pub fn check(
         &self,
         protocol: &str,
@@ -142,7 +146,7 @@ impl Authentication {
             return Err(Fault::new("mac_scheme", what, format!("choose one of {}", known.join(", "))));
         }
         match mac_scheme.profile().lacks(votes).filter(|_| profile.votes_by_mac()) {
-            None => self.check_clients(),
+            None => self.check_clients().and_then(|()| self.check_replies()),
             Some(why) => {
                 let what = format!(
                     "is {profile}: votes by {mac_scheme}, which {why}, but {protocol} shows certificates of votes to others"
@@ -156,10 +160,6 @@ impl Authentication {
         let Authentication { profile, clients, replicas, .. } = *self;
         let fault = |what, help: &str| Err(Fault::new("client_authentication", what, help));
         match (profile, clients) {
-            (AuthProfile::Mac, ClientAuthentication::Ed25519) => fault(
-                format!("is {clients}, but in the profile {profile} clients do not sign"),
-                "set it to mac or none, or set `auth_profile` to domain",
-            ),
             (AuthProfile::Pk | AuthProfile::Domain, ClientAuthentication::Mac) => fault(
                 format!("is {clients}, but in the profile {profile} clients sign"),
                 "set it to ed25519 or none, or set `auth_profile` to mac",
@@ -167,6 +167,24 @@ impl Authentication {
             (_, ClientAuthentication::Mac) if replicas > MAX_CLIENT_CODES => fault(
                 format!("is {clients}, which is for {MAX_CLIENT_CODES} replicas at most, not {replicas}"),
                 "set `auth_profile` to domain, and this to ed25519",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_replies(&self) -> Result<(), Fault<&'static str>> {
+        let Authentication { scheme, clients, replies, .. } = *self;
+        let fault = |what, help: &str| Err(Fault::new("reply_authentication", what, help));
+        match replies {
+            ReplyAuthentication::Signature if !scheme.profile().unforgeable => fault(
+                format!("is {replies}, but `scheme` is {scheme}, whose signatures prove nothing"),
+                "set it to channel or mac, or choose another scheme",
+            ),
+            ReplyAuthentication::Mac if clients == ClientAuthentication::None => fault(
+                format!(
+                    "is {replies}, but clients have no keys to share secrets with: `client_authentication` is none"
+                ),
+                "set it to channel or signature, or set `client_authentication` to ed25519",
             ),
             _ => Ok(()),
         }

@@ -13,6 +13,7 @@ mod key_files;
 mod mac_vectors;
 mod macs;
 mod pairs;
+mod replies;
 mod sealed_key_files;
 mod tasks;
 mod toy;

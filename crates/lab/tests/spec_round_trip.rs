@@ -6,8 +6,8 @@ use quorate_lab::spec::{
     AuthProfile, BatchPolicy, BatchSize, BenchArgs, BenchSpec, BlsVerification, CertificateCache, ClientAuthentication,
     ClientVerdicts, ClusterArgs, DEFAULT_OUTSTANDING, DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION,
     DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval, JournalKind, LoadArgs, MAX_INTERVAL_MS,
-    Misbehaviour, Pacing, PayloadPath, ProtocolKind, Record, ReplyMode, Retention, SchemeKind, TortureArgs,
-    ViewDuration, VotesTo, When, WorkloadKind,
+    Misbehaviour, Pacing, PayloadPath, ProtocolKind, Record, ReplyAuthentication, ReplyMode, Retention, SchemeKind,
+    TortureArgs, ViewDuration, VotesTo, When, WorkloadKind,
 };
 use quorate_types::{CryptoThreads, MAX_CRYPTO_THREADS, ReplicaId};
 
@@ -122,7 +122,7 @@ prop_compose! {
         leader in any::<prop::sample::Index>(), batch in proptest::option::of(1u32..60_000), batch_latency_ms in 0u64..10_000, batch_policy in any_of(BatchPolicy::ALL),
         batch_wait_ms in 0u64..50, vote_wait_us in 0u64..5000, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
         view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),
-        client_authentication in any_of(ClientAuthentication::ALL), checkpoint_interval in 1u64..8000,
+        client_authentication in any_of(ClientAuthentication::ALL), reply_authentication in any_of(ReplyAuthentication::ALL), checkpoint_interval in 1u64..8000,
         more_slots in 0u64..300, pipeline in any::<prop::sample::Index>(), to_all in any::<bool>(),
     ) -> BenchSpec {
         let window = 2 * checkpoint_interval + more_slots;
@@ -134,17 +134,22 @@ prop_compose! {
         let vote_wait_us = if collects { vote_wait_us } else { 0 };
         // Codes on votes are for one protocol.
         let auth_profile = if protocol.facts().shows_votes { AuthProfile::Pk } else { auth_profile };
-        let mac_scheme = if auth_profile.votes_by_mac() { mac_scheme } else { SchemeKind::HMAC_SHA256 };
         let client_authentication = match (auth_profile, client_authentication) {
-            (AuthProfile::Mac, ClientAuthentication::Ed25519) => ClientAuthentication::Mac,
             (AuthProfile::Pk | AuthProfile::Domain, ClientAuthentication::Mac) => ClientAuthentication::Ed25519,
             (_, fits) => fits,
         };
+        let reply_authentication = match (client_authentication, scheme.profile().unforgeable) {
+            (ClientAuthentication::None, _) if reply_authentication == ReplyAuthentication::Mac => ReplyAuthentication::Channel,
+            (_, false) if reply_authentication == ReplyAuthentication::Signature => ReplyAuthentication::Channel,
+            _ => reply_authentication,
+        };
+        let by_codes = auth_profile.votes_by_mac() || reply_authentication == ReplyAuthentication::Mac;
+        let mac_scheme = if by_codes { mac_scheme } else { SchemeKind::HMAC_SHA256 };
         BenchSpec {
             auth_profile, mac_scheme,
             accept_weak_scheme: scheme.profile().weakness.is_some(),
             protocol, replicas, faults, scheme, leader, votes, batch: batch.map_or(BatchSize::Auto, BatchSize::Commands), batch_latency_ms, batch_policy, batch_wait_ms, vote_wait_us, dissemination,
-            view_timeout_ms, view_duration, base_port, client_authentication, checkpoint_interval, window, pipeline,
+            view_timeout_ms, view_duration, base_port, client_authentication, reply_authentication, checkpoint_interval, window, pipeline,
             ..BenchSpec::default()
         }
     }

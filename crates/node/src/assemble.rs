@@ -12,6 +12,7 @@ use crate::host::{Host, Orders, RunningNode};
 use crate::laboratory::{ForReplica, Laboratory, Malleable, for_replica};
 use crate::observer::{NodeEvent, Observer};
 use crate::recording;
+use crate::seals::Seals;
 use crate::snapshots::SnapshotFiles;
 use crate::states::States;
 use quorate_applications::{CheckpointRule, Executor};
@@ -19,7 +20,7 @@ use quorate_consensus::Protocol;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_crypto::{
     BundleVerifier, ClientAuthentication, ClientVerdicts, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, Identities,
-    Identity as IdentityKey, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, SchemeKind, SharedVerdicts,
+    Identity as IdentityKey, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, ReplySealer, SchemeKind, SharedVerdicts,
 };
 use quorate_gateway::admission::Admission;
 use quorate_recording::{Header, Recorder};
@@ -66,7 +67,7 @@ pub(crate) fn assemble(
 ) -> Result<Assembled, NodeError> {
     config.validate()?;
     let committee = config.committee()?;
-    let LoadedKeys { identity_key, identities, crypto, client_codes } = load_keys(config, &committee, keys, shared)?;
+    let LoadedKeys { identity_key, identities, crypto, for_clients } = load_keys(config, &committee, keys, shared)?;
     let identity = Identity { cluster: committee.cluster, replica: config.replica };
     // Charge the journal's threads to this replica too.
     let account = CpuAccount::current().unwrap_or_default();
@@ -112,7 +113,7 @@ pub(crate) fn assemble(
         mark,
         states,
         executor: executor(config, &committee),
-        gateway: gateway(config, committee.cluster, client_codes, shared, salt),
+        gateway: gateway(config, committee.cluster, for_clients, shared, salt),
         observer,
         settings: config.settings(),
         payload_path: baselines.payload_path,
@@ -123,13 +124,7 @@ pub(crate) fn assemble(
     Ok(Assembled { node, orders, waker })
 }
 
-fn gateway(
-    config: &NodeConfig,
-    cluster: ClusterId,
-    codes: Option<ReplicaCodes>,
-    shared: Option<&Shared>,
-    salt: u64,
-) -> Gateway {
+fn gateway(config: &NodeConfig, cluster: ClusterId, keys: ClientSide, shared: Option<&Shared>, salt: u64) -> Gateway {
     let limits = BundleLimits { commands: config.consensus.batch.max_commands(), bytes: config.consensus.batch_bytes };
     let mut verifier = BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES);
     let verdicts = config.baselines.unwrap_or_default().client_verdicts;
@@ -139,13 +134,13 @@ fn gateway(
     if let Some(certifier) = config.clients.certifier(cluster) {
         verifier = verifier.certified_by(certifier);
     }
-    if let Some(codes) = codes {
+    if let Some(codes) = keys.codes {
         verifier = verifier.with_codes(codes);
     }
     let admission = Admission::new(config.consensus.max_queue(), config.members.len());
     let gateway =
         Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, admission, salt);
-    gateway.with_doorkeeper(Doorkeeper::new(&config.clients))
+    gateway.with_doorkeeper(Doorkeeper::new(&config.clients)).with_seals(Seals::new(keys.sealer))
 }
 
 /// A replica's own keys and the committee's, ready for use.
@@ -153,8 +148,14 @@ struct LoadedKeys {
     identity_key: Arc<IdentityKey>,
     identities: Arc<Identities>,
     crypto: Crypto,
+    for_clients: ClientSide,
+}
+
+/// What a replica needs to authenticate clients' bundles and its replies to them.
+struct ClientSide {
     /// For clients that authenticate themselves by codes.
-    client_codes: Option<ReplicaCodes>,
+    codes: Option<ReplicaCodes>,
+    sealer: Option<ReplySealer>,
 }
 
 fn load_keys(
@@ -163,12 +164,14 @@ fn load_keys(
     keys: ReplicaKeys,
     shared: Option<&Shared>,
 ) -> Result<LoadedKeys, CryptoError> {
+    let (replies, me) = (config.reply_authentication, config.replica);
+    let sealer = ReplySealer::new(replies, config.mac_scheme, committee, me, &keys)?;
     let ReplicaKeys { identity, voting } = keys;
     let macs = match config.auth_profile.votes_by_mac() {
         true => Some(MacKeys::new(config.mac_scheme, committee, config.replica, &identity)?),
         false => None,
     };
-    let client_codes = match config.client_authentication {
+    let codes = match config.client_authentication {
         ClientAuthentication::Mac => Some(ReplicaCodes::new(config.mac_scheme, committee, config.replica, &identity)?),
         _ => None,
     };
@@ -187,7 +190,7 @@ fn load_keys(
         Some(macs) => crypto.with_macs(macs),
         None => crypto,
     };
-    Ok(LoadedKeys { identity_key, identities, crypto, client_codes })
+    Ok(LoadedKeys { identity_key, identities, crypto, for_clients: ClientSide { codes, sealer } })
 }
 
 fn executor(config: &NodeConfig, committee: &Committee) -> Executor {

@@ -73,7 +73,9 @@ impl<P: Protocol> Host<P> {
             let ClientFrame { client, frame } = waiting;
             (frames, bytes) = (frames + 1, bytes + frame.len());
             self.devices.transport.release(link, frame.len());
-            let (cost_ns, bundle) = self.serve(link, client, frame);
+            self.devices.gateway.seals.take_spent_ns();
+            let (served_ns, bundle) = self.serve(link, client, frame);
+            let cost_ns = served_ns + self.devices.gateway.seals.take_spent_ns();
             if let Some(bundle) = bundle {
                 let gateway = &self.devices.gateway;
                 let is_first = !gateway.checks_signatures() || self.clients.batches.note(bundle.digest());
@@ -164,6 +166,8 @@ impl<P: Protocol> Host<P> {
                 let begun = Instant::now();
                 let Devices { executor, gateway, transport, .. } = &mut self.devices;
                 gateway.answer(&mut **transport, link, id, executor.height(), executor.query(&question));
+                // Part of the time since it began.
+                gateway.seals.take_spent_ns();
                 begun
             }
             Ok(ClientRequest::Status { id, history }) => {
@@ -175,6 +179,10 @@ impl<P: Protocol> Host<P> {
             Ok(ClientRequest::Height { id }) => {
                 let height = self.devices.executor.height();
                 self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Height { id, height });
+                return (frame_ns, None);
+            }
+            Ok(ClientRequest::Introduce { credential }) => {
+                self.devices.gateway.seals.introduce(link, &credential);
                 return (frame_ns, None);
             }
             Err(error) => {
@@ -201,6 +209,9 @@ impl<P: Protocol> Host<P> {
 
     fn accept(&mut self, link: LinkId, client: ClientId, bundle: Bundle) -> Option<Bundle> {
         let digest = bundle.digest();
+        if let Some(authenticator) = bundle.authenticator() {
+            self.devices.gateway.seals.introduce(link, authenticator.public_key);
+        }
         if let Some(why) = self.devices.gateway.refusal(client, &bundle) {
             self.refuse(link, digest, why);
             return None;
@@ -209,7 +220,7 @@ impl<P: Protocol> Host<P> {
             if let Some(reply) = self.devices.gateway.kept_reply(&digest) {
                 // Executed, so its signature has been verified.
                 self.devices.gateway.introduce(client, link);
-                self.devices.transport.send(link, reply);
+                self.devices.gateway.seals.send(&mut *self.devices.transport, link, reply);
                 return None;
             }
             // Bundles executed while this replica was away may still arrive, and anyone can replay them. Never order
@@ -258,8 +269,9 @@ impl<P: Protocol> Host<P> {
                 bundles.push(bundle);
                 continue;
             }
-            self.clients.turns.charge(link, FORGED_NS);
             self.refuse(link, digest, FORGED.to_owned());
+            let sealing_ns = self.devices.gateway.seals.take_spent_ns();
+            self.clients.turns.charge(link, FORGED_NS + sealing_ns);
             self.fault(link);
         }
         bundles
@@ -289,7 +301,7 @@ impl<P: Protocol> Host<P> {
             let kept = if why == Refusal::Executed { gateway.kept_reply(&bundle) } else { None };
             let is_answered = !gateway.answers_bundles() || kept.is_some();
             if let Some(reply) = kept {
-                self.devices.transport.send(link, reply);
+                gateway.seals.send(&mut *self.devices.transport, link, reply);
             }
             if let Some(why) = refusal(why, is_answered) {
                 self.refuse_for_now(link, bundle, why.to_owned());

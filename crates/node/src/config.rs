@@ -8,7 +8,9 @@ use crate::laboratory::Laboratory;
 use crate::recording::RecordingConfig;
 use quorate_channels::ChannelKind;
 use quorate_consensus::Config as ConsensusConfig;
-use quorate_crypto::{AuthProfile, Authentication, ClientAuthentication, IDENTITY_SCHEME, SchemeKind};
+use quorate_crypto::{
+    AuthProfile, Authentication, ClientAuthentication, IDENTITY_SCHEME, ReplyAuthentication, SchemeKind,
+};
 use quorate_transports::{LinkConfig, TcpConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
@@ -68,6 +70,11 @@ pub struct NodeConfig {
     /// anyone can submit bundles in any client's name. The same on all replicas. Default `ed25519`.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
+    /// Authentication of replies to clients. `channel`: by the channel alone. `signature`: the replica signs, with its
+    /// key of `scheme`, the replies that leave to one client together, and the client can show them to others. `mac`:
+    /// the replica adds a code of `mac_scheme` for the client. The same on all replicas and clients. Default `channel`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reply_authentication: ReplyAuthentication,
     /// Transport of frames. Default `tcp`.
     #[serde(default)]
     pub transport: TransportKind,
@@ -145,8 +152,8 @@ fn is_default_mac_scheme(scheme: &SchemeKind) -> bool {
     *scheme == default_mac_scheme()
 }
 
-fn is_default(profile: &AuthProfile) -> bool {
-    *profile == AuthProfile::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn default_reply_cache_bytes() -> usize {
@@ -170,6 +177,7 @@ impl NodeConfig {
             accept_weak_scheme: false,
             crypto_threads: CryptoThreads::default(),
             client_authentication: ClientAuthentication::default(),
+            reply_authentication: ReplyAuthentication::default(),
             transport: TransportKind::default(),
             channel: ChannelKind::default(),
             application: ApplicationKind::default(),
@@ -294,6 +302,7 @@ impl NodeConfig {
             scheme: self.scheme,
             mac_scheme: self.mac_scheme,
             clients: self.client_authentication,
+            replies: self.reply_authentication,
             replicas: self.members.len(),
         }
     }

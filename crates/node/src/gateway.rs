@@ -2,6 +2,7 @@
 
 use crate::client_frames::Arrival;
 use crate::client_rules::Doorkeeper;
+use crate::seals::Seals;
 use bytes::Bytes;
 use quorate_applications::Reply;
 use quorate_crypto::{BundleTask, BundleVerifier, CheckedBundles, ClientAuthentication};
@@ -36,7 +37,9 @@ pub(crate) struct Gateway {
     verifier: BundleVerifier,
     forged_by_peers: u64,
     forged_by_clients: u64,
+    /// Encoded replies without seals, which are for one session of a client.
     cache: ReplyCache<Bytes>,
+    pub seals: Seals,
     /// Encodes replies next to each other: they stay as long as they are cached, and expire in the order in which they
     /// were encoded.
     encoder: Encoder,
@@ -66,6 +69,7 @@ impl Gateway {
             forged_by_peers: 0,
             forged_by_clients: 0,
             cache,
+            seals: Seals::default(),
             encoder: Encoder::with_capacity(REPLIES_CHUNK_BYTES),
         }
     }
@@ -73,6 +77,11 @@ impl Gateway {
     /// Admits only clients that the doorkeeper admits.
     pub fn with_doorkeeper(self, doorkeeper: Doorkeeper) -> Gateway {
         Gateway { doorkeeper, ..self }
+    }
+
+    /// Seals replies.
+    pub fn with_seals(self, seals: Seals) -> Gateway {
+        Gateway { seals, ..self }
     }
 
     /// Stops answering executed bundles, or starts again.
@@ -109,6 +118,7 @@ impl Gateway {
     /// must first carry a genuine bundle of the client's: an id is only a claim, and anyone who claimed it would
     /// receive the replies.
     pub fn connected(&mut self, client: ClientId, link: LinkId) {
+        self.seals.connected(client, link);
         if self.verifier.kind() == ClientAuthentication::None {
             self.links.insert(client, link);
         }
@@ -122,6 +132,7 @@ impl Gateway {
 
     /// Notes that a client's link has closed.
     pub fn disconnected(&mut self, client: ClientId, link: LinkId) {
+        self.seals.disconnected(link);
         if self.links.get(&client) == Some(&link) {
             self.links.remove(&client);
         }
@@ -250,10 +261,13 @@ impl Gateway {
         [("forged-by-peers", self.forged_by_peers), ("forged-by-clients", self.forged_by_clients)]
     }
 
-    /// Sends a client any message other than the outcome of a bundle.
+    /// Sends a client any message other than the outcomes of a block. A status, which no client counts, gets no seal.
     pub fn send(&mut self, transport: &mut dyn Transport, link: LinkId, reply: &ReplicaReply) {
         let frame = encode(&mut self.encoder, reply);
-        transport.send(link, frame);
+        match reply {
+            ReplicaReply::Status { .. } => transport.send(link, frame),
+            _ => self.seals.send(transport, link, frame),
+        }
     }
 
     /// Answers the bundles of a block. A bundle that was ordered before has no effect the second time, and its client
@@ -273,9 +287,14 @@ impl Gateway {
                 _ => self.links.get(&origin).copied(),
             };
             last = Some((origin, link));
-            if let Some(link) = link {
-                transport.send(link, frame);
+            match link {
+                Some(link) if self.seals.are_used() => self.seals.gather(transport, link, frame),
+                Some(link) => transport.send(link, frame),
+                None => {}
             }
+        }
+        if self.seals.are_used() {
+            self.seals.send_gathered(transport);
         }
     }
 

@@ -38,6 +38,7 @@ pub mod peers;
 mod process;
 pub mod recording;
 mod recovery;
+mod seals;
 pub mod settings;
 pub mod snapshots;
 mod spool;

@@ -27,6 +27,7 @@ impl NodeConfig {
             auth_profile: self.auth_profile.to_string(),
             mac_scheme: self.mac_scheme.name().to_owned(),
             client_authentication: self.client_authentication.to_string(),
+            reply_authentication: self.reply_authentication.to_string(),
             channel: self.channel.to_string(),
             transport: self.transport.to_string(),
             application: self.application.name().to_owned(),

@@ -12,6 +12,7 @@ mod interrupt;
 mod log;
 mod memory;
 mod peers;
+mod replies;
 mod restart;
 mod sessions;
 mod snapshots;

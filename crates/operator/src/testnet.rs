@@ -8,7 +8,7 @@ use quorate_client::{CLIENT_CONFIG_FILE, CLIENT_KEY_FILE, ClientConfig};
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 pub use quorate_crypto::AdmittedClients;
 use quorate_crypto::key_file::client::{self, ClientKeys};
-use quorate_crypto::{AuthProfile, ClientAuthentication, KeyPair, SchemeKind};
+use quorate_crypto::{AuthProfile, ClientAuthentication, KeyPair, ReplyAuthentication, SchemeKind};
 use quorate_node::testnet::{self, Place};
 use quorate_node::{ClientRules, NodeConfig, NodeError};
 use quorate_types::digest::encode_hex;
@@ -66,6 +66,10 @@ pub struct TestnetArgs {
     /// Client authentication: a signature on each bundle, a code for each replica, or none.
     #[arg(long, default_value = "ed25519", value_parser = choice::<ClientAuthentication>())]
     client_authentication: ClientAuthentication,
+    /// Authentication of replies: by the channel alone, by a signature of the replies that leave to one client together,
+    /// or by a code for the client.
+    #[arg(long, default_value = "channel", value_parser = choice::<ReplyAuthentication>())]
+    reply_authentication: ReplyAuthentication,
     /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client
     /// makes a new key.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
@@ -115,6 +119,7 @@ pub fn run(arguments: &TestnetArgs, program: &Program) -> Outcome {
     (template.auth_profile, template.mac_scheme) = (arguments.auth_profile, arguments.mac_scheme);
     template.accept_weak_scheme = arguments.accept_weak_scheme;
     template.client_authentication = arguments.client_authentication;
+    template.reply_authentication = arguments.reply_authentication;
     template.consensus.protocol = arguments.protocol;
     template.consensus.leader = arguments.leader;
     let replicas = count(arguments.replicas, &arguments.hosts)?.unwrap_or(DEFAULT_REPLICAS);
@@ -162,6 +167,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
         ClientConfig::new(&template.cluster, template.scheme, committee.quorum.faults(), &committee.members);
     (config.client_authentication, config.mac_scheme) = (template.client_authentication, template.mac_scheme);
     (config.transport, config.channel) = (template.transport, template.channel);
+    config.reply_authentication = template.reply_authentication;
     config.application = template.application;
     config.dissemination = template.consensus.dissemination;
     config.key_file = keys.write(&ClusterId::from_name(&template.cluster), directory)?;

@@ -40,6 +40,7 @@ fn main() {
             signatures: Signatures::Modelled,
             certificate_cache: CertificateCache::On,
             client_authentication: ClientAuthentication::None,
+            reply_seals: None,
             application: ApplicationKind::Log,
             reply: ReplyMode::Each,
             wire: quorate_transports::Wire::default(),

@@ -34,6 +34,8 @@ pub struct Charges {
     signatures: SignatureCharges,
     /// For the votes that carry codes instead of signatures.
     macs: Option<SignatureCharges>,
+    /// For the seals on replies, if they have any.
+    pub seals: Option<SignatureCharges>,
     pub flush: Duration,
     /// Authenticating a bundle, and verifying several at once.
     pub client_sign: u64,
@@ -108,6 +110,7 @@ impl Charges {
             hash_each: us(table.hash.each_us),
             signatures: SignatureCharges::new(signatures, 1),
             macs: None,
+            seals: None,
             flush: Duration::from_nanos(us(table.journal.flush_us) / PS_PER_NS),
             client_sign: us(of_clients.sign_us),
             verify_clients: ladder(&of_clients.verify_us),
@@ -135,6 +138,11 @@ impl Charges {
     pub fn with_client_codes(self, macs: &SignatureCosts, replicas: usize) -> Charges {
         let SignatureCharges { sign, verify, .. } = SignatureCharges::new(macs, replicas as u64);
         Charges { client_sign: sign, verify_clients: verify, ..self }
+    }
+
+    /// Adds the charges of seals on replies. A code is for one client.
+    pub fn with_seals(self, seals: &SignatureCosts) -> Charges {
+        Charges { seals: Some(SignatureCharges::new(seals, 1)), ..self }
     }
 
     /// Returns the charges of the signatures, or codes, of statements in a domain.

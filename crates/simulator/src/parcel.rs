@@ -3,6 +3,7 @@
 use crate::trace::{checksum, mix};
 use quorate_consensus::{Envelope, Message};
 use quorate_types::codec::WIRE_VERSION;
+use quorate_types::sealed::SEALED_OVERHEAD_BYTES;
 use quorate_types::{Bundle, Encoder, ReplicaReply, Wire};
 use std::sync::Arc;
 
@@ -27,8 +28,8 @@ pub enum Body<M> {
     Peer(Arc<Envelope<M>>),
     /// From a client to a replica.
     Request(Bundle),
-    /// From a replica to the clients.
-    Reply(Arc<ReplicaReply>),
+    /// From a replica to the clients. With a seal it is for all of them; without, there is one.
+    Replies(Vec<Arc<ReplicaReply>>),
 }
 
 impl<M: Message> Parcel<M> {
@@ -49,22 +50,39 @@ impl<M: Message> Parcel<M> {
     pub fn is_bulk(&self) -> bool {
         match &self.body {
             Body::Peer(envelope) => envelope.is_bulk(),
-            Body::Request(_) | Body::Reply(_) => true,
+            Body::Request(_) | Body::Replies(_) => true,
         }
     }
 
     pub fn reply(reply: Arc<ReplicaReply>) -> Parcel<M> {
-        let (bytes, checksum) = match &*reply {
-            ReplicaReply::Executed { bundle, height, results } => {
-                let sum = mix(mix(bundle.prefix(), height.0), checksum(results.body()));
-                (REPLY_HEADER_BYTES + results.body().len(), sum)
-            }
-            other => {
-                let encoded = quorate_types::encode_message(other);
-                (encoded.len(), checksum(&encoded))
-            }
-        };
-        Parcel { checksum, bytes: frame(bytes), body: Body::Reply(reply) }
+        let (bytes, checksum) = size(&reply);
+        Parcel { checksum, bytes: frame(bytes), body: Body::Replies(vec![reply]) }
+    }
+
+    /// Creates a message of replies with a seal of `seal_bytes` for all of them.
+    pub fn sealed(replies: Vec<Arc<ReplicaReply>>, seal_bytes: usize) -> Parcel<M> {
+        let (mut bytes, mut checksum) = (SEALED_OVERHEAD_BYTES + seal_bytes, 0);
+        for reply in &replies {
+            let (of_reply, sum) = size(reply);
+            // The version is that of the whole message.
+            bytes += of_reply - 1;
+            checksum = mix(checksum, sum);
+        }
+        Parcel { checksum, bytes: frame(bytes), body: Body::Replies(replies) }
+    }
+}
+
+/// Returns the length of a reply as a message of its own, and its checksum.
+fn size(reply: &ReplicaReply) -> (usize, u64) {
+    match reply {
+        ReplicaReply::Executed { bundle, height, results } => {
+            let sum = mix(mix(bundle.prefix(), height.0), checksum(results.body()));
+            (REPLY_HEADER_BYTES + results.body().len(), sum)
+        }
+        other => {
+            let encoded = quorate_types::encode_message(other);
+            (encoded.len(), checksum(&encoded))
+        }
     }
 }
 

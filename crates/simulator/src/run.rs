@@ -19,7 +19,7 @@ use quorate_byzantine::{Behaviour, Context};
 use quorate_client::load::{LoadReport, Stage};
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::{Config, Protocol, Replica};
-use quorate_crypto::ClientIdentity;
+use quorate_crypto::{ClientIdentity, ReplyAuthentication};
 use quorate_oracles::{Property, Violation};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{ClientId, ClusterId, ReplicaId, Status, Time};
@@ -252,6 +252,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
             executor,
             judge: client_keys.judge(me),
             reply: spec.reply,
+            seal_bytes: spec.reply_seals.map(ReplyAuthentication::seal_bytes),
             crypto_servers: spec.crypto_servers,
             behaviour,
             salt,

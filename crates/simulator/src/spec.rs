@@ -37,6 +37,9 @@ pub struct SimSpec {
     /// With ed25519, clients sign their bundles and replicas are charged for verifying them: check
     /// [`CostTable::signatures_of`] for that scheme, too. With codes, these are of the scheme `macs`.
     pub client_authentication: ClientAuthentication,
+    /// Scheme of the seals on replies, `scheme` or one of codes; `None` if the channel alone authenticates them. Seals
+    /// are genuine by construction. Needs an entry in `costs`, too.
+    pub reply_seals: Option<SchemeKind>,
     pub application: ApplicationKind,
     pub reply: ReplyMode,
     /// Transport and channel. A packet transport is the node's own; `network.transport` replaces the kernel's TCP.

@@ -53,6 +53,7 @@ fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
         signatures: Signatures::Modelled,
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,
+        reply_seals: None,
         application: ApplicationKind::Log,
         reply: ReplyMode::Each,
         wire: quorate_simulator::Wire::default(),

@@ -18,7 +18,13 @@ pub enum ClientRequest {
     Status { id: u64, history: bool },
     /// Report the executed height. A client needs it because the bundles it signs expire at a height.
     Height { id: u64 },
+    /// The key that the id of the link's client is derived from, with its certificate if it has one. A replica needs
+    /// it for codes on replies, and knows it from bundles; so it comes before questions. It is not answered.
+    Introduce { credential: Bytes },
 }
+
+/// Maximum length of a credential: a key of Ed25519 and a certificate.
+pub const MAX_CREDENTIAL_BYTES: usize = 96;
 
 impl Wire for ClientRequest {
     fn encode(&self, out: &mut Encoder) {
@@ -41,6 +47,10 @@ impl Wire for ClientRequest {
                 out.put_u8(4);
                 out.put_u64(*id);
             }
+            ClientRequest::Introduce { credential } => {
+                out.put_u8(5);
+                out.put_bytes(credential);
+            }
         }
     }
 
@@ -60,6 +70,7 @@ impl Wire for ClientRequest {
                 }
             }
             4 => Ok(ClientRequest::Height { id: input.get_u64("height id")? }),
+            5 => Ok(ClientRequest::Introduce { credential: input.get_bytes("credential", MAX_CREDENTIAL_BYTES)? }),
             _ => Err(input.invalid("client request", "no such kind")),
         }
     }
@@ -264,6 +275,9 @@ impl ResultsBuilder {
     }
 }
 
+/// Kind of a frame of [sealed replies](crate::SealedReplies), among the kinds of replies.
+pub(crate) const SEALED_KIND: u8 = 7;
+
 /// Message from a replica to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReplicaReply {
@@ -369,6 +383,9 @@ impl Wire for ReplicaReply {
                 bundle: Digest::decode(input)?,
                 retry_after_ms: input.get_u32("retry time in milliseconds")?,
             }),
+            SEALED_KIND => {
+                Err(input.invalid("replica reply", "it is sealed; help: set `reply_authentication` as on the replicas"))
+            }
             _ => Err(input.invalid("replica reply", "no such kind")),
         }
     }

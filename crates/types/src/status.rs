@@ -94,6 +94,7 @@ pub struct Settings {
     pub auth_profile: String,
     pub mac_scheme: String,
     pub client_authentication: String,
+    pub reply_authentication: String,
     pub channel: String,
     pub transport: String,
     pub application: String,

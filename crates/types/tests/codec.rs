@@ -97,6 +97,7 @@ wire_types! {
     results: Results = crate::common::results();
     request: ClientRequest = crate::common::request();
     reply: ReplicaReply = crate::common::reply();
+    sealed: SealedReplies = crate::common::sealed();
     optional: Option<Vote> = crate::common::optional_vote();
     shared: Arc<Block> = crate::common::block().prop_map(Arc::new);
 }

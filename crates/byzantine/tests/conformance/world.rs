@@ -71,6 +71,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
         crypto_servers: 0,
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,
+        reply_seals: None,
         cores: 0,
         load: LoadOptions {
             clients: 2,

@@ -9,6 +9,7 @@ use crate::load::recorder::{Recorder, Tally};
 use crate::load::throttle::Throttle;
 use crate::session::{Accepted, Outgoing, Session, SessionCounters, SessionOptions, TurnedAway};
 use crate::workload::Workload;
+use bytes::Bytes;
 use quorate_crypto::ClientIdentity;
 use quorate_types::{BundleBuilder, ClientId, Digest, Outcome, ReplicaId, ReplicaReply, Time};
 use std::collections::VecDeque;
@@ -190,6 +191,16 @@ impl LoadCore {
         } else {
             self.session.ask_height_again(out);
         }
+    }
+
+    /// Sends this message before each question for the heights.
+    pub fn introduce_with(&mut self, introduction: Option<Bytes>) {
+        self.session.introduce_with(introduction);
+    }
+
+    /// Returns whether a reply may change anything.
+    pub fn awaits(&self, reply: &ReplicaReply) -> bool {
+        self.session.awaits(reply)
     }
 
     /// Returns how many equal replies complete a bundle.

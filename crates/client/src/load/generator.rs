@@ -1,5 +1,6 @@
 //! Runs a load with a clock and a transport, and measures the cost of its thread.
 
+use crate::distrust::Distrusted;
 use crate::load::core::{LoadCore, Stage};
 use crate::load::pause::Pause;
 use crate::load::recorder::LoadReport;
@@ -8,7 +9,7 @@ use crate::load::{LoadOptions, LoadOptionsError};
 use crate::reach::{Reach, ReachLog, Wanted, await_replicas};
 use crate::session::{Destination, Outgoing, SessionCounters, SessionOptions};
 use crate::workload::Workload;
-use quorate_crypto::ClientIdentity;
+use quorate_crypto::{ClientIdentity, ReplyVerifier};
 use quorate_transports::{Event, Remote, Transport};
 use quorate_types::{ReplicaId, ReplicaReply, ReplyMode, Time, decode_message};
 use serde::Serialize;
@@ -32,6 +33,9 @@ pub enum LoadError {
     #[error("{reach}; {needed} are needed{}; help: start the missing ones, or correct their addresses",
         .observer.map_or(String::new(), |observer| format!(", among them replica {observer}, which acknowledges")))]
     Unreachable { reach: Reach, needed: usize, observer: Option<ReplicaId> },
+    /// Replicas answer, but too few of their frames count.
+    #[error("fewer than {needed} replicas gave answers that count: {distrusted}")]
+    Distrusted { needed: usize, distrusted: Distrusted },
     #[error("preload: {waiting} of {sent} commands unanswered after {after:?}{}",
         .refusal.as_ref().map_or(String::new(), |why| format!("; the last refusal was from {why}")))]
     Preload { sent: u64, waiting: usize, after: Duration, refusal: Option<String> },
@@ -111,8 +115,10 @@ pub struct LoadGenerator {
     handle: LoadHandle,
     clock: Instant,
     log: ReachLog,
+    /// `None` if the channel alone authenticates replies.
+    verifier: Option<ReplyVerifier>,
     malformed: u64,
-    first_malformed: Option<String>,
+    distrusted: Distrusted,
     /// Time of the last progress update, and the commands completed by then.
     last_update: (Time, u64),
     events: Vec<Event>,
@@ -148,12 +154,20 @@ impl LoadGenerator {
             },
             clock: Instant::now(),
             log: ReachLog::default(),
+            verifier: None,
             malformed: 0,
-            first_malformed: None,
+            distrusted: Distrusted::default(),
             last_update: (Time(0), 0),
             events: Vec::new(),
             outgoing: Vec::new(),
         })
+    }
+
+    /// Counts only replies with a seal that the verifier accepts.
+    pub fn with_verifier(mut self, verifier: Option<ReplyVerifier>) -> LoadGenerator {
+        self.core.introduce_with(verifier.as_ref().and_then(ReplyVerifier::introduction));
+        self.verifier = verifier;
+        self
     }
 
     pub fn handle(&self) -> LoadHandle {
@@ -208,6 +222,9 @@ impl LoadGenerator {
                 if asked.is_some() {
                     needed = self.core.needed();
                 }
+                if start.elapsed() >= self.connect_timeout && !self.distrusted.is_empty() {
+                    return Err(LoadError::Distrusted { needed, distrusted: self.distrusted.clone() });
+                }
                 if start.elapsed() >= self.connect_timeout {
                     return Err(LoadError::Unreachable { reach, needed, observer });
                 }
@@ -229,13 +246,24 @@ impl LoadGenerator {
         for event in self.events.drain(..) {
             match event {
                 Event::Received { remote: Remote::Replica(from), frame, .. } => {
-                    match decode_message::<ReplicaReply>(frame) {
-                        Ok(reply) => self.core.receive(now, from, reply),
-                        Err(error) => {
-                            self.malformed += 1;
-                            self.first_malformed.get_or_insert_with(|| format!("from replica {from}: {error}"));
-                        }
-                    }
+                    let why = match &self.verifier {
+                        None => match decode_message::<ReplicaReply>(frame) {
+                            Ok(reply) => {
+                                self.core.receive(now, from, reply);
+                                continue;
+                            }
+                            Err(error) => error.to_string(),
+                        },
+                        Some(verifier) => match verifier.open(from, frame, |reply| self.core.awaits(reply)) {
+                            Ok(replies) => {
+                                replies.into_iter().for_each(|reply| self.core.receive(now, from, reply));
+                                continue;
+                            }
+                            Err(fault) => fault.to_string(),
+                        },
+                    };
+                    self.malformed += 1;
+                    self.distrusted.note(from, &why);
                 }
                 Event::Disconnected { remote: Remote::Replica(replica), why, .. } => {
                     self.core.on_disconnected(replica);
@@ -317,7 +345,7 @@ impl LoadGenerator {
         let (usage, bundles) = edges.between();
         let mut report = self.core.finish(now, usage, bundles);
         report.malformed = self.malformed;
-        report.first_malformed = self.first_malformed;
+        report.distrusted = self.distrusted;
         report
     }
 }

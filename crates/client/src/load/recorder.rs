@@ -1,5 +1,6 @@
 //! Measurements of a load.
 
+use crate::distrust::Distrusted;
 use crate::load::commits::Commits;
 use crate::load::histogram::{Counts, counts, microseconds};
 use crate::load::options::LoadStep;
@@ -72,10 +73,10 @@ pub struct LoadReport {
     pub bundles: SessionCounters,
     /// Resources of the generator's thread and its connections in the window.
     pub usage: Usage,
-    /// Frames from replicas that were not replies, during the whole load.
+    /// Frames from replicas that were not authentic replies, during the whole load.
     pub malformed: u64,
-    /// Error of the first malformed frame.
-    pub first_malformed: Option<String>,
+    /// Why the first of these frames of each replica did not count.
+    pub distrusted: Distrusted,
     /// The load was stopped before the end of its window.
     pub stopped: bool,
 }

@@ -1,12 +1,16 @@
 //! Replicas without consensus, over real sockets: each executes every bundle when it arrives.
 
+use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
 use quorate_client::{ClientConfig, connect};
-use quorate_crypto::{BundleVerifier, ClientAuthentication, Identities, Identity, ReplicaKeys, SchemeKind};
+use quorate_crypto::{
+    BundleVerifier, ClientAuthentication, Identities, Identity, ReplicaKeys, ReplyAuthentication, ReplyKey,
+    ReplySealer, SchemeKind,
+};
 use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::{
-    Bundle, ClientId, ClientRequest, ClusterId, Committee, Digest, Height, Member, Outcome, ReplicaId, ReplicaReply,
-    Results, Status, View, decode_message, encode_message,
+    Bundle, ClientId, ClientRequest, ClusterId, Committee, Digest, Encoder, Height, Member, Outcome, ReplicaId,
+    ReplicaReply, Results, SealedReplies, Status, View, decode_message, encode_message,
 };
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -34,6 +38,10 @@ pub enum Manner {
     ForgetsOnce,
     /// Does not listen.
     Absent,
+    /// Seals its replies for another client.
+    Missealed,
+    /// Seals nothing.
+    Unsealed,
     /// Acknowledges without results.
     Acknowledges,
 }
@@ -47,6 +55,11 @@ pub struct EchoCluster {
 
 impl EchoCluster {
     pub fn start(manners: &[Manner]) -> EchoCluster {
+        EchoCluster::sealing(manners, ReplyAuthentication::Channel)
+    }
+
+    /// Starts replicas that seal their replies.
+    pub fn sealing(manners: &[Manner], replies: ReplyAuthentication) -> EchoCluster {
         let scheme = SchemeKind::ED25519;
         let keys: Vec<ReplicaKeys> =
             (0..manners.len()).map(|at| ReplicaKeys::from_seed(scheme, [at as u8 + 1; 32])).collect();
@@ -57,12 +70,14 @@ impl EchoCluster {
         let committee = Committee::new(ClusterId::from_name("echo"), members.clone()).unwrap();
         let mut config = ClientConfig::new("echo", scheme, committee.quorum.faults(), &members);
         (config.retry_ms, config.connect_timeout_ms, config.request_timeout_ms) = (200, 10_000, 20_000);
+        config.reply_authentication = replies;
         let identities = Arc::new(Identities::new(&committee).unwrap());
         let mut cluster = EchoCluster { config, stop: Arc::default(), wakers: Vec::new(), threads: Vec::new() };
         for ((replica, keys), (listener, manner)) in
             committee.replicas().zip(keys).zip(listeners.into_iter().zip(manners))
         {
             if *manner != Manner::Absent {
+                let sealer = ReplySealer::new(replies, SchemeKind::HMAC_SHA256, &committee, replica, &keys).unwrap();
                 let channels = ChannelConfig {
                     kind: ChannelKind::PLAIN,
                     cluster: committee.cluster,
@@ -71,17 +86,32 @@ impl EchoCluster {
                 };
                 let transport =
                     TcpTransport::replica(&committee, Some(listener), channels, LinkConfig::default()).unwrap();
-                cluster.spawn(replica, *manner, transport, committee.cluster);
+                cluster.spawn(replica, *manner, transport, committee.cluster, sealer);
             }
         }
         cluster
     }
 
-    fn spawn(&mut self, replica: ReplicaId, manner: Manner, transport: TcpTransport, cluster: ClusterId) {
+    fn spawn(
+        &mut self,
+        replica: ReplicaId,
+        manner: Manner,
+        transport: TcpTransport,
+        cluster: ClusterId,
+        sealer: Option<ReplySealer>,
+    ) {
         self.wakers.push(transport.waker());
         let stop = self.stop.clone();
         let verifier = BundleVerifier::new(ClientAuthentication::Ed25519, cluster, 0);
-        let echo = Echo { replica, manner, verifier, seen: BTreeMap::new(), void_sequence: None };
+        let echo = Echo {
+            replica,
+            manner,
+            verifier,
+            sealer,
+            keys: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            void_sequence: None,
+        };
         self.threads.push(std::thread::spawn(move || echo.run(transport, &stop)));
     }
 
@@ -106,6 +136,9 @@ struct Echo {
     replica: ReplicaId,
     manner: Manner,
     verifier: BundleVerifier,
+    sealer: Option<ReplySealer>,
+    /// Keys of codes by client.
+    keys: BTreeMap<ClientId, ReplyKey>,
     seen: BTreeMap<Digest, ()>,
     void_sequence: Option<u64>,
 }
@@ -117,15 +150,39 @@ impl Echo {
             transport.poll(None, &mut events).unwrap();
             for event in events.drain(..) {
                 let Event::Received { link, frame, remote } = event else { continue };
-                if matches!(remote, quorate_transports::Remote::Replica(_)) {
-                    continue;
-                }
+                let quorate_transports::Remote::Client(client) = remote else { continue };
                 transport.release(link, frame.len());
-                if let Some(reply) = self.answer(decode_message(frame).unwrap()) {
-                    transport.send(link, encode_message(&reply));
+                let request = decode_message(frame).unwrap();
+                self.introduce(client, &request);
+                if let Some(reply) = self.answer(request) {
+                    transport.send(link, self.seal(client, encode_message(&reply)));
                 }
             }
         }
+    }
+
+    fn introduce(&mut self, client: ClientId, request: &ClientRequest) {
+        let authenticator = match request {
+            ClientRequest::Submit(bundle) => bundle.authenticator(),
+            _ => None,
+        };
+        let credential = match request {
+            ClientRequest::Introduce { credential } => Some(&credential[..]),
+            _ => authenticator.map(|authenticator| authenticator.public_key),
+        };
+        if let Some(key) = self.sealer.as_ref().zip(credential).and_then(|(sealer, shown)| sealer.key_of(client, shown))
+        {
+            self.keys.insert(client, key);
+        }
+    }
+
+    fn seal(&self, client: ClientId, reply: Bytes) -> Bytes {
+        let Some(sealer) = self.sealer.as_ref().filter(|_| self.manner != Manner::Unsealed) else { return reply };
+        let client_named = if self.manner == Manner::Missealed { client.with_session(77) } else { client };
+        SealedReplies::encode(&mut Encoder::default(), &[reply], |digest| {
+            let seal = sealer.seal(client_named, self.keys.get(&client), digest);
+            seal.expect("a client introduces itself before it asks for anything")
+        })
     }
 
     fn answer(&mut self, request: ClientRequest) -> Option<ReplicaReply> {
@@ -143,6 +200,7 @@ impl Echo {
                 ReplicaReply::Status { id, json: json.into() }
             }
             ClientRequest::Height { id } => ReplicaReply::Height { id, height: self.height() },
+            ClientRequest::Introduce { .. } => return None,
         })
     }
 

@@ -59,6 +59,7 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     (config.auth_profile, config.mac_scheme) = (spec.auth_profile, spec.mac_scheme);
     config.accept_weak_scheme = spec.accept_weak_scheme;
     config.client_authentication = spec.client_authentication;
+    config.reply_authentication = spec.reply_authentication;
     (config.transport, config.channel) = (spec.transport, spec.channel);
     config.application = if spec.workload.is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
     config.reply = spec.reply;
@@ -75,6 +76,7 @@ pub fn client_config(
 ) -> ClientConfig {
     let mut config = ClientConfig::new(cluster, spec.scheme, committee.quorum.faults(), &committee.members);
     (config.client_authentication, config.mac_scheme) = (spec.client_authentication, spec.mac_scheme);
+    config.reply_authentication = spec.reply_authentication;
     (config.transport, config.channel) = (spec.transport, spec.channel);
     config.application = application;
     config.dissemination = spec.dissemination;

@@ -57,6 +57,7 @@ impl Loaded {
     pub(super) fn describe(&self, spec: &BenchSpec, config: &ClientConfig) -> BenchSpec {
         let mut spec = BenchSpec {
             client_authentication: config.client_authentication,
+            reply_authentication: config.reply_authentication,
             replicas: config.members.len() as u32,
             faults: config.faults.map(|faults| faults as u32),
             ..spec.clone()

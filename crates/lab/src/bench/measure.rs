@@ -230,7 +230,7 @@ fn note_unusual(report: &LoadReport, readings: &Readings, warnings: &mut Vec<Str
     let growth = readings.growth();
     let not_queued = growth.most(|status| status.dropped.get("not-queued").copied().unwrap_or(0));
     let others = [
-        (report.malformed, "frames from replicas were not replies"),
+        (report.malformed, &*format!("frames from replicas did not count: {}", report.distrusted)),
         (not_queued, "frames were dropped because a queue was full or a connection missing"),
     ];
     note_counts(warnings, Some(report), &others);

@@ -29,7 +29,7 @@ use quorate_client::load::{
     DEFAULT_MAX_OUTSTANDING, LoadGenerator, LoadHandle, LoadMode, LoadOptions, LoadReport, USUAL_BURST,
 };
 use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, WorkloadKind, workload};
-use quorate_client::{ClientConfig, StatusProbe, connect, new_identity};
+use quorate_client::{ClientConfig, StatusProbe, connect, new_identity, reply_verifier};
 use quorate_types::ClientId;
 use std::cell::RefCell;
 use std::path::Path;
@@ -195,11 +195,13 @@ fn load_and_watch(
 fn generator(spec: &BenchSpec, config: &ClientConfig) -> Result<(LoadGenerator, LoadHandle), BenchError> {
     let identity = new_identity(config)?;
     let transport = connect(config, identity.origin())?;
+    let verifier = reply_verifier(config, &identity)?;
     let commands = commands(spec, config.application == ApplicationKind::KeyValue)?;
     let mut session = config.session()?;
     session.reply = spec.reply;
     let timeout = Duration::from_millis(config.connect_timeout_ms);
-    let generator = LoadGenerator::new(transport, identity, session, load_options(spec), commands, timeout)?;
+    let generator = LoadGenerator::new(transport, identity, session, load_options(spec), commands, timeout)?
+        .with_verifier(verifier);
     let handle = generator.handle();
     Ok((generator, handle))
 }

@@ -1,7 +1,7 @@
 //! Table that `quorate bench` prints at the end.
 
 use super::{Agreement, BenchResult};
-use crate::spec::{BatchSize, BenchSpec, ClientAuthentication, JournalKind, Pacing, WorkloadKind};
+use crate::spec::{BatchSize, BenchSpec, ClientAuthentication, JournalKind, Pacing, ReplyAuthentication, WorkloadKind};
 use comfy_table::{CellAlignment, Table, presets};
 use quorate_types::text::{count, group};
 
@@ -49,11 +49,16 @@ pub fn describe_settings(spec: &BenchSpec) -> String {
         ClientAuthentication::Ed25519 => "signed",
         ClientAuthentication::Mac => "by codes",
     };
+    let replies = match spec.reply_authentication {
+        ReplyAuthentication::Channel => "",
+        ReplyAuthentication::Signature => ", replies signed",
+        ReplyAuthentication::Mac => ", replies by codes",
+    };
     let votes = match spec.auth_profile.votes_by_mac() {
         true => format!("{} by {}", spec.auth_profile, spec.mac_scheme),
         false => spec.scheme.to_string(),
     };
-    format!("{blocks}, {votes}, clients {clients}, {transport}, leader {}", spec.leader)
+    format!("{blocks}, {votes}, clients {clients}{replies}, {transport}, leader {}", spec.leader)
 }
 
 /// Describes where replicas keep their journal, and whether it survives a power loss.

@@ -185,6 +185,8 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
     if spec.client_authentication == ClientAuthentication::Ed25519 {
         costs.signatures_of(SchemeKind::ED25519)?;
     }
+    let reply_seals = spec.reply_authentication.scheme(scheme, spec.mac_scheme);
+    reply_seals.map(|seals| costs.signatures_of(seals)).transpose()?;
     let mut load = load_options(spec);
     let chaos = options.chaos.then(|| spec.duration.into());
     if options.chaos {
@@ -198,6 +200,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         signatures: options.signatures,
         certificate_cache: spec.certificate_cache,
         client_authentication: spec.client_authentication,
+        reply_seals,
         application: template.application,
         reply: spec.reply,
         wire: spec.wire(),

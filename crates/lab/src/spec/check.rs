@@ -1,8 +1,8 @@
 //! Validates a spec: refuses impossible values and combinations before anything starts, and warns of surprising ones.
 
 use super::{
-    BatchPolicy, BenchSpec, ClientAuthentication, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SchemeKind,
-    SpecError, When, WorkloadKind,
+    BatchPolicy, BenchSpec, ClientAuthentication, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem,
+    ReplyAuthentication, SchemeKind, SpecError, When, WorkloadKind,
 };
 use crate::affinity;
 use quorate_client::load::MAX_SAMPLES;
@@ -92,6 +92,13 @@ pub(super) fn quorum(spec: &BenchSpec) -> Result<Quorum, QuorumError> {
 }
 
 impl BenchSpec {
+    /// Returns whether votes, clients or replies carry codes.
+    pub(crate) fn uses_codes(&self) -> bool {
+        self.auth_profile.votes_by_mac()
+            || self.client_authentication == ClientAuthentication::Mac
+            || self.reply_authentication == ReplyAuthentication::Mac
+    }
+
     /// Returns the transport and channel between replicas, and between replicas and clients.
     pub fn wire(&self) -> Wire {
         Wire { transport: self.transport, channel: self.channel, ..Wire::default() }
@@ -230,6 +237,7 @@ impl BenchSpec {
             scheme: self.scheme,
             mac_scheme: self.mac_scheme,
             clients: self.client_authentication,
+            replies: self.reply_authentication,
             replicas: self.replicas as usize,
         };
         let protocol = self.protocol;
@@ -403,8 +411,11 @@ impl BenchSpec {
             ),
             (
                 "mac_scheme",
-                self.mac_scheme != default.mac_scheme && !self.auth_profile.votes_by_mac(),
-                format!("--auth-profile is {}, without codes", self.auth_profile),
+                self.mac_scheme != default.mac_scheme && !self.uses_codes(),
+                format!(
+                    "--auth-profile is {}, without codes, and neither clients nor replies have any",
+                    self.auth_profile
+                ),
             ),
             (
                 "accept_weak_scheme",

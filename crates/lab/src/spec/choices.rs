@@ -3,7 +3,8 @@
 pub use quorate_channels::ChannelKind;
 pub use quorate_consensus::config::{BatchPolicy, LeaderKind, ProtocolKind, ViewDuration, VotesTo};
 pub use quorate_crypto::{
-    AuthProfile, BlsVerification, CertificateCache, ClientAuthentication, ClientVerdicts, SchemeKind,
+    AuthProfile, BlsVerification, CertificateCache, ClientAuthentication, ClientVerdicts, ReplyAuthentication,
+    SchemeKind,
 };
 pub use quorate_operator::choice;
 pub use quorate_storage::{Fsync, JournalKind};

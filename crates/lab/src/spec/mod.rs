@@ -18,7 +18,7 @@ mod values;
 pub use choices::{
     AuthProfile, BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
     ClientVerdicts, CryptoThreads, Dissemination, Fsync, Host, JournalKind, LeaderKind, PayloadPath, ProtocolKind,
-    ReplyMode, SchemeKind, TransportKind, ViewDuration, VotesTo, choice, nearest,
+    ReplyAuthentication, ReplyMode, SchemeKind, TransportKind, ViewDuration, VotesTo, choice, nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
@@ -89,6 +89,10 @@ pub struct BenchSpec {
     /// Client authentication: a signature on each bundle, a code for each replica (with --auth-profile mac), or none.
     #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<ClientAuthentication>())]
     pub client_authentication: ClientAuthentication,
+    /// Authentication of replies: by the channel alone, by a signature of the replies that leave to one client together,
+    /// or by a code for the client.
+    #[arg(long, help_heading = CLUSTER, default_value = "channel", value_parser = choice::<ReplyAuthentication>())]
+    pub reply_authentication: ReplyAuthentication,
     /// Transport of messages.
     #[arg(long, help_heading = CLUSTER, default_value = "tcp", value_parser = choice::<TransportKind>())]
     pub transport: TransportKind,

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
-use quorate_crypto::{ClientIdentity, Identities};
+use quorate_crypto::{ClientIdentity, Identities, ReplyVerifier};
 use quorate_node::EmbeddedCluster;
 use quorate_transports::{Event, LinkConfig, LinkId, Remote, TcpTransport, Transport};
 use quorate_types::{
@@ -30,6 +30,10 @@ pub struct TestClient {
     next_question: u64,
     /// Messages received but not processed yet.
     pub inbox: Vec<(ReplicaId, ReplicaReply)>,
+    /// With it, every reply must have a good seal.
+    pub verifier: Option<ReplyVerifier>,
+    /// Frames with more than a status, if there is a verifier.
+    pub frames: Vec<(ReplicaId, Bytes)>,
 }
 
 impl TestClient {
@@ -60,6 +64,8 @@ impl TestClient {
             next_sequence: 1,
             next_question: 1,
             inbox: Vec::new(),
+            verifier: None,
+            frames: Vec::new(),
         }
     }
 
@@ -94,7 +100,15 @@ impl TestClient {
                 Event::Connected { link, remote } => drop(self.links.insert(link, remote)),
                 Event::Disconnected { link, .. } => drop(self.links.remove(&link)),
                 Event::Received { remote: Remote::Replica(replica), frame, .. } => {
-                    self.inbox.push((replica, decode_message(frame).expect("replicas send replies")));
+                    let Some(verifier) = &self.verifier else {
+                        self.inbox.push((replica, decode_message(frame).expect("replicas send replies")));
+                        continue;
+                    };
+                    let replies = verifier.open(replica, frame.clone(), |_| true).expect("replicas seal replies");
+                    if !matches!(replies[..], [ReplicaReply::Status { .. }]) {
+                        self.frames.push((replica, frame));
+                    }
+                    self.inbox.extend(replies.into_iter().map(|reply| (replica, reply)));
                 }
                 Event::Received { remote, .. } => panic!("{remote:?} answers a client"),
             }

@@ -172,12 +172,25 @@ pub fn run(reach: &Reach, request: Request) -> Outcome {
 
 /// Orders a command and returns its result.
 fn order(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, Box<dyn std::error::Error>> {
-    Ok(Answer(Client::connect(config)?.execute(&command.to_vec())?))
+    let mut client = Client::connect(config)?;
+    let answer = client.execute(&command.to_vec());
+    warn_of_distrusted(&client);
+    Ok(Answer(answer?))
 }
 
 /// Queries f+1 replicas without ordering the command.
 fn ask(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, Box<dyn std::error::Error>> {
-    Ok(Answer(Client::connect(config)?.query(&command.to_vec())?))
+    let mut client = Client::connect(config)?;
+    let answer = client.query(&command.to_vec());
+    warn_of_distrusted(&client);
+    Ok(Answer(answer?))
+}
+
+/// Names the replicas whose frames did not count.
+fn warn_of_distrusted(client: &Client) {
+    for (replica, why) in client.distrusted().iter() {
+        eprintln!("warning: a frame of replica {replica} did not count: {why}");
+    }
 }
 
 /// Prints pairs page by page, as they arrive.
@@ -192,7 +205,10 @@ fn scan(config: &ClientConfig, mut from: Vec<u8>, to: Option<&[u8]>, limit: u64,
         let last = listing.add(&page)?;
         match last.filter(|_| page.has_more && listing.pairs() < limit).and_then(next_key) {
             Some(next) => from = next,
-            None => return listing.finish(page.has_more),
+            None => {
+                warn_of_distrusted(&client);
+                return listing.finish(page.has_more);
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ enum Rest {
 pub struct Machine {
     core: LoadCore,
     replicas: u32,
-    replies: VecDeque<(u16, u32, Arc<ReplicaReply>)>,
+    replies: VecDeque<(u16, u32, Vec<Arc<ReplicaReply>>)>,
     out: Vec<Outgoing>,
     /// Requests a turn even if no reply or wake-up is due.
     is_called: bool,
@@ -76,8 +76,8 @@ impl Machine {
         }
     }
 
-    pub fn take_in(&mut self, from: usize, bytes: u32, reply: Arc<ReplicaReply>) {
-        self.replies.push_back((from as u16, bytes, reply));
+    pub fn take_in(&mut self, from: usize, bytes: u32, replies: Vec<Arc<ReplicaReply>>) {
+        self.replies.push_back((from as u16, bytes, replies));
     }
 
     /// Returns when to take a turn even without a reply.
@@ -122,11 +122,20 @@ impl Machine {
         let before = self.ledger.total();
         charges.begin_turn(&mut self.ledger);
         let mut read = 0;
-        while let Some((from, bytes, reply)) = if slept { None } else { self.replies.pop_front() } {
-            self.ledger.charge(Work::Replies, 1, charges.client_reply);
+        while let Some((from, bytes, replies)) = if slept { None } else { self.replies.pop_front() } {
+            self.ledger.charge(Work::Replies, replies.len() as u64, charges.client_reply);
             self.ledger.charge(Work::WireBytes, u64::from(bytes), charges.receive_byte);
             read |= 1u128 << (from % 128);
-            self.core.receive(now, ReplicaId(from), Arc::unwrap_or_clone(reply));
+            if let Some(seals) = &charges.seals {
+                charges.hash(&mut self.ledger, 1, u64::from(bytes));
+                // Like the client library, it does not verify what it does not wait for.
+                if replies.iter().any(|reply| self.core.awaits(reply)) {
+                    self.ledger.charge(Work::Verifications, 1, seals.verify.cost(1));
+                }
+            }
+            for reply in replies {
+                self.core.receive(now, ReplicaId(from), Arc::unwrap_or_clone(reply));
+            }
         }
         self.core.step(now, &mut self.out);
         let mut written = 0u128;

@@ -325,17 +325,39 @@ impl<P: Protocol> Node<P> {
             (Arc::new(ReplicaReply::Executed { bundle, height, results }), bytes)
         });
         if !self.recalls {
-            self.tell_clients(origin, reply, world);
+            self.prepare_reply(origin, reply, world);
         }
     }
 
+    /// Answers a client on its own.
     fn tell_clients(&mut self, origin: ClientId, reply: Arc<ReplicaReply>, world: &mut Surroundings<'_, P::Message>) {
+        self.prepare_reply(origin, reply, world);
+        self.seal_replies(world);
+    }
+
+    /// Sends a reply, or keeps it for [`Node::seal_replies`].
+    fn prepare_reply(&mut self, origin: ClientId, reply: Arc<ReplicaReply>, world: &mut Surroundings<'_, P::Message>) {
         let behaviour = self.parts.behaviour.as_ref();
         if behaviour.is_some_and(|behaviour| !behaviour.answers_clients(self.own)) {
             return;
         }
         self.ledger.charge(Work::Bundles, 1, world.charges.bundle);
         let machine = machine_of(origin, &self.parts.origins);
-        self.departs(Destination::One(self.parts.replicas + machine), Parcel::reply(reply), 1, world);
+        match self.parts.seal_bytes {
+            Some(_) => self.unsealed.entry(machine).or_default().push(reply),
+            None => self.departs(Destination::One(self.parts.replicas + machine), Parcel::reply(reply), 1, world),
+        }
+    }
+
+    /// Sends the replies that wait for a seal, with one for each machine.
+    pub(super) fn seal_replies(&mut self, world: &mut Surroundings<'_, P::Message>) {
+        let Some(seal_bytes) = self.parts.seal_bytes else { return };
+        for (machine, replies) in std::mem::take(&mut self.unsealed) {
+            let charges = world.charges.seals.as_ref().expect("the table has the costs of the seals");
+            self.ledger.charge(Work::Signatures, 1, charges.sign);
+            let parcel = Parcel::sealed(replies, seal_bytes);
+            world.charges.hash(&mut self.ledger, 1, u64::from(parcel.bytes));
+            self.departs(Destination::One(self.parts.replicas + machine), parcel, 1, world);
+        }
     }
 }

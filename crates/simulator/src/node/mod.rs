@@ -43,7 +43,7 @@ use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::{
     Block, Bundle, Certificate, ClientId, ClusterId, Digest, Height, ReplicaId, ReplicaReply, Status, Time,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use transfer::Stored;
@@ -103,6 +103,8 @@ pub struct Parts<P: Protocol> {
     /// What it judges clients' bundles by.
     pub judge: Judge,
     pub reply: ReplyMode,
+    /// Length of the seals on replies; `None` if they have none.
+    pub seal_bytes: Option<usize>,
     pub crypto_servers: usize,
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,
@@ -177,6 +179,8 @@ pub struct Node<P: Protocol> {
     charged_before: u64,
     wrote_to: [u64; WORDS],
     executed: Vec<Reply>,
+    /// Replies of a block that wait for a common seal, by the clients' machine.
+    unsealed: BTreeMap<usize, Vec<Arc<ReplicaReply>>>,
     /// Latest replies, for clients that ask again.
     replies: ReplyCache<Arc<ReplicaReply>>,
     busy_ns: u64,
@@ -222,6 +226,7 @@ impl<P: Protocol> Node<P> {
             charged_before: 0,
             wrote_to: [0; WORDS],
             executed: Vec::new(),
+            unsealed: BTreeMap::new(),
             replies: ReplyCache::new(DEFAULT_REPLY_CACHE_BYTES, parts.salt),
             busy_ns: 0,
             blocks: 0,
@@ -239,7 +244,7 @@ impl<P: Protocol> Node<P> {
                 let link = (from - self.parts.replicas) as u16;
                 self.ask(link, Request::Bundle(bundle), parcel.bytes);
             }
-            Body::Reply(_) => unreachable!("replies go to the clients"),
+            Body::Replies(_) => unreachable!("replies go to the clients"),
         }
     }
 
@@ -523,6 +528,7 @@ impl<P: Protocol> Node<P> {
             world.oracle.executed(me, &reply);
             self.reply(reply, world);
         }
+        self.seal_replies(world);
         self.executed = executed;
     }
 

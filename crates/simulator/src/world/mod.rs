@@ -214,6 +214,10 @@ impl<'a, P: Protocol> World<'a, P> {
                 charges = charges.with_client_codes(&costs, spec.quorum.replicas());
             }
         }
+        if let Some(seals) = spec.reply_seals {
+            let costs = spec.costs.signatures_of(seals).expect("the caller checks the costs of the seals");
+            charges = charges.with_seals(&costs);
+        }
         charges.flush = charges.flush.max(trouble.flush);
         World {
             spec,
@@ -397,8 +401,8 @@ impl<'a, P: Protocol> World<'a, P> {
         self.trace.add(self.now.0, (from as u64) << 16 | to as u64, parcel.checksum);
         if to >= self.replicas() {
             let machine = to - self.replicas();
-            if let Body::Reply(reply) = parcel.body {
-                self.clients.machine(machine).take_in(from, parcel.bytes, reply);
+            if let Body::Replies(replies) = parcel.body {
+                self.clients.machine(machine).take_in(from, parcel.bytes, replies);
             }
         } else if self.nodes[to].alive {
             self.nodes[to].take_in(from, parcel);

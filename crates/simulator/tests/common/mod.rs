@@ -34,6 +34,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
         signatures: Signatures::Modelled,
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,
+        reply_seals: None,
         application: ApplicationKind::Log,
         reply: ReplyMode::Each,
         wire: Wire::default(),

@@ -156,6 +156,7 @@ pub fn request() -> impl Strategy<Value = ClientRequest> {
         (any::<u64>(), bytes(30)).prop_map(|(id, question)| ClientRequest::Query { id, question }),
         (any::<u64>(), any::<bool>()).prop_map(|(id, history)| ClientRequest::Status { id, history }),
         any::<u64>().prop_map(|id| ClientRequest::Height { id }),
+        bytes(96).prop_map(|credential| ClientRequest::Introduce { credential }),
     ]
 }
 
@@ -180,6 +181,14 @@ pub fn reply() -> impl Strategy<Value = ReplicaReply> {
         (any::<u64>(), height()).prop_map(|(id, height)| ReplicaReply::Height { id, height }),
         (digest(), any::<u32>()).prop_map(|(bundle, retry_after_ms)| ReplicaReply::Busy { bundle, retry_after_ms }),
     ]
+}
+
+pub fn sealed() -> impl Strategy<Value = SealedReplies> {
+    (collection::vec(reply(), 1..4), bytes(70)).prop_map(|(replies, seal)| {
+        let encoded: Vec<Bytes> = replies.iter().map(encode_message).collect();
+        let frame = SealedReplies::encode(&mut Encoder::default(), &encoded, |_| seal);
+        decode_message(frame).expect("sealed replies decode from their own encoding")
+    })
 }
 
 pub fn optional_vote() -> impl Strategy<Value = Option<Vote>> {

@@ -51,7 +51,7 @@ impl LoadCore {
             bundles: window_bundles,
             usage: window_usage,
             malformed: 0,
-            first_malformed: None,
+            distrusted: Default::default(),
             stopped: self.stopped,
         }
     }

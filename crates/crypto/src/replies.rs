@@ -1,0 +1,293 @@
+//! Seals of replies: a replica's signature of what it tells a client, or its code for that client.
+//!
+//! A seal is for all replies that leave to one client together. It names the cluster, the replica, and the client with
+//! its session, so it is worth nothing elsewhere. It does not say which request a reply is for: the replies themselves
+//! do, by a bundle's digest or by the number of a question.
+
+use crate::agreement::{agreement_key, agreement_secret};
+use crate::client::ClientIdentity;
+use crate::client_codes::{Ends, KeyUse, function_of};
+use crate::ed25519::PUBLIC_KEY_BYTES;
+use crate::error::{CryptoError, KeyFault, KeyRole};
+use crate::identity::{IDENTITY_SCHEME, ReplicaKeys};
+use crate::key_pair::KeyPair;
+use crate::keyring::Keyring;
+use crate::mac::{MacKey, X25519_BYTES, equal_codes, x25519};
+use crate::scheme::{SchemeKind, TagFunction};
+use bytes::Bytes;
+use quorate_types::command::CLIENT_CODE_BYTES;
+use quorate_types::sealed::{SealedReplies, reply_statement};
+use quorate_types::{
+    ClientId, ClientRequest, ClusterId, Committee, DecodeError, Digest, Member, ReplicaId, ReplicaReply, choice,
+    decode_message, encode_message,
+};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+choice!(
+    /// Authentication of replies to clients.
+    #[derive(Default)]
+    ReplyAuthentication, "reply authentication",
+    /// By the channel alone.
+    #[default]
+    Channel = "channel",
+    /// By the replica's signature with its voting key, which the client can show to others.
+    Signature = "signature",
+    /// By a code with a key that the replica and the client share.
+    Mac = "mac",
+);
+
+impl ReplyAuthentication {
+    /// Returns the scheme of the seals of a cluster with these schemes of signatures and codes, if there are seals.
+    pub fn scheme(self, signatures: SchemeKind, codes: SchemeKind) -> Option<SchemeKind> {
+        match self {
+            ReplyAuthentication::Channel => None,
+            ReplyAuthentication::Signature => Some(signatures),
+            ReplyAuthentication::Mac => Some(codes),
+        }
+    }
+
+    /// Returns the length of a seal in this scheme. A code is for one client.
+    pub fn seal_bytes(scheme: SchemeKind) -> usize {
+        match scheme.profile().has_public_keys_only() {
+            true => scheme.profile().signature_bytes(1),
+            false => CLIENT_CODE_BYTES,
+        }
+    }
+}
+
+/// Makes one replica's seals.
+pub struct ReplySealer {
+    cluster: ClusterId,
+    me: ReplicaId,
+    way: Sealing,
+}
+
+enum Sealing {
+    Signature(KeyPair),
+    Codes { scheme: SchemeKind, tag: TagFunction, secret: Zeroizing<[u8; X25519_BYTES]>, identity_key: Bytes },
+}
+
+/// Key of the codes for one client.
+pub struct ReplyKey(MacKey);
+
+impl ReplySealer {
+    /// Takes the private keys of member `me`; `None` if the channel alone authenticates replies. `mac_scheme` is the
+    /// scheme of codes.
+    ///
+    /// # Errors
+    /// [`CryptoError`] if a key is not that of `me`.
+    ///
+    /// # Panics
+    /// If `mac_scheme` is needed and has no codes.
+    pub fn new(
+        kind: ReplyAuthentication,
+        mac_scheme: SchemeKind,
+        committee: &Committee,
+        me: ReplicaId,
+        keys: &ReplicaKeys,
+    ) -> Result<Option<ReplySealer>, CryptoError> {
+        let ReplicaKeys { identity, voting } = keys;
+        let way = match kind {
+            ReplyAuthentication::Channel => return Ok(None),
+            ReplyAuthentication::Signature => {
+                voting.check(KeyRole::Voting, voting.kind(), committee, me)?;
+                Sealing::Signature(voting.clone())
+            }
+            ReplyAuthentication::Mac => {
+                identity.check(KeyRole::Identity, IDENTITY_SCHEME, committee, me)?;
+                Sealing::Codes {
+                    scheme: mac_scheme,
+                    tag: function_of(mac_scheme),
+                    secret: agreement_secret(identity),
+                    identity_key: identity.public_key(),
+                }
+            }
+        };
+        Ok(Some(ReplySealer { cluster: committee.cluster, me, way }))
+    }
+
+    /// Returns whether seals are codes, for which each client's key must be known.
+    pub fn needs_keys(&self) -> bool {
+        matches!(self.way, Sealing::Codes { .. })
+    }
+
+    /// Agrees on the key of the codes for a client, which takes about 40 us. `None` if seals are signatures, or the
+    /// client's id is not derived from this credential, or the key is unusable.
+    pub fn key_of(&self, client: ClientId, credential: &[u8]) -> Option<ReplyKey> {
+        let Sealing::Codes { scheme, secret, identity_key, .. } = &self.way else { return None };
+        if ClientId::of_key(credential).owner() != client.owner() {
+            return None;
+        }
+        let client_key = credential.get(..PUBLIC_KEY_BYTES)?;
+        let shared = x25519(secret, &agreement_key(client_key)?)?;
+        let ends = Ends { scheme: *scheme, cluster: &self.cluster, replica: self.me, client_key, identity_key };
+        Some(ReplyKey(ends.derive(KeyUse::Replies, &shared[..])))
+    }
+
+    /// Seals replies with this digest; `None` if seals are codes and there is no key.
+    pub fn seal(&self, client: ClientId, key: Option<&ReplyKey>, replies: &Digest) -> Option<Bytes> {
+        let statement = reply_statement(&self.cluster, self.me, client, replies);
+        match &self.way {
+            Sealing::Signature(voting) => Some(voting.sign(&statement)),
+            Sealing::Codes { tag, .. } => key.map(|ReplyKey(key)| Bytes::copy_from_slice(&tag(&key[..], &statement))),
+        }
+    }
+}
+
+/// Reason why a client does not count a replica's frame.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ReplyFault {
+    #[error(transparent)]
+    Malformed(#[from] DecodeError),
+    /// The frame has no seal.
+    #[error("the reply carries no {0}; help: set `reply_authentication` alike on all replicas and clients")]
+    Unsealed(&'static str),
+    /// The seal is not that of the replica for this client and these replies.
+    #[error(
+        "the {0} of the reply is not the replica's for this client; help: compare `cluster`, the member's keys and \
+         `mac_scheme` with the replica's; if they are equal, the replica or the network is faulty"
+    )]
+    Forged(&'static str),
+}
+
+/// Verifies the seals of replies to one client.
+pub struct ReplyVerifier {
+    client: ClientId,
+    cluster: ClusterId,
+    way: Opening,
+    /// What to send before questions, so that replicas can make codes.
+    introduction: Option<Bytes>,
+}
+
+enum Opening {
+    Signature(Keyring),
+    /// The keys in the order of the replicas.
+    Codes(TagFunction, Vec<MacKey>),
+}
+
+impl ReplyVerifier {
+    /// Makes the verifier of a client; `None` if the channel alone authenticates replies.
+    ///
+    /// # Errors
+    /// [`CryptoError`] if a member's key is unusable, or replies have codes and the client has no key.
+    ///
+    /// # Panics
+    /// If codes are to be verified and `mac_scheme` has none.
+    pub fn new(
+        kind: ReplyAuthentication,
+        client: &ClientIdentity,
+        scheme: SchemeKind,
+        mac_scheme: SchemeKind,
+        committee: &Committee,
+    ) -> Result<Option<ReplyVerifier>, CryptoError> {
+        let (way, introduction) = match kind {
+            ReplyAuthentication::Channel => return Ok(None),
+            ReplyAuthentication::Signature => (Opening::Signature(Keyring::new(scheme, committee)?), None),
+            ReplyAuthentication::Mac => {
+                let (key, credential) = client.key().ok_or(CryptoError::KeylessClient)?;
+                let introduction = encode_message(&ClientRequest::Introduce { credential });
+                (Opening::Codes(function_of(mac_scheme), keys(key, mac_scheme, committee)?), Some(introduction))
+            }
+        };
+        Ok(Some(ReplyVerifier { client: client.origin(), cluster: committee.cluster, way, introduction }))
+    }
+
+    /// Returns whether the seals are signatures, which can be shown to others.
+    pub fn convinces_others(&self) -> bool {
+        matches!(self.way, Opening::Signature(_))
+    }
+
+    /// The message that has to reach replicas before questions, if any.
+    pub fn introduction(&self) -> Option<Bytes> {
+        self.introduction.clone()
+    }
+
+    /// Decodes a frame and verifies its seal, unless `awaits` none of its replies: such replies count for nothing, so
+    /// they need no proof. A status is returned without a seal.
+    ///
+    /// # Errors
+    /// [`ReplyFault`] says why the frame must not count.
+    pub fn open(
+        &self,
+        from: ReplicaId,
+        frame: Bytes,
+        awaits: impl FnMut(&ReplicaReply) -> bool,
+    ) -> Result<Vec<ReplicaReply>, ReplyFault> {
+        let what = self.what();
+        if !SealedReplies::is_sealed(&frame) {
+            return match decode_message(frame)? {
+                status @ ReplicaReply::Status { .. } => Ok(vec![status]),
+                _ => Err(ReplyFault::Unsealed(what)),
+            };
+        }
+        let sealed = SealedReplies::decode(frame)?;
+        if sealed.replies.iter().any(awaits) && !self.verify(from, &sealed) {
+            return Err(ReplyFault::Forged(what));
+        }
+        Ok(sealed.replies)
+    }
+
+    fn what(&self) -> &'static str {
+        match self.way {
+            Opening::Signature(_) => "signature",
+            Opening::Codes(..) => "code",
+        }
+    }
+
+    fn verify(&self, from: ReplicaId, sealed: &SealedReplies) -> bool {
+        let statement = reply_statement(&self.cluster, from, self.client, &sealed.digest);
+        match &self.way {
+            Opening::Signature(keyring) => is_signed(keyring, from, &statement, &sealed.seal),
+            Opening::Codes(tag, keys) => keys.get(from.index()).is_some_and(|key| {
+                let code = tag(&key[..], &statement);
+                sealed.seal.len() == code.len() && equal_codes(&sealed.seal, &code)
+            }),
+        }
+    }
+}
+
+/// Returns a client's keys for the codes of all replicas.
+fn keys(client: &KeyPair, scheme: SchemeKind, committee: &Committee) -> Result<Vec<MacKey>, CryptoError> {
+    let (secret, client_key) = (agreement_secret(client), client.public_key());
+    let of_member = |(replica, member): (ReplicaId, &Member)| {
+        let fault = KeyFault::NotAKey(IDENTITY_SCHEME.name());
+        let unusable = CryptoError::PublicKey { replica, role: KeyRole::Identity, fault };
+        let shared = agreement_key(&member.identity_key).and_then(|theirs| x25519(&secret, &theirs)).ok_or(unusable)?;
+        let (cluster, identity_key) = (&committee.cluster, &member.identity_key[..]);
+        let ends = Ends { scheme, cluster, replica, client_key: &client_key, identity_key };
+        Ok(ends.derive(KeyUse::Replies, &shared[..]))
+    };
+    committee.replicas().zip(&committee.members).map(of_member).collect()
+}
+
+fn is_signed(keyring: &Keyring, replica: ReplicaId, statement: &[u8], seal: &[u8]) -> bool {
+    keyring.is_member(replica) && keyring.verify(replica, statement, seal)
+}
+
+/// Checks a frame of signed replies that a client kept, for anybody who knows the committee's voting keys.
+///
+/// It proves that the replica told the client that it executed a bundle at a height with these results, or what else
+/// the replies say; nothing more, since one replica may lie. Frames of f+1 replicas with the same outcome of a bundle
+/// prove that it was ordered at that height and has these results, because one of them is honest. Two frames of one
+/// replica that report different heights above 0 for one bundle need not convict it: the bundle may have been ordered
+/// twice, and had no effect the second time.
+///
+/// # Errors
+/// [`ReplyFault`] if the frame is not that replica's, to that client, in the keyring's cluster.
+pub fn check_signed_replies(
+    keyring: &Keyring,
+    replica: ReplicaId,
+    client: ClientId,
+    frame: Bytes,
+) -> Result<Vec<ReplicaReply>, ReplyFault> {
+    if !SealedReplies::is_sealed(&frame) {
+        return Err(ReplyFault::Unsealed("signature"));
+    }
+    let sealed = SealedReplies::decode(frame)?;
+    let statement = reply_statement(keyring.cluster(), replica, client, &sealed.digest);
+    match is_signed(keyring, replica, &statement, &sealed.seal) {
+        true => Ok(sealed.replies),
+        false => Err(ReplyFault::Forged("signature")),
+    }
+}

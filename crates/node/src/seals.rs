@@ -1,0 +1,129 @@
+//! Seals on replies: which key each client's link has, and which replies leave together.
+
+use bytes::Bytes;
+use quorate_crypto::{ReplyKey, ReplySealer};
+use quorate_transports::{LinkId, Transport};
+use quorate_types::{ClientId, Encoder, SealedReplies};
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// A message of sealed replies takes no further one from this size on, so that it stays far below a frame's limit.
+const FULL_MESSAGE_BYTES: usize = 64 << 10;
+
+/// The client of a link.
+struct Recipient {
+    client: ClientId,
+    /// For codes, once the client has shown its key.
+    key: Option<ReplyKey>,
+}
+
+/// Replies to one client, each encoded as a message of its own.
+#[derive(Default)]
+struct Group {
+    replies: Vec<Bytes>,
+    bytes: usize,
+}
+
+/// Sends replies, with seals if there is a sealer.
+#[derive(Default)]
+pub(crate) struct Seals {
+    sealer: Option<ReplySealer>,
+    /// Every link of a client, if there is a sealer.
+    recipients: HashMap<LinkId, Recipient>,
+    /// Replies that wait for others to the same client, in the order of their first ones.
+    groups: Vec<(LinkId, Group)>,
+    /// Where a link's group is.
+    places: HashMap<LinkId, usize>,
+    encoder: Encoder,
+    /// Time that seals and agreements on keys took for single clients, in nanoseconds, since it was last taken.
+    spent_ns: u64,
+}
+
+impl Seals {
+    pub fn new(sealer: Option<ReplySealer>) -> Seals {
+        Seals { sealer, ..Seals::default() }
+    }
+
+    /// Returns whether replies of one block should be [gathered](Seals::gather).
+    pub fn are_used(&self) -> bool {
+        self.sealer.is_some()
+    }
+
+    /// Notes that a client has connected.
+    pub fn connected(&mut self, client: ClientId, link: LinkId) {
+        if self.are_used() {
+            self.recipients.insert(link, Recipient { client, key: None });
+        }
+    }
+
+    /// Notes that a link has closed.
+    pub fn disconnected(&mut self, link: LinkId) {
+        self.recipients.remove(&link);
+    }
+
+    /// Agrees with a link's client on a key, if codes need one and there is none yet. A client's id is derived from
+    /// its credential, so a link has one key at most, and a false credential changes nothing.
+    pub fn introduce(&mut self, link: LinkId, credential: &[u8]) {
+        let Some(sealer) = self.sealer.as_ref().filter(|sealer| sealer.needs_keys()) else { return };
+        if let Some(recipient) = self.recipients.get_mut(&link).filter(|recipient| recipient.key.is_none()) {
+            let begun = Instant::now();
+            recipient.key = sealer.key_of(recipient.client, credential);
+            self.spent_ns += begun.elapsed().as_nanos() as u64;
+        }
+    }
+
+    /// Returns the time that a client's frame has taken here, to be charged to its link: a seal takes from a
+    /// microsecond to a millisecond, by its scheme.
+    pub fn take_spent_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.spent_ns)
+    }
+
+    /// Sends an encoded reply. A link that is not a client's, or has no key for its codes, gets it without a seal: it
+    /// is for operators, or tells a client what is wrong with its configuration.
+    pub fn send(&mut self, transport: &mut dyn Transport, link: LinkId, reply: Bytes) {
+        if !self.are_used() {
+            return transport.send(link, reply);
+        }
+        let begun = Instant::now();
+        self.send_together(transport, link, vec![reply]);
+        self.spent_ns += begun.elapsed().as_nanos() as u64;
+    }
+
+    /// Keeps an encoded reply until [`Seals::send_gathered`].
+    pub fn gather(&mut self, transport: &mut dyn Transport, link: LinkId, reply: Bytes) {
+        let place = *self.places.entry(link).or_insert_with(|| {
+            self.groups.push((link, Group::default()));
+            self.groups.len() - 1
+        });
+        let group = &mut self.groups[place].1;
+        group.bytes += reply.len();
+        group.replies.push(reply);
+        if group.bytes >= FULL_MESSAGE_BYTES {
+            let Group { replies, .. } = std::mem::take(group);
+            self.send_together(transport, link, replies);
+        }
+    }
+
+    /// Sends the replies gathered so far, with one seal for each client.
+    pub fn send_gathered(&mut self, transport: &mut dyn Transport) {
+        self.places.clear();
+        for (link, group) in std::mem::take(&mut self.groups) {
+            self.send_together(transport, link, group.replies);
+        }
+    }
+
+    fn send_together(&mut self, transport: &mut dyn Transport, link: LinkId, replies: Vec<Bytes>) {
+        if replies.is_empty() {
+            return;
+        }
+        let (sealer, recipient) = (self.sealer.as_ref(), self.recipients.get(&link));
+        let known = sealer.zip(recipient).filter(|(sealer, to)| !sealer.needs_keys() || to.key.is_some());
+        let Some((sealer, Recipient { client, key })) = known else {
+            return replies.into_iter().for_each(|reply| transport.send(link, reply));
+        };
+        let frame = SealedReplies::encode(&mut self.encoder, &replies, |digest| {
+            sealer.seal(*client, key.as_ref(), digest).expect("the key of a code is known")
+        });
+        transport.send(link, frame);
+    }
+}

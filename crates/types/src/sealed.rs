@@ -1,0 +1,104 @@
+//! Replies with a seal: a replica's signature, or its code for one client.
+
+use crate::client::{ReplicaReply, SEALED_KIND};
+use crate::codec::{DecodeError, Decoder, Encoder, WIRE_VERSION, Wire, decode_message};
+use crate::digest::{Digest, Hasher};
+use crate::ids::{ClientId, ClusterId, ReplicaId};
+use crate::limits::{MAX_FRAME_BYTES, MAX_SIGNATURE_BYTES};
+use bytes::Bytes;
+
+/// Bytes of a frame beside its replies and its seal: version, kind, and two lengths.
+pub const SEALED_OVERHEAD_BYTES: usize = 2 + 4 + 4;
+
+/// Bytes that a replica seals: a tag (16), the cluster (32), the replica (2), the client with its session (16), and the
+/// digest of the replies (32). So a seal is good for one cluster, one direction, one replica and one client.
+pub type ReplyStatement = [u8; 16 + 32 + 2 + 16 + 32];
+
+/// Returns the statement about replies with this digest.
+pub fn reply_statement(cluster: &ClusterId, replica: ReplicaId, client: ClientId, replies: &Digest) -> ReplyStatement {
+    let mut statement = [0; size_of::<ReplyStatement>()];
+    statement[..16].copy_from_slice(b"quorate replies1");
+    statement[16..48].copy_from_slice(&cluster.0.0);
+    statement[48..50].copy_from_slice(&replica.0.to_le_bytes());
+    statement[50..66].copy_from_slice(&client.0.to_le_bytes());
+    statement[66..].copy_from_slice(&replies.0);
+    statement
+}
+
+/// Replies that one replica sent to one client together, with a seal for all of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SealedReplies {
+    /// At least one.
+    pub replies: Vec<ReplicaReply>,
+    /// Digest of the encoded replies.
+    pub digest: Digest,
+    pub seal: Bytes,
+}
+
+impl SealedReplies {
+    /// Encodes replies, each given as a message of its own, and the seal that `seal` makes for their digest.
+    ///
+    /// # Panics
+    /// If there is no reply.
+    pub fn encode(out: &mut Encoder, replies: &[Bytes], seal: impl FnOnce(&Digest) -> Bytes) -> Bytes {
+        assert!(!replies.is_empty(), "a seal is for at least one reply");
+        out.put_u8(WIRE_VERSION);
+        out.put_u8(SEALED_KIND);
+        out.put_count(replies.iter().map(|reply| reply.len() - 1).sum());
+        let mut hasher = hasher();
+        for reply in replies {
+            let body = reply.strip_prefix(&[WIRE_VERSION]).expect("a message begins with the version");
+            out.put_slice(body);
+            hasher.update(body);
+        }
+        out.put_bytes(&seal(&hasher.finish()));
+        out.take()
+    }
+
+    /// Returns whether a frame claims to be sealed.
+    pub fn is_sealed(frame: &[u8]) -> bool {
+        frame.get(1) == Some(&SEALED_KIND)
+    }
+}
+
+fn hasher() -> Hasher {
+    Hasher::new(*b"qR01")
+}
+
+impl SealedReplies {
+    /// Decodes a frame. The seal is not verified.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the frame is not sealed, or malformed.
+    pub fn decode(frame: Bytes) -> Result<SealedReplies, DecodeError> {
+        decode_message::<SealedReplies>(frame)
+    }
+}
+
+impl Wire for SealedReplies {
+    fn encode(&self, out: &mut Encoder) {
+        out.put_u8(SEALED_KIND);
+        let mut content = Encoder::default();
+        self.replies.iter().for_each(|reply| reply.encode(&mut content));
+        out.put_bytes(&content.finish());
+        out.put_bytes(&self.seal);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        if input.get_u8("sealed replies")? != SEALED_KIND {
+            return Err(input.invalid("sealed replies", "they have no seal"));
+        }
+        let content = input.get_bytes("sealed replies", MAX_FRAME_BYTES)?;
+        let seal = input.get_bytes("seal", MAX_SIGNATURE_BYTES)?;
+        if content.is_empty() {
+            return Err(input.invalid("sealed replies", "there are none"));
+        }
+        let mut hasher = hasher();
+        hasher.update(&content);
+        let (mut inner, mut replies) = (Decoder::new(content), Vec::new());
+        while inner.left() > 0 {
+            replies.push(ReplicaReply::decode(&mut inner)?);
+        }
+        Ok(SealedReplies { replies, digest: hasher.finish(), seal })
+    }
+}
