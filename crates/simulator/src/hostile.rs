@@ -4,7 +4,6 @@
 //! answers, and reconnects at once when it is cut off. The network between it and the replicas is not modelled: its
 //! frames arrive at once.
 
-use crate::keys::ClientKeys;
 use quorate_byzantine::client::divided;
 use quorate_crypto::ClientIdentity;
 use quorate_types::command::codes_in;
@@ -114,9 +113,13 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    /// Returns an attacker. `number` must be unique in a run.
-    pub fn new(kind: Hostility, number: u16, keys: &ClientKeys) -> Attacker {
-        let identity = keys.identity(FIRST_OWNER + u128::from(number));
+    /// Returns the owner of an attacker's commands. `number` must be unique in a run.
+    pub fn owner(number: u16) -> u128 {
+        FIRST_OWNER + u128::from(number)
+    }
+
+    /// Returns an attacker that sends commands as the owner of `identity`.
+    pub fn new(kind: Hostility, identity: ClientIdentity) -> Attacker {
         Attacker { kind, identity, commands: 0, seen: VecDeque::new(), next: 0, ticks: 0 }
     }
 

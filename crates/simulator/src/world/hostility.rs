@@ -19,7 +19,11 @@ impl<P: Protocol> World<'_, P> {
         let number = self.attacks.len() as u16;
         // The machines of the honest clients have the first links.
         let link = if shares_link { HONEST_LINK } else { self.clients.machines() as u16 + number };
-        self.attacks.push(Attack { attacker: Attacker::new(kind, number, &self.client_keys), link, until });
+        self.attacks.push(Attack {
+            attacker: Attacker::new(kind, self.client_keys.identity(Attacker::owner(number))),
+            link,
+            until,
+        });
         self.schedule.push(self.now, Event::Hostile(number));
     }
 

@@ -1,8 +1,7 @@
 //! Bugs that a faulty client exploits: bundles that some replicas accept and others refuse.
 
 use super::dice::{Dice, REPLICAS, honest_lead};
-use super::hunts::Scenes;
-use super::scene::{Ending, Play, Setting, play, run};
+use super::scene::{Ending, Play, Scenes, Setting, play, run};
 use crate::participants::InstanceSet;
 use crate::world::{Divide, World};
 use quorate_consensus::Protocol;

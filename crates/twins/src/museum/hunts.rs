@@ -9,8 +9,7 @@ use super::certificates::checker_view_gap;
 use super::clients::divided_at_random;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
 use super::rules::for_rules;
-use super::scene::{Keeper, Play, Setting, go_on, let_go, play, run};
-use crate::checker::Violation;
+use super::scene::{Keeper, Play, Scenes, Setting, go_on, let_go, play, run};
 use crate::participants::{InstanceId, InstanceSet, Participants};
 use crate::play::Player;
 use crate::run::draw;
@@ -42,9 +41,6 @@ const RANDOM_VIEWS: u64 = 12;
 const MAX_LATE: u64 = 4;
 /// Maximum number of actions of an instance before its random crash.
 const MAX_ACTIONS: u64 = 24;
-
-/// Plays the scenario with a number, from 0, and returns its violation.
-pub type Scenes = Box<dyn FnMut(u64) -> Option<Violation>>;
 
 impl Hunt {
     /// Returns the scenarios of this hunt for replicas of a protocol.

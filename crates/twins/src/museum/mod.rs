@@ -23,10 +23,9 @@ mod transfer;
 mod views;
 
 pub use catalogue::{ABSENT, Absent, EXHIBITS};
-pub use hunts::Scenes;
 pub use rewriting::Rewriting;
 pub use rules::Rule;
-pub use scene::{Ending, Play};
+pub use scene::{Ending, Play, Scenes};
 
 use crate::checker::{Property, Violation};
 use quorate_consensus::config::ProtocolKind;

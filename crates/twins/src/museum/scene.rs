@@ -24,6 +24,9 @@ use std::sync::{Arc, Mutex};
 /// A world of Jolteon.
 pub type Jolteons = World<ChainedEngine<Jolteon>>;
 
+/// Plays the scenario with a number, from 0, and returns its violation.
+pub type Scenes = Box<dyn FnMut(u64) -> Option<Violation>>;
+
 /// How to play a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Play {
