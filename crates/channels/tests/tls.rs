@@ -93,7 +93,7 @@ fn every_changed_byte_is_detected() {
     a.channel.seal(b"pay one coin", &mut a.sent);
     talk(&mut a, &mut b, 100_000);
     let idle = idle_bytes(&a.sent);
-    let matters = |at: &usize| !idle.contains(at) && (at % 5 == 0 || *at >= handshake);
+    let matters = |at: &usize| !idle.contains(at) && (at.is_multiple_of(5) || *at >= handshake);
     for at in (0..a.sent.len()).filter(matters) {
         let (mut a, mut b) = (dial(&tls(replica(0)), 1), answer(&tls(replica(1))));
         let mut carried = 0;
