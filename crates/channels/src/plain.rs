@@ -65,7 +65,7 @@ pub struct PlainChannel {
     config: ChannelConfig,
     side: Side,
     hello: HelloBytes,
-    /// Names the secure session that carries this channel; empty if there is none.
+    /// Names the secure session that carries this channel; empty without one.
     session: Vec<u8>,
     state: State,
 }

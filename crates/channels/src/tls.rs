@@ -5,9 +5,9 @@
 //!
 //! TLS itself authenticates nobody here. The end that accepts shows a raw public key (RFC 7250) that its process made
 //! when it started, and no certificate: there is nothing to issue, renew or distribute. The signatures of the handshake
-//! inside cover this key, and TLS proves that the other end holds it. So a proof is worth nothing in any other session,
-//! and whoever stands between two ends and speaks TLS with both has a proof of neither (channel binding as RFC 5929's
-//! `tls-server-end-point`).
+//! inside cover this key, and TLS proves that the other end holds it. So a signature is worth nothing in any other
+//! session: somebody on the path who speaks TLS with both ends can pass their signatures on, but neither end accepts
+//! them. RFC 5929 calls this channel binding, of the type `tls-server-end-point`.
 //!
 //! ```text
 //! initiator                                     responder
@@ -18,8 +18,8 @@
 //! proof, if it is a replica               ->
 //! ```
 //!
-//! Sessions are not resumed: a resumed one would save 0.2 ms and cost secrecy of what was sent before. Keys are updated
-//! by the library before their limits. Only TLS 1.3 is built in, so there is no version to fall back to.
+//! Sessions are not resumed, so that no key outlives its connection. The library updates keys before their limits. Only
+//! TLS 1.3 is built in, so there is no version to fall back to.
 
 use crate::hello::{MAGIC, TLS_PREFIX};
 use crate::plain::PlainChannel;
@@ -57,6 +57,8 @@ const NAME: &str = "quorate";
 const RECORD_BYTES: usize = 1 << 14;
 /// Bytes by which a record is longer than what it carries: header, kind and tag.
 const RECORD_OVERHEAD_BYTES: usize = 5 + 1 + 16;
+/// First byte of an alert: how an end that speaks TLS refuses.
+const ALERT: u8 = 21;
 /// Start of an Ed25519 private key in PKCS #8 (RFC 8410, section 7), before its 32 bytes.
 const PKCS8_ED25519: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
@@ -203,12 +205,21 @@ impl Session {
         went_on.map_err(tls)
     }
 
-    /// Appends the alert that tells the other end why the session failed, if there is one.
+    /// Appends the alert that tells the other end why the session failed, if there is one. Nothing is received any
+    /// more: the library would panic when it fails again.
     fn say_why(&mut self, outgoing: &mut Vec<u8>) {
         let (mut wire, mut opened) = (BytesMut::new(), BytesMut::new());
-        while self.step(&mut wire, &mut opened, outgoing).unwrap_or(false) {}
+        while self.has_to_write() && self.step(&mut wire, &mut opened, outgoing).is_ok() {}
     }
 
+    fn has_to_write(&self) -> bool {
+        match self {
+            Session::Client(session) => session.wants_write(),
+            Session::Server(session) => session.wants_write(),
+        }
+    }
+
+    /// Seals `plain`. The library must [hold nothing](holds_record) of what was received.
     fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Session::Client(session) => loop {
@@ -223,6 +234,13 @@ impl Session {
             },
         }
     }
+}
+
+/// Returns whether `wire` starts with a whole record. The library leaves one there only if it is part of a handshake
+/// message whose end is missing, or follows the other end's farewell.
+fn holds_record(wire: &[u8]) -> bool {
+    let [_, _, _, high, low, rest @ ..] = wire else { return false };
+    rest.len() >= usize::from(u16::from_be_bytes([*high, *low]))
 }
 
 fn tls(error: Error) -> ChannelError {
@@ -374,16 +392,31 @@ impl TlsChannel {
             let opened = if established { &mut *plain } else { &mut self.opened };
             let goes_on = self.session.step(wire, opened, outgoing)?;
             if !established && !self.session.is_handshaking() {
-                self.shake_hands(plain, outgoing)?;
+                self.shake_hands(plain)?;
             }
             if !goes_on {
-                return Ok(());
+                break;
             }
         }
+        if self.session.is_handshaking() {
+            return Ok(());
+        }
+        if holds_record(wire) {
+            return Err(ChannelError::Malformed("part of a handshake message, or something after its end"));
+        }
+        self.seal_answers(outgoing)
+    }
+
+    fn seal_answers(&mut self, outgoing: &mut Vec<u8>) -> Result<(), ChannelError> {
+        if !self.answers.is_empty() {
+            self.session.seal(&self.answers, outgoing).map_err(tls)?;
+            self.answers.clear();
+        }
+        Ok(())
     }
 
     /// Goes on with the handshake inside the secure session. What follows it is passed on.
-    fn shake_hands(&mut self, plain: &mut BytesMut, outgoing: &mut Vec<u8>) -> Result<(), ChannelError> {
+    fn shake_hands(&mut self, plain: &mut BytesMut) -> Result<(), ChannelError> {
         if self.inner.is_none() {
             let key = self.session.shown_key()?;
             let mut inner = PlainChannel::inside(self.config.clone(), self.side, self.nonce, key);
@@ -391,17 +424,9 @@ impl TlsChannel {
             self.inner = Some(inner);
         }
         let inner = self.inner.as_mut().expect("it was made");
-        let outcome = inner.receive(&mut self.opened, plain, &mut self.answers);
-        if !self.answers.is_empty() {
-            self.session.seal(&self.answers, outgoing).map_err(tls)?;
-            self.answers.clear();
-        }
-        outcome
+        inner.receive(&mut self.opened, plain, &mut self.answers)
     }
 }
-
-/// First byte of an alert: how an end that speaks TLS refuses.
-const ALERT: u8 = 21;
 
 impl Channel for TlsChannel {
     fn start(&mut self, outgoing: &mut Vec<u8>) {
@@ -424,6 +449,10 @@ impl Channel for TlsChannel {
         let outcome = self.open(wire, plain, outgoing);
         if let Err(why) = &outcome {
             self.refused = Some(why.clone());
+            if !holds_record(wire) {
+                // The session may have failed too: then its alert says why.
+                let _ = self.seal_answers(outgoing);
+            }
             self.session.say_why(outgoing);
         }
         outcome

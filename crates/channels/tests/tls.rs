@@ -158,7 +158,7 @@ fn an_end_with_another_channel_is_refused_by_name() {
     assert_eq!(web.failed, Some(ChannelError::NotQuorate));
 }
 
-/// Accepts any key, as whoever stands in the middle would.
+/// Accepts any key, as somebody in the middle would.
 #[derive(Debug)]
 struct Anyone;
 
@@ -279,6 +279,17 @@ fn an_impostor_of_a_replica_is_refused_by_both_ends() {
     talk(&mut a, &mut b, 100_000);
     assert_eq!(a.failed, Some(ChannelError::Signature(ReplicaId(1))));
     assert_eq!(a.channel.remote(), None);
+}
+
+#[test]
+fn a_failure_after_half_a_handshake_message_is_an_error() {
+    // A ClientHello of 1,000 bytes, of which 128 come, and then a record of no known kind.
+    let mut bytes = vec![22, 3, 3, 0, 132, 1, 0, 3, 0xe8];
+    bytes.resize(5 + 132, 0);
+    bytes.extend([99, 3, 3, 0, 1, 0]);
+    let mut end = answer(&tls(replica(1)));
+    end.receive(&bytes);
+    assert!(matches!(end.failed, Some(ChannelError::Tls(_))), "{:?}", end.failed);
 }
 
 proptest! {
