@@ -15,8 +15,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Returns a throttle that has let `offered` commands pass in each of 1000 milliseconds, of which `executed` were
-    /// executed.
+    /// Returns a throttle after 1000 milliseconds. In each of them it let `offered` commands pass,
+    /// and `executed` were executed.
     fn after_a_second(least: u64, offered: u64, executed: u64) -> Bench {
         let mut bench = Bench { throttle: Throttle::new(least), now: Time(0) };
         for _ in 0..1000 {

@@ -77,8 +77,8 @@ pub enum Bug {
     /// needs the lock on its parent). Here the engine waits for that lock and the rule checks it; both had to be
     /// removed.
     ParentUncertified,
-    /// A view change without proofs carries over a block although a VIEW-CHANGE claims another one for a higher view: no
-    /// condition A1 (Castro and Liskov, TOCS 2002, section 4.5).
+    /// A view change without proofs carries over a block although a VIEW-CHANGE claims another one for a higher view:
+    /// no condition A1 (Castro and Liskov, TOCS 2002, section 4.5).
     OpposedCarriedOver,
     /// A view change without proofs carries over a block that a single replica claims: no condition A2 there.
     ClaimBelieved,

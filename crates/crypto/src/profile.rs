@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 choice!(
     /// What authenticates each class of messages. CHECKPOINT, VIEW-CHANGE and NEW-VIEW are signed in all profiles,
-    /// because they are shown to third parties. [`ReplyAuthentication`] says what authenticates replies. The channel
-    /// authenticates everything else.
+    /// because they are shown to third parties. [`ReplyAuthentication`] says what authenticates replies. The
+    /// channel authenticates everything else.
     #[derive(Default)]
     AuthProfile, "authentication profile",
     /// Signatures on clients' bundles and on votes.

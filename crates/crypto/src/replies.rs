@@ -72,8 +72,8 @@ enum Sealing {
 pub struct ReplyKey(MacKey);
 
 impl ReplySealer {
-    /// Takes the private keys of member `me`; `None` if the channel alone authenticates replies. `mac_scheme` is the
-    /// scheme of codes.
+    /// Takes the private keys of member `me`; `None` if the channel alone authenticates replies. `mac_scheme` is
+    /// the scheme of codes.
     ///
     /// # Errors
     /// [`CryptoError`] if a key is not that of `me`.

@@ -72,8 +72,8 @@ impl Batches {
         Some((arrivals, forged?))
     }
 
-    /// Drops the bundles of a closed link: nobody waits for their replies, and the replica is told that their source
-    /// has left.
+    /// Drops the bundles of a closed link. Nobody waits for their replies, and the replica has been told that
+    /// the link is gone.
     fn forget(&mut self, link: LinkId) {
         for batch in &mut self.batches {
             for gone in batch.arrivals.extract_if(.., |arrival| arrival.link == link) {

@@ -437,8 +437,8 @@ impl<M: Message> Devices<M> {
         self.verifiers.as_ref().is_some_and(|verifiers| !verifiers.takes_batches())
     }
 
-    /// Has the verifiers check a batch of clients' bundles; the outcome comes through `checked`. Without verifiers,
-    /// returns the outcome.
+    /// Has the verifiers check a batch of clients' bundles; the outcome comes through `checked`. Without
+    /// verifiers, returns the outcome.
     pub fn check_batch(&mut self, batch: u64, task: BundleTask) -> Option<CheckedBundles> {
         match &mut self.verifiers {
             Some(verifiers) => {

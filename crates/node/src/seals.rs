@@ -61,7 +61,7 @@ impl Seals {
         self.recipients.remove(&link);
     }
 
-    /// Agrees with a link's client on a key, if codes need one and there is none yet. A client's id is derived from
+    /// Agrees with a link's client on a key, if codes need one and the link has none. A client's id is derived from
     /// its credential, so a link has one key at most, and a false credential changes nothing.
     pub fn introduce(&mut self, link: LinkId, credential: &[u8]) {
         let Some(sealer) = self.sealer.as_ref().filter(|sealer| sealer.needs_keys()) else { return };

@@ -267,34 +267,33 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let nearest = |(at, place): (usize, &Place)| place.home.unwrap_or_else(|| links.nearest(replicas + at, replicas));
     let homes = places.iter().enumerate().map(nearest).collect();
     let late = Duration::from_nanos((spec.costs.client.late_us * 1e3) as u64);
-    let clients = Clients::new(spec, &places, homes, workload(), identities, late);
-    let connections = world::Connections::new(spec, replicas, seed);
-    let oracle = oracle(spec, cluster, chaos.is_some());
-    let remake = &remake;
-    let parts = world::Parts {
+    let mut world = World::new(world::Parts {
         spec,
         seed,
         nodes,
-        remake,
+        remake: &remake,
         salts,
         client_keys,
-        clients,
+        clients: Clients::new(spec, &places, homes, workload(), identities, late),
         links,
-        connections,
-        oracle,
+        connections: world::Connections::new(spec, replicas, seed),
+        oracle: oracle(spec, cluster, chaos.is_some()),
         trouble,
         goes_on,
-    };
-    let mut world = World::new(parts);
+    });
     world.transcript = Transcript::new(transcript);
     world.recorder = recorder;
-    let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
-    if let Err(panic) = ended {
+    run_to_the_end(&mut world);
+    let recorded = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
+    (report(seed, world, &places), recorded)
+}
+
+/// Runs a world. A panic of a replica is a finding.
+fn run_to_the_end<P: Protocol<Message: Malleable>>(world: &mut World<'_, P>) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| world.run())) {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         world.oracle.report(Property::Panic, said.unwrap_or("panic without a message").to_owned());
     }
-    let recorded = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
-    (report(seed, world, &places), recorded)
 }
 
 fn oracle(spec: &SimSpec, cluster: ClusterId, has_chaos: bool) -> Oracle {

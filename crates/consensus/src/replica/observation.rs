@@ -14,8 +14,8 @@ impl<P: Protocol> Replica<P> {
         self.parts.pacemaker.view()
     }
 
-    /// Returns the leader of the current view. While that depends on a missing block, returns the last known leader, if
-    /// any.
+    /// Returns the leader of the current view. While that depends on a missing block, returns the last
+    /// known leader, if any.
     pub fn leader(&self) -> Option<ReplicaId> {
         self.protocol.leader(&self.parts).or_else(|| self.parts.fairness.leader())
     }
@@ -76,8 +76,8 @@ impl<P: Protocol> Replica<P> {
         &self.parts
     }
 
-    /// Consumes the replica and returns the shared parts. The replica takes no further step, so no vote can break its
-    /// promises.
+    /// Consumes the replica and returns the shared parts. The replica takes no further step, so no vote
+    /// can break its promises.
     pub fn into_parts(self) -> Parts {
         self.parts
     }

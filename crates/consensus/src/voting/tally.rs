@@ -14,8 +14,8 @@ pub enum Counted {
     Added,
     /// The vote completes a quorum; these votes need verification.
     Quorum(Subject, Vec<Vote>),
-    /// The vote completes a quorum for which late votes are awaited: until [`Tally::close`], or until all replicas have
-    /// voted.
+    /// The vote completes a quorum for which late votes are awaited: until [`Tally::close`], or until
+    /// all replicas have voted.
     Enough(Subject),
     /// The vote completes a quorum in a domain that needs no proof.
     Agreed(Subject),

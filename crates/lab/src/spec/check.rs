@@ -371,9 +371,14 @@ impl BenchSpec {
 
     /// Returns the keys that were set but have no effect, each with the reason.
     fn without_effect(&self) -> Vec<(&'static str, String)> {
+        let keys = self.idle_batching().into_iter().chain(self.idle_others());
+        keys.filter(|(_, is_idle, _)| *is_idle).map(|(key, _, why)| (key, why)).collect()
+    }
+
+    /// Returns for each key of batching whether it was set without effect, and the reason.
+    fn idle_batching(&self) -> [(&'static str, bool, String); 5] {
         let default = BenchSpec::default();
-        let is_ycsb = !matches!(self.workload, WorkloadKind::Fixed | WorkloadKind::File(_));
-        let keys = [
+        [
             (
                 "pipeline",
                 self.pipeline != default.pipeline && !self.protocol.has_slots(),
@@ -399,6 +404,14 @@ impl BenchSpec {
                 self.bundle_wait_ms != 0 && matches!(self.pacing(), Pacing::Closed { .. }),
                 "the load is a closed loop".to_owned(),
             ),
+        ]
+    }
+
+    /// Returns for each other key whether it was set without effect, and the reason.
+    fn idle_others(&self) -> [(&'static str, bool, String); 8] {
+        let default = BenchSpec::default();
+        let is_ycsb = !matches!(self.workload, WorkloadKind::Fixed | WorkloadKind::File(_));
+        [
             (
                 "bls_verification",
                 self.bls_verification != default.bls_verification && self.scheme != SchemeKind::BLS12_381,
@@ -442,8 +455,7 @@ impl BenchSpec {
                 self.record_limit_mb != default.record_limit_mb && self.record.is_none(),
                 "nothing is recorded".to_owned(),
             ),
-        ];
-        keys.into_iter().filter(|(_, is_idle, _)| *is_idle).map(|(key, _, why)| (key, why)).collect()
+        ]
     }
 
     /// Returns a sentence for each key that was set but has no effect in a simulation.

@@ -89,7 +89,7 @@ pub struct BenchSpec {
     /// Client authentication: a signature on each bundle, a code for each replica (with --auth-profile mac), or none.
     #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<ClientAuthentication>())]
     pub client_authentication: ClientAuthentication,
-    /// Authentication of replies: by the channel alone, by a signature of the replies that leave to one client together,
+    /// Authentication of replies: by the channel alone, by one signature on all replies that leave to a client together,
     /// or by a code for the client.
     #[arg(long, help_heading = CLUSTER, default_value = "channel", value_parser = choice::<ReplyAuthentication>())]
     pub reply_authentication: ReplyAuthentication,

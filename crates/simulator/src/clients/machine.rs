@@ -34,8 +34,8 @@ pub struct Machine {
     is_called: bool,
     /// The earliest scheduled wake-up.
     pub wake_known: Time,
-    /// How late it runs again after a wait; then it waits as the load generator's thread does, in polls and short sleeps.
-    /// 0: its wake-ups are precise.
+    /// How late it runs again after a wait; then it waits as the load generator's thread does, in polls and short
+    /// sleeps. 0: its wake-ups are precise.
     late: Duration,
     rest: Rest,
     busy_ns: u64,

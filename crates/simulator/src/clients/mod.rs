@@ -76,7 +76,8 @@ impl Workload for Shared {
 }
 
 impl Clients {
-    /// Splits a load over the machines at `places`, whose nearest replicas are `homes`. A thread that waits runs `late`.
+    /// Splits a load over the machines at `places`, whose nearest replicas are `homes`. A thread
+    /// that waits runs `late`.
     pub fn new(
         spec: &SimSpec,
         places: &[Place],

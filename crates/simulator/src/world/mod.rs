@@ -188,6 +188,24 @@ pub struct Parts<'a, P: Protocol> {
     pub goes_on: fn() -> bool,
 }
 
+/// Returns what a replica's work costs, with all that `spec` authenticates messages by.
+fn charges_of(spec: &SimSpec) -> Charges {
+    let signatures = spec.costs.signatures_of(spec.scheme).expect("the caller checks the costs of the scheme");
+    let mut charges = Charges::new(&spec.costs, &signatures);
+    if let Some(macs) = spec.macs {
+        let costs = spec.costs.signatures_of(macs).expect("the caller checks the costs of the codes");
+        charges = charges.with_macs(&costs, spec.quorum.replicas());
+        if spec.client_authentication == ClientAuthentication::Mac {
+            charges = charges.with_client_codes(&costs, spec.quorum.replicas());
+        }
+    }
+    if let Some(seals) = spec.reply_seals {
+        let costs = spec.costs.signatures_of(seals).expect("the caller checks the costs of the seals");
+        charges = charges.with_seals(&costs);
+    }
+    charges
+}
+
 impl<'a, P: Protocol> World<'a, P> {
     pub fn new(parts: Parts<'a, P>) -> World<'a, P> {
         let Parts {
@@ -205,19 +223,7 @@ impl<'a, P: Protocol> World<'a, P> {
             goes_on,
         } = parts;
         let ends = nodes.len() + clients.machines();
-        let signatures = spec.costs.signatures_of(spec.scheme).expect("the caller checks the costs of the scheme");
-        let mut charges = Charges::new(&spec.costs, &signatures);
-        if let Some(macs) = spec.macs {
-            let costs = spec.costs.signatures_of(macs).expect("the caller checks the costs of the codes");
-            charges = charges.with_macs(&costs, spec.quorum.replicas());
-            if spec.client_authentication == ClientAuthentication::Mac {
-                charges = charges.with_client_codes(&costs, spec.quorum.replicas());
-            }
-        }
-        if let Some(seals) = spec.reply_seals {
-            let costs = spec.costs.signatures_of(seals).expect("the caller checks the costs of the seals");
-            charges = charges.with_seals(&costs);
-        }
+        let mut charges = charges_of(spec);
         charges.flush = charges.flush.max(trouble.flush);
         World {
             spec,

@@ -95,8 +95,8 @@ pub enum Hunt {
     Mutation,
     /// Messages are lost and late, timers fire, replicas crash and restart, and one of four may misbehave.
     Random,
-    /// A faulty client's bundle has good codes for some of the replicas in each view, to the end; in a few rounds the
-    /// network is partitioned.
+    /// A faulty client's bundle has good codes for some of the replicas in each view, to the end; in a few rounds
+    /// the network is partitioned.
     Clients,
     /// A Byzantine replica assembles certificates from others' statements, is closer to all others than they are to
     /// each other, and stays active to the end.
