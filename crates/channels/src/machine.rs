@@ -64,6 +64,12 @@ pub trait Machine: Send {
     /// Queues a frame, to be sent as soon as the other end is ready for it.
     fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>);
 
+    /// Queues a frame like [`Machine::send`], but such that frames of `send` need not wait for it. A machine without
+    /// separate queues or streams sends both in one order.
+    fn send_bulk(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
+        self.send(now, frame, out);
+    }
+
     /// Returns the time to call [`Machine::timer`]; `None` if no timer is set. May change with every other call.
     fn due(&self) -> Option<Time>;
 
@@ -164,6 +170,10 @@ impl Machine for Stack {
 
     fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
         self.run(now, out, |_, above, _, from_above| above.send(now, frame, from_above));
+    }
+
+    fn send_bulk(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
+        self.run(now, out, |_, above, _, from_above| above.send_bulk(now, frame, from_above));
     }
 
     fn due(&self) -> Option<Time> {

@@ -16,8 +16,8 @@ pub struct PacketLink {
     pub port: usize,
     /// Deadline of the machine's timer, as listed in the transport's alarms.
     pub alarm: Option<Time>,
-    /// Frames to give to the machine in the next poll.
-    queue: VecDeque<Bytes>,
+    /// Frames to give to the machine in the next poll, and whether others may overtake them.
+    queue: VecDeque<(Bytes, bool)>,
     queued_bytes: usize,
 }
 
@@ -26,11 +26,21 @@ impl PacketLink {
         PacketLink { state, machine, port, alarm: None, queue: VecDeque::new(), queued_bytes: 0 }
     }
 
-    /// Removes and returns the next frame for the machine.
-    pub fn next_frame(&mut self) -> Option<Bytes> {
-        let frame = self.queue.pop_front()?;
+    /// Removes and returns the next frame for the machine, and whether others may overtake it.
+    pub fn next_frame(&mut self) -> Option<(Bytes, bool)> {
+        let (frame, is_bulk) = self.queue.pop_front()?;
         self.queued_bytes -= frame.len() + HEADER_BYTES;
-        Some(frame)
+        Some((frame, is_bulk))
+    }
+
+    fn queue(&mut self, frame: Bytes, is_bulk: bool, max_bytes: usize) -> bool {
+        let (waiting, bytes) = (self.queued_bytes(), frame.len() + HEADER_BYTES);
+        if waiting > 0 && waiting + bytes > max_bytes {
+            return false;
+        }
+        self.queued_bytes += bytes;
+        self.queue.push_back((frame, is_bulk));
+        true
     }
 }
 
@@ -58,13 +68,11 @@ impl Linked for PacketLink {
     }
 
     fn push(&mut self, frame: Bytes, max_bytes: usize) -> bool {
-        let (waiting, bytes) = (self.queued_bytes(), frame.len() + HEADER_BYTES);
-        if waiting > 0 && waiting + bytes > max_bytes {
-            return false;
-        }
-        self.queued_bytes += bytes;
-        self.queue.push_back(frame);
-        true
+        self.queue(frame, false, max_bytes)
+    }
+
+    fn push_bulk(&mut self, frame: Bytes, max_bytes: usize) -> bool {
+        self.queue(frame, true, max_bytes)
     }
 
     fn set_frame_limit(&mut self, bytes: usize) {

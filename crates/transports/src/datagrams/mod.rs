@@ -200,6 +200,10 @@ impl Transport for DatagramTransport {
         self.links.send_to(to, frame, false);
     }
 
+    fn send_bulk_to(&mut self, to: ReplicaId, frame: Bytes) {
+        self.links.send_to(to, frame, true);
+    }
+
     fn send(&mut self, link: LinkId, frame: Bytes) {
         self.links.send(link, frame);
     }

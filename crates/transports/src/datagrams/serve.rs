@@ -36,9 +36,12 @@ impl DatagramTransport {
         for id in take(&mut self.links.dirty) {
             let Some(link) = self.links.table.get_mut(id) else { continue };
             link.dirty = false;
-            while let Some(frame) = self.links.table.get_mut(id).and_then(PacketLink::next_frame) {
+            while let Some((frame, is_bulk)) = self.links.table.get_mut(id).and_then(PacketLink::next_frame) {
                 self.links.counters.frames_sent += 1;
-                self.with(id, events, |machine, out| machine.send(now, frame, out));
+                self.with(id, events, |machine, out| match is_bulk {
+                    true => machine.send_bulk(now, frame, out),
+                    false => machine.send(now, frame, out),
+                });
             }
         }
     }
