@@ -14,7 +14,13 @@
 //! At the limit, clients are refused except those within their share. Each piece of executed work gives the active
 //! clients credit in equal parts, by address first and then by link, as the pool's lanes do (ADR 025). So a client that
 //! sends less than its share never notices the others, and nobody gains credit while nothing is executed.
+//!
+//! The clients of different replicas share the cluster likewise: a replica refuses nothing while its own clients use
+//! less than [nearly 1/n](share) of what the cluster executes.
 
+mod share;
+
+use share::{Rate, Share};
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
@@ -40,9 +46,7 @@ const MAX_MARKS: usize = 4096;
 const MIN_EXECUTIONS: u32 = 3;
 /// The limit changes at most by 1/N in a measurement.
 const MAX_STEP_DIVISOR: u64 = 4;
-/// The capacity is the highest rate in this period.
-const RATE_PERIOD_NS: u64 = 5_000_000_000;
-/// It is unknown again when nothing was refused for this long.
+/// The capacity is unknown again when nothing was refused for this long.
 const CALM_NS: u64 = 10_000_000_000;
 /// Half the limit should shorten the time in the queue by 1/N at least.
 const SHORTER_DIVISOR: u64 = 10;
@@ -75,9 +79,12 @@ impl Amount {
 /// What a replica holds, and what it has executed since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {
-    /// Bundles that are here and not executed.
+    /// Bundles of its own clients that are here and not executed.
     pub open: Amount,
+    /// Bundles of its own clients.
     pub executed: Amount,
+    /// Bundles of all replicas' clients.
+    pub executed_of_all: Amount,
 }
 
 /// Client with a link that has sent a bundle lately.
@@ -130,15 +137,17 @@ pub struct Admission<K> {
     /// 0: everything is admitted.
     target_ns: u64,
     limit: u64,
-    /// The highest rates of execution in this period and the one before, in work per second; 0: not measured.
-    rates: [u64; 2],
-    rates_since: u64,
+    /// Rate of execution while the queue is too long: the capacity.
+    capacity: Rate,
+    share: Share,
     refused_at: Option<u64>,
     lowered_at: u64,
     raised_at: u64,
     /// The limit since which a lower one has been expected to shorten the time in the queue, and the longest mean of
     /// that time since then.
     expectation: Option<(u64, u64)>,
+    /// Whether bundles were admitted because of the share of this replica since the last measurement above the target.
+    exceeds_limit: bool,
     /// The shortest time in the queue: what work takes that waits for no other work here.
     shortest_ns: u64,
     /// The shortest ever.
@@ -166,12 +175,13 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         Admission {
             target_ns: u64::try_from(max_queue.as_nanos()).unwrap_or(u64::MAX),
             limit: (INITIAL_CLUSTER_LIMIT_BYTES / replicas.max(1) as u64).max(MIN_LIMIT_BYTES),
-            rates: [0, 0],
-            rates_since: 0,
+            capacity: Rate::default(),
+            share: Share::new(replicas),
             refused_at: None,
             lowered_at: 0,
             raised_at: 0,
             expectation: None,
+            exceeds_limit: false,
             shortest_ns: u64::MAX,
             least_ns: u64::MAX,
             now: 0,
@@ -201,6 +211,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         measurement.executions += u32::from(executed > 0);
         (self.now, self.load, self.admitted) = (self.now.max(now), load, 0);
         self.mark();
+        self.share.observe(self.now, load.executed_of_all.work(), self.target());
         if executed > 0 {
             self.pass_marks();
             self.give(executed);
@@ -268,11 +279,11 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         let target = self.target();
         let is_calm = self.refused_at.is_none_or(|at| self.now >= at.saturating_add(CALM_NS));
         if is_calm {
-            self.rates = [0, 0];
+            self.capacity.forget();
         }
         let step = self.limit / MAX_STEP_DIVISOR;
         if mean_ns > target {
-            self.note_rate(per_second(executed, busy_ns));
+            self.capacity.note(self.now, per_second(executed, busy_ns));
             if let Some((_, longest_mean)) = &mut self.expectation {
                 *longest_mean = mean_ns.max(*longest_mean);
             }
@@ -281,10 +292,14 @@ impl<K: Copy + Eq + Hash> Admission<K> {
                 return;
             }
             self.lowered_at = self.now;
-            self.doubt_shortest(mean_ns, shortest_ns);
+            // A limit that does not hold shortens nothing.
+            match std::mem::take(&mut self.exceeds_limit) {
+                true => self.expectation = None,
+                false => self.doubt_shortest(mean_ns, shortest_ns),
+            }
             let proportional = share_of(self.limit, target, mean_ns);
             self.limit = proportional.max(self.limit - step).min(self.of_target(target)).max(MIN_LIMIT_BYTES);
-        } else if self.rate() == 0 {
+        } else if self.capacity.get() == 0 {
             // The effect of the last growth shows after the time in the queue.
             if longest >= self.limit / 2 && self.now >= self.raised_at.saturating_add(mean_ns) {
                 let in_target = share_of(per_second(executed, busy_ns), target, 1_000_000_000);
@@ -293,7 +308,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
             }
         } else {
             self.expectation = None;
-            self.note_rate(per_second(executed, busy_ns));
+            self.capacity.note(self.now, per_second(executed, busy_ns));
             let of_target = self.of_target(target);
             let most = of_target.saturating_add(of_target / MAX_STEP_DIVISOR);
             self.limit = self.limit.saturating_add(step).min(most).max(MIN_LIMIT_BYTES);
@@ -316,20 +331,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
 
     /// Returns the work that the replica can do in the target time.
     fn of_target(&self, target: u64) -> u64 {
-        share_of(self.rate(), target, 1_000_000_000)
-    }
-
-    /// Records a measured rate. The capacity is the highest one of the last [`RATE_PERIOD_NS`] to twice that.
-    fn note_rate(&mut self, rate: u64) {
-        if self.now >= self.rates_since.saturating_add(RATE_PERIOD_NS) {
-            self.rates = [0, self.rates[0]];
-            self.rates_since = self.now;
-        }
-        self.rates[0] = self.rates[0].max(rate);
-    }
-
-    fn rate(&self) -> u64 {
-        self.rates[0].max(self.rates[1])
+        share_of(self.capacity.get(), target, 1_000_000_000)
     }
 
     /// Gives the active clients credit for executed work.
@@ -378,14 +380,18 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         if self.target_ns == 0 {
             return true;
         }
-        let (work, queue, limit) = (bundle.work(), self.queue(), self.limit);
+        let (work, queue, limit, target) = (bundle.work(), self.queue(), self.limit, self.target());
+        let is_within_share = self.share.has_room(queue, work, target);
         let account = self.account(link, address);
         // An empty queue takes a bundle of any size.
-        let admits = queue == 0 || queue.saturating_add(work) <= limit || account.credit > 0;
+        let is_within_limit = queue == 0 || queue.saturating_add(work) <= limit || account.credit > 0;
+        let admits = is_within_limit || is_within_share;
         if admits {
             let least = -i64::try_from(limit).unwrap_or(i64::MAX);
             account.credit = account.credit.saturating_sub(i64::try_from(work).unwrap_or(i64::MAX)).max(least);
             self.admitted = self.admitted.saturating_add(work);
+            self.share.use_up(work, target);
+            self.exceeds_limit |= !is_within_limit;
         }
         admits
     }
@@ -397,7 +403,7 @@ impl<K: Copy + Eq + Hash> Admission<K> {
         self.refused_bundles += 1;
         self.refused_at = Some(self.now);
         let excess = self.queue().saturating_sub(self.limit - self.limit / ROOM_DIVISOR);
-        let wait_ms = match self.rate() {
+        let wait_ms = match self.capacity.get() {
             0 => UNMEASURED_RETRY_MS,
             rate => u64::try_from(u128::from(excess) * 1000 / u128::from(rate)).unwrap_or(u64::MAX),
         };

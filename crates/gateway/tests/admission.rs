@@ -23,6 +23,9 @@ struct Server {
     delay_ticks: u64,
     tick: u64,
     executed: Amount,
+    /// Bundles of other replicas' clients that the cluster executes in each tick, and has executed.
+    others_per_tick: u64,
+    others: u64,
     /// Bundles refused and executed, by link, and the longest wait in ticks, since the last reset.
     refused: BTreeMap<u64, u64>,
     done: BTreeMap<u64, u64>,
@@ -38,6 +41,8 @@ impl Server {
             delay_ticks,
             tick: 0,
             executed: Amount::default(),
+            others_per_tick: 0,
+            others: 0,
             refused: BTreeMap::new(),
             done: BTreeMap::new(),
             longest_wait: 0,
@@ -57,9 +62,11 @@ impl Server {
             self.executed.bytes += BUNDLE.bytes;
             self.longest_wait = self.longest_wait.max(self.tick - at);
         }
-        let waiting = self.queue.len() as u64;
-        let open = Amount { commands: waiting * BUNDLE.commands, bytes: waiting * BUNDLE.bytes };
-        self.admission.observe(self.tick * TICK_NS, Load { open, executed: self.executed });
+        self.others += self.others_per_tick;
+        let (open, others) = (bundles(self.queue.len() as u64), bundles(self.others));
+        let executed_of_all =
+            Amount { commands: self.executed.commands + others.commands, bytes: self.executed.bytes + others.bytes };
+        self.admission.observe(self.tick * TICK_NS, Load { open, executed: self.executed, executed_of_all });
         let most = offered.iter().map(|(_, count)| *count).max().unwrap_or(0);
         for round in 0..most {
             for (link, _) in offered.iter().filter(|(_, count)| round < *count) {
@@ -81,6 +88,10 @@ impl Server {
     fn reset(&mut self) {
         (self.refused, self.done, self.longest_wait) = Default::default();
     }
+}
+
+fn bundles(count: u64) -> Amount {
+    Amount { commands: count * BUNDLE.commands, bytes: count * BUNDLE.bytes }
 }
 
 #[test]
@@ -218,6 +229,45 @@ fn a_limit_that_is_too_low_doubles_at_most_once_in_the_time_that_work_waits() {
     server.reset();
     server.run(5, &[(1, 90)]);
     assert_eq!(server.refused, BTreeMap::new());
+}
+
+/// Replica whose client sends a bundle in each tick; it has to wait for 0.4 s since others fill the cluster.
+fn beside_others(others_per_tick: u64) -> Server {
+    let mut server = Server::new(TARGET, 10, 5);
+    server.run(5, &[(1, 1)]);
+    server.delay_ticks = 40;
+    server.others_per_tick = others_per_tick;
+    server.run(10, &[(1, 1)]);
+    server
+}
+
+#[test]
+fn a_replica_refuses_nothing_while_its_clients_use_less_than_their_share_of_the_cluster() {
+    assert_eq!(beside_others(39).refused, BTreeMap::new(), "a 40th of the cluster, and a quarter is its share");
+    assert!(!beside_others(0).refused.is_empty(), "it is alone, so its queue is too long");
+}
+
+#[test]
+fn a_share_that_a_replica_cannot_use_makes_no_endless_queue() {
+    let mut server = Server::new(TARGET, 10, 5);
+    server.others_per_tick = 30;
+    server.run(5, &[(1, 8)]);
+    // Its network card has become slow. Its share of what the others execute alone is 7 bundles in each tick.
+    server.bundles_per_tick = 1;
+    server.run(20, &[(1, 8)]);
+    let in_target = 10 * TARGET.as_nanos() as usize / TICK_NS as usize;
+    assert!(server.queue.len() <= 2 * in_target, "{} bundles wait", server.queue.len());
+}
+
+#[test]
+fn replicas_that_are_overloaded_alike_keep_their_queues_short() {
+    let mut server = Server::new(TARGET, 10, 5);
+    server.others_per_tick = 30;
+    server.run(10, &[(1, 30)]);
+    server.reset();
+    server.run(10, &[(1, 30)]);
+    let wait = Duration::from_nanos(server.longest_wait * TICK_NS);
+    assert!(wait <= TARGET * 3 / 2, "{wait:?}");
 }
 
 proptest! {

@@ -359,7 +359,11 @@ impl<P: Protocol> Host<P> {
 /// Returns the load as the admission of clients counts it.
 fn load_of(totals: Totals) -> Load {
     let amount = |sum: pool::Amount| Amount { commands: sum.commands, bytes: sum.bytes };
-    Load { open: amount(totals.open), executed: amount(totals.executed) }
+    Load {
+        open: amount(totals.open),
+        executed: amount(totals.executed),
+        executed_of_all: amount(totals.executed_of_all),
+    }
 }
 
 const FOR_STATUS_ONLY: &str =

@@ -6,7 +6,7 @@ use quorate_client::load::{LoadMode, LoadReport};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::{ClientsAt, NetworkSpec, SimReport, SimSpec, run};
+use quorate_simulator::{ClientsAt, MachineSpec, NetworkSpec, SimReport, SimSpec, run};
 use quorate_types::{Dissemination, Quorum};
 use std::time::Duration;
 
@@ -119,4 +119,56 @@ fn a_replica_that_is_always_busy_starves_no_client() {
     spec.load.duration = Duration::from_secs(2);
     let closed = run(&spec, 1, &commands);
     assert!(sound(&closed).completed > 0 && closed.load.as_ref().is_some_and(|load| load.unanswered == 0));
+}
+
+/// What a machine of greedy clients offers, in commands per second: several times what the network card of its replica
+/// can spread.
+const GREEDY: f64 = 108_000.0;
+/// Seconds measured.
+const MEASURED_S: u64 = 8;
+
+/// Runs a client that offers `modest` commands per second at each of these replicas, and a machine of greedy clients at
+/// the first replica. Asserts that none of the modest ones' commands are refused, and that they are executed soon.
+fn beside_a_greedy_machine(modest: f64, modest_at: &[u16], dissemination: Dissemination, warmup_s: u64, seed: u64) {
+    let machine = |replica, clients| MachineSpec { region: None, replica: Some(replica), clients: Some(clients) };
+    let greedy = (GREEDY / modest) as u32;
+    let machines: Vec<MachineSpec> =
+        [machine(0, greedy)].into_iter().chain(modest_at.iter().map(|replica| machine(*replica, 1))).collect();
+    let clients = greedy as usize + modest_at.len();
+    let mut spec = wide_area(modest * clients as f64, None);
+    spec.consensus.dissemination = dissemination;
+    spec.clients_at = ClientsAt::Listed(machines);
+    spec.load.clients = clients;
+    (spec.load.warmup, spec.load.duration) = (Duration::from_secs(warmup_s), Duration::from_secs(MEASURED_S));
+    let report = run(&spec, seed, &commands);
+    let what = format!("{dissemination}, {modest}/s, seed {seed}");
+    let load = sound(&report);
+    assert_eq!(timeouts(&report), 0, "{what}");
+    let (greedy, others) = report.client_machines.split_first().expect("there are machines");
+    assert!(greedy.refused > 0 && greedy.throughput > 1.5 * modest, "{what}: {greedy:?}");
+    assert_eq!(report.client_machines.iter().map(|machine| machine.refused).sum::<u64>(), load.busy, "{what}");
+    for machine in others {
+        assert_eq!(machine.refused, 0, "{what}: {machine:?}");
+        // The window ends before the last commands are answered, after a latency that varies by half a second.
+        assert!(machine.throughput > 0.9 * modest, "{what}: {machine:?}");
+        assert!(machine.latency.p99.is_some_and(|p99| p99 < 1200.0), "{what}: {machine:?}");
+    }
+}
+
+#[test]
+fn a_greedy_client_takes_nothing_from_modest_ones_at_other_replicas() {
+    for (modest, seed) in [(3000.0, 1), (3000.0, 2), (3000.0, 3), (5000.0, 1)] {
+        for dissemination in [Dissemination::Replicas, Dissemination::ReplicasCertified] {
+            beside_a_greedy_machine(modest, &[1, 2, 3], dissemination, 1, seed);
+        }
+    }
+}
+
+#[test]
+fn a_greedy_client_takes_nothing_from_a_modest_one_at_the_same_replica() {
+    for seed in 1..=3 {
+        for dissemination in [Dissemination::Replicas, Dissemination::ReplicasCertified] {
+            beside_a_greedy_machine(3000.0, &[0, 2], dissemination, 5, seed);
+        }
+    }
 }

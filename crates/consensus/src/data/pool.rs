@@ -310,7 +310,7 @@ impl Pool {
         self.pending_commands
     }
 
-    /// Returns what this replica's clients sent to it: what is here and not executed, and what was executed.
+    /// Returns what is here and not executed of what this replica's clients sent to it, and what was executed.
     pub fn totals(&self) -> Totals {
         self.totals
     }

@@ -69,6 +69,8 @@ pub struct MachineResult {
     /// Completed in the measured time.
     pub committed: u64,
     pub throughput_per_s: f64,
+    /// Open loop: due in the measured time, but refused by overloaded replicas, or not sent because of such refusals.
+    pub refused_commands: u64,
     pub mean_ms: Option<f64>,
     pub p50_ms: Option<f64>,
     pub p90_ms: Option<f64>,
@@ -91,6 +93,7 @@ impl MachineResult {
             clients: machine.clients,
             committed: machine.completed,
             throughput_per_s: machine.throughput,
+            refused_commands: machine.refused,
             mean_ms: latency.mean,
             p50_ms: latency.p50,
             p90_ms: latency.p90,
@@ -116,7 +119,11 @@ impl fmt::Display for MachineResult {
             f,
             "{place}{clients} at replica {replica}: {throughput} commands/s, p50 {p50} ms, p99 {p99} ms, \
              committed there after {commit} ms"
-        )
+        )?;
+        match self.refused_commands {
+            0 => Ok(()),
+            refused => write!(f, ", {refused} commands refused"),
+        }
     }
 }
 

@@ -16,6 +16,9 @@ pub struct ClientMachine {
     pub completed: u64,
     /// Commands per second.
     pub throughput: f64,
+    /// Open loop: commands due in the measured time that overloaded replicas refused, or that were not sent because
+    /// the replicas had asked for a pause.
+    pub refused: u64,
     /// From the intended send time to f+1 equal replies.
     pub latency: LatencyMs,
     /// From the intended send time to the commit at its home.
@@ -52,6 +55,7 @@ impl ClientMachine {
             clients,
             completed: report.completed,
             throughput: report.throughput(),
+            refused: report.busy,
             latency: LatencyMs::of(&report.latency_us),
             commit: report.commit_us.as_ref().map(LatencyMs::of).unwrap_or_default(),
         }

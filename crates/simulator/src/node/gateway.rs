@@ -147,7 +147,11 @@ impl<P: Protocol> Node<P> {
     pub(super) fn serve_clients(&mut self, world: &mut Surroundings<'_, P::Message>) {
         let totals = self.parts.replica.parts().store.pool.totals();
         let amount = |sum: pool::Amount| Amount { commands: sum.commands, bytes: sum.bytes };
-        let load = Load { open: amount(totals.open), executed: amount(totals.executed) };
+        let load = Load {
+            open: amount(totals.open),
+            executed: amount(totals.executed),
+            executed_of_all: amount(totals.executed_of_all),
+        };
         self.admission.observe(self.now.0, load);
         if self.requests.is_empty() {
             return;

@@ -1,4 +1,5 @@
-//! Sums over the bundles that a replica's own clients sent to it. Its host decides by them whether to admit more.
+//! Sums over the bundles of a replica, mostly over those that its own clients sent to it. Its host decides by them
+//! whether to admit more.
 
 use super::Held;
 
@@ -23,13 +24,16 @@ impl Amount {
     }
 }
 
-/// Bundles that clients sent to this replica before it had them from others.
+/// Sums by which a host admits bundles. "Own" are those that clients sent to this replica before it had them from
+/// others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// Those that are here and not executed, proposed or not.
+    /// Own bundles that are here and not executed, proposed or not.
     pub open: Amount,
-    /// Those executed since the start.
+    /// Own bundles executed since the start.
     pub executed: Amount,
+    /// All bundles executed since the start, whoever sent them.
+    pub executed_of_all: Amount,
 }
 
 impl Totals {
@@ -42,6 +46,7 @@ impl Totals {
 
     /// Counts a bundle as executed that was not so far.
     pub(super) fn execute(&mut self, entry: &Held) {
+        self.executed_of_all.add(Amount::of(entry));
         if entry.is_own {
             self.discard(entry);
             self.executed.add(Amount::of(entry));
