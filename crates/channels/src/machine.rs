@@ -43,6 +43,9 @@ pub enum Loss {
     /// Either end closed the connection.
     #[error("the connection was closed")]
     Closed,
+    /// The other end has lost this connection, and may have begun another one.
+    #[error("the remote has restarted")]
+    Restarted,
     /// The other end violated the protocol.
     #[error("the remote broke the protocol: {0}")]
     Violation(&'static str),
@@ -69,6 +72,10 @@ pub trait Machine: Send {
     fn send_bulk(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
         self.send(now, frame, out);
     }
+
+    /// Sends what [`Machine::send`] has held back to put several frames into one packet. Drivers call it after the last
+    /// frame that they have for now.
+    fn flush(&mut self, _now: Time, _out: &mut Vec<Output>) {}
 
     /// Returns the time to call [`Machine::timer`]; `None` if no timer is set. May change with every other call.
     fn due(&self) -> Option<Time>;
@@ -174,6 +181,13 @@ impl Machine for Stack {
 
     fn send_bulk(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
         self.run(now, out, |_, above, _, from_above| above.send_bulk(now, frame, from_above));
+    }
+
+    fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.run(now, out, |below, above, from_below, from_above| {
+            above.flush(now, from_above);
+            below.flush(now, from_below);
+        });
     }
 
     fn due(&self) -> Option<Time> {

@@ -89,7 +89,10 @@ impl PlainChannel {
     }
 
     /// Creates a channel inside a secure session. Its signatures cover `session`, so they prove nothing in another one.
-    pub(crate) fn inside(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES], session: &[u8]) -> Self {
+    ///
+    /// # Panics
+    /// As [`PlainChannel::new`].
+    pub fn inside(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES], session: &[u8]) -> Self {
         PlainChannel { session: session.to_vec(), ..PlainChannel::new(config, side, nonce) }
     }
 

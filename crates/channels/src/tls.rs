@@ -52,7 +52,7 @@ static PROFILE: ChannelProfile = ChannelProfile {
 /// Both ends name the protocol inside (RFC 7301): other programs fail early.
 const PROTOCOL: &[u8] = b"quorate";
 /// Ends are named by their committee; this name, which TLS requires, is never sent.
-const NAME: &str = "quorate";
+pub const NAME: &str = "quorate";
 /// Plain bytes in a record, at most (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 1 << 14;
 /// Bytes by which a record is longer than what it carries: header, kind and tag.
@@ -77,16 +77,22 @@ impl ChannelSuite for Tls {
     }
 }
 
-/// What all connections of this process share.
-struct Shared {
-    client: Arc<ClientConfig>,
-    server: Arc<ServerConfig>,
-    /// The raw public key that this process shows, in DER.
-    public_key: Vec<u8>,
+/// What all sessions of this process share: those of this channel, and those of a transport that has TLS of its own.
+pub struct Shared {
+    pub client: Arc<ClientConfig>,
+    pub server: Arc<ServerConfig>,
+    /// The raw public key that this process shows, in DER. The handshake inside a session is
+    /// [bound](PlainChannel::inside) to the key of the end that accepts.
+    pub public_key: Vec<u8>,
 }
 
 impl Shared {
-    fn get() -> Result<&'static Shared, ChannelError> {
+    /// Returns what the sessions of this process share.
+    ///
+    /// # Errors
+    /// [`ChannelError::Randomness`] if the operating system provides none, [`ChannelError::Tls`] if the library
+    /// refuses its own key.
+    pub fn get() -> Result<&'static Shared, ChannelError> {
         static SHARED: OnceLock<Result<Shared, ChannelError>> = OnceLock::new();
         SHARED.get_or_init(Shared::make).as_ref().map_err(Clone::clone)
     }

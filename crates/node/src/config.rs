@@ -11,7 +11,7 @@ use quorate_consensus::Config as ConsensusConfig;
 use quorate_crypto::{
     AuthProfile, Authentication, ClientAuthentication, IDENTITY_SCHEME, ReplyAuthentication, SchemeKind,
 };
-use quorate_transports::{LinkConfig, TcpConfig, TransportKind, Wire, WireSettings};
+use quorate_transports::{LinkConfig, QuicConfig, TcpConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{
@@ -124,6 +124,9 @@ pub struct NodeConfig {
     /// Settings of the TCP transport; see [`TcpConfig`].
     #[serde(default)]
     pub tcp: TcpConfig,
+    /// Settings of the QUIC transport; see [`QuicConfig`].
+    #[serde(default)]
+    pub quic: QuicConfig,
     /// Settings of the journal; see [`JournalConfig`].
     #[serde(default)]
     pub journal: JournalConfig,
@@ -193,6 +196,7 @@ impl NodeConfig {
             consensus: ConsensusConfig::default(),
             links: LinkConfig::default(),
             tcp: TcpConfig::default(),
+            quic: QuicConfig::default(),
             journal: JournalConfig::default(),
             laboratory: None,
             baselines: None,
@@ -349,7 +353,7 @@ impl NodeConfig {
             let longest = self.consensus.batch_bytes.max(MAX_PAYLOAD_BYTES);
             links.client_frame_bytes = (longest + CLIENT_FRAME_OVERHEAD_BYTES).min(MAX_FRAME_BYTES);
         }
-        let settings = WireSettings { links, tcp: self.tcp.clone() };
+        let settings = WireSettings { links, tcp: self.tcp.clone(), quic: self.quic.clone() };
         Wire { transport: self.transport, channel: self.channel, settings }
     }
 

@@ -6,7 +6,7 @@ use quorate_channels::ChannelKind;
 use quorate_consensus::config::{
     BatchPolicy, Dissemination, LeaderKind, ProtocolKind, SOURCE as CONSENSUS, ViewDuration, VotesTo,
 };
-use quorate_transports::{CONFIG_SOURCE as LINKS, TransportKind};
+use quorate_transports::{CONFIG_SOURCE as LINKS, Congestion, TransportKind};
 use quorate_types::Choice;
 
 /// Width of a comment in a configuration file, in columns.
@@ -34,6 +34,7 @@ const TABLES: &[Table] = &[
     Table { name: "consensus", of: "Config", source: CONSENSUS },
     Table { name: "links", of: "LinkConfig", source: LINKS },
     Table { name: "tcp", of: "TcpConfig", source: LINKS },
+    Table { name: "quic", of: "QuicConfig", source: LINKS },
     Table { name: "journal", of: "JournalConfig", source: include_str!("durability.rs") },
     Table { name: "laboratory", of: "Laboratory", source: include_str!("laboratory.rs") },
     Table { name: "baselines", of: "Baselines", source: include_str!("baselines.rs") },
@@ -83,6 +84,7 @@ fn with_choices(key: &Key) -> String {
     let names = match (key.table, key.name.as_str()) {
         ("", "transport") => TransportKind::names(),
         ("", "channel") => ChannelKind::names(),
+        ("quic", "congestion") => Congestion::names(),
         ("consensus", "protocol") => ProtocolKind::names(),
         ("consensus", "leader") => LeaderKind::names(),
         ("consensus", "votes") => VotesTo::names(),

@@ -2,9 +2,11 @@
 
 use crate::common::{commands, spec};
 use crate::packets::{REPEATING, toy_wire};
+use quorate_channels::ChannelKind;
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::network::Loss;
-use quorate_simulator::{SimReport, SimSpec, run};
+use quorate_simulator::{NetworkSpec, SimReport, SimSpec, run};
+use quorate_transports::{TransportKind, Wire};
 use std::time::Duration;
 
 /// A cluster on a packet transport, with loss.
@@ -53,4 +55,38 @@ fn without_loss_a_packet_transport_delivers_like_a_stream() {
     assert!(over_machines.load.is_some_and(|load| load.completed > 0) && stand_in.load.is_some());
     assert_ne!(over_machines.trace_hash, stand_in.trace_hash, "handshakes and acknowledgements take time");
     assert_eq!(toy_wire().transport, REPEATING);
+}
+
+/// A cluster over QUIC between four regions of the world, with loss, for three seconds.
+fn quic(protocol: ProtocolKind, probability: f64) -> SimSpec {
+    let wire = Wire { transport: TransportKind::QUIC, channel: ChannelKind::TLS, ..Wire::default() };
+    let mut spec = SimSpec { wire, network: NetworkSpec::preset("wan4").expect("a preset"), ..spec(protocol) };
+    spec.network.loss = Loss::Independent { probability };
+    (spec.load.warmup, spec.load.duration) = (Duration::from_secs(2), Duration::from_secs(3));
+    spec
+}
+
+#[test]
+fn quic_carries_protocols_around_the_world_with_loss() {
+    for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
+        let report = sound(run(&quic(protocol, 0.01), 1, &commands));
+        assert!(report.load.is_some_and(|load| load.completed > 1_000), "{protocol}");
+        assert!(report.lost_packets > 0, "{protocol}: nothing was lost");
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_traces_over_quic() {
+    let spec = quic(ProtocolKind::Jolteon, 0.02);
+    let [first, again, other] = [1, 1, 2].map(|seed| sound(run(&spec, seed, &commands)).trace_hash);
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+}
+
+#[test]
+fn quic_survives_cuts_and_restarts() {
+    let chaos = Some(Duration::from_secs(1));
+    let mut spec = SimSpec { chaos, ..quic(ProtocolKind::Jolteon, 0.0) };
+    (spec.load.duration, spec.load.drain) = (Duration::from_secs(3600), Duration::ZERO);
+    sound(run(&spec, 1, &commands));
 }

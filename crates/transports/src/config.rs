@@ -1,4 +1,4 @@
-//! Settings of transports: those of all links, and those of TCP.
+//! Settings of transports: those of all links, and those of each kind.
 
 use quorate_gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use quorate_types::Fault;
@@ -107,22 +107,116 @@ impl Default for TcpConfig {
     }
 }
 
+quorate_types::choice!(
+    /// How a sender finds the rate that a path can carry.
+    #[derive(Default)]
+    Congestion, "congestion control",
+    /// Grows with the time since the last loss, whatever the round trip (RFC 9438).
+    #[default]
+    Cubic = "cubic",
+    /// Grows by a packet in each round trip, and halves at a loss (RFC 9002).
+    NewReno = "new-reno",
+);
+
+/// Settings of QUIC only.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QuicConfig {
+    /// Milliseconds without any packet after which a remote counts as gone. An idle link sends a packet in each third
+    /// of that time.
+    pub idle_timeout_ms: u64,
+    /// Round trip that is assumed until one is measured, in milliseconds. A first packet is repeated after about three
+    /// times as long.
+    pub initial_rtt_ms: u64,
+    /// Longest delay of an acknowledgement, in milliseconds. A lost packet that no other follows is repeated after a
+    /// round trip and this delay.
+    pub max_ack_delay_ms: u64,
+    /// Number of packets that a remote acknowledges together, unless the delay is over first.
+    pub ack_packets: u32,
+    /// How a sender finds the rate that a path can carry.
+    pub congestion: Congestion,
+    /// Size of packets in bytes, headers of IP and UDP excluded, that every path is taken to carry: 1,200 to 65,000.
+    pub mtu_bytes: u16,
+    /// Size up to which longer packets are tried out. They are not, if it is no more than `mtu_bytes`.
+    pub max_mtu_bytes: u16,
+    /// Maximum bytes on the way on each of the two streams of a link, those after a lost packet included.
+    pub window_bytes: usize,
+}
+
+impl Default for QuicConfig {
+    fn default() -> Self {
+        QuicConfig {
+            idle_timeout_ms: 3_000,
+            initial_rtt_ms: 50,
+            max_ack_delay_ms: 5,
+            ack_packets: 10,
+            congestion: Congestion::Cubic,
+            mtu_bytes: MIN_QUIC_MTU_BYTES,
+            max_mtu_bytes: 1_452,
+            window_bytes: 8 << 20,
+        }
+    }
+}
+
+impl QuicConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        refuse_zeros(
+            "quic",
+            &[
+                ("idle_timeout_ms", self.idle_timeout_ms),
+                ("initial_rtt_ms", self.initial_rtt_ms),
+                ("max_ack_delay_ms", self.max_ack_delay_ms),
+                ("ack_packets", self.ack_packets.into()),
+            ],
+        )?;
+        let bounded = [
+            ("idle_timeout_ms", self.idle_timeout_ms, 1..=MAX_QUIC_TIME_MS),
+            ("initial_rtt_ms", self.initial_rtt_ms, 1..=MAX_QUIC_TIME_MS),
+            ("max_ack_delay_ms", self.max_ack_delay_ms, 1..=MAX_ACK_DELAY_MS),
+            ("mtu_bytes", self.mtu_bytes.into(), u64::from(MIN_QUIC_MTU_BYTES)..=u64::from(MAX_QUIC_MTU_BYTES)),
+            ("max_mtu_bytes", self.max_mtu_bytes.into(), 0..=u64::from(MAX_QUIC_MTU_BYTES)),
+            ("window_bytes", self.window_bytes as u64, MIN_QUIC_WINDOW_BYTES as u64..=MAX_QUIC_WINDOW_BYTES as u64),
+        ];
+        match bounded.iter().find(|(_, value, range)| !range.contains(value)) {
+            Some((key, value, range)) => {
+                let help = format!("set {} to {}", range.start(), range.end());
+                Err(Fault::new(Setting { table: "quic", key }, format!("is {value}"), help))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Smallest packet that every path of QUIC carries, in bytes (RFC 9000, section 14).
+const MIN_QUIC_MTU_BYTES: u16 = 1_200;
+/// Longest packet of QUIC over UDP and IPv4, rounded down, in bytes.
+const MAX_QUIC_MTU_BYTES: u16 = 65_000;
+/// Longest time that a setting of QUIC may name, in milliseconds.
+const MAX_QUIC_TIME_MS: u64 = 600_000;
+/// Longest delay of an acknowledgement, in milliseconds (RFC 9000, section 18.2).
+const MAX_ACK_DELAY_MS: u64 = (1 << 14) - 1;
+/// Smallest window of a stream, in bytes: some packets.
+const MIN_QUIC_WINDOW_BYTES: usize = 64 << 10;
+/// Largest window of a stream, in bytes.
+const MAX_QUIC_WINDOW_BYTES: usize = 1 << 30;
+
 /// Settings of all transports; each reads those of links and its own.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WireSettings {
     pub links: LinkConfig,
     pub tcp: TcpConfig,
+    pub quic: QuicConfig,
 }
 
 impl From<LinkConfig> for WireSettings {
     fn from(links: LinkConfig) -> WireSettings {
-        WireSettings { links, tcp: TcpConfig::default() }
+        WireSettings { links, ..WireSettings::default() }
     }
 }
 
 impl From<TcpConfig> for WireSettings {
     fn from(tcp: TcpConfig) -> WireSettings {
-        WireSettings { links: LinkConfig::default(), tcp }
+        WireSettings { tcp, ..WireSettings::default() }
     }
 }
 
@@ -192,7 +286,8 @@ impl WireSettings {
     pub fn validate(&self) -> Result<(), ConfigError> {
         let TcpConfig { silent_remote_ms, unacknowledged_ms, .. } = self.tcp;
         self.links.validate()?;
-        refuse_zeros("tcp", &[("silent_remote_ms", silent_remote_ms), ("unacknowledged_ms", unacknowledged_ms)])
+        refuse_zeros("tcp", &[("silent_remote_ms", silent_remote_ms), ("unacknowledged_ms", unacknowledged_ms)])?;
+        self.quic.validate()
     }
 }
 

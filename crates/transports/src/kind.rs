@@ -1,6 +1,8 @@
 //! The list of the kinds of transport.
 
 use crate::carrier::{Carrier, TransportProfile};
+use crate::datagrams::Datagrams;
+use crate::quic::Quic;
 use crate::tcp::Tcp;
 
 /// Copyable handle to a kind of transport, listed or not, compared by name.
@@ -11,8 +13,11 @@ impl TransportKind {
     /// The kernel's TCP.
     pub const TCP: TransportKind = TransportKind::of(&Tcp);
 
+    /// QUIC over the kernel's UDP: see [`quic`](crate::quic).
+    pub const QUIC: TransportKind = TransportKind::of(&Datagrams(&Quic));
+
     /// Every kind, in the order in which errors list them.
-    pub const ALL: &'static [TransportKind] = &[TransportKind::TCP];
+    pub const ALL: &'static [TransportKind] = &[TransportKind::TCP, TransportKind::QUIC];
 
     /// Returns the handle of a kind that is not listed. Its name must be unique.
     pub const fn of(carrier: &'static dyn Carrier) -> TransportKind {

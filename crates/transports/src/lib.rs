@@ -15,12 +15,15 @@ mod error;
 pub mod framing;
 mod kind;
 mod links;
+pub mod quic;
 mod tcp;
 mod wire;
 mod write_queue;
 
 pub use carrier::{Association, Carrier, TransportProfile};
-pub use config::{ConfigError, LinkConfig, SOURCE as CONFIG_SOURCE, Setting, TcpConfig, WireSettings};
+pub use config::{
+    ConfigError, Congestion, LinkConfig, QuicConfig, SOURCE as CONFIG_SOURCE, Setting, TcpConfig, WireSettings,
+};
 pub use datagrams::{DatagramTransport, Datagrams};
 pub use endpoint::{Endpoint, Endpoints, Listening};
 pub use error::{LinkError, Refusal, SetupError, WireError};

@@ -10,7 +10,11 @@ use std::net::{TcpListener, TcpStream};
 
 /// Settings that end a link after this time without an acknowledgement.
 fn impatient(unacknowledged_ms: u64) -> WireSettings {
-    WireSettings { links: quick(), tcp: TcpConfig { unacknowledged_ms, ..TcpConfig::default() } }
+    WireSettings {
+        links: quick(),
+        tcp: TcpConfig { unacknowledged_ms, ..TcpConfig::default() },
+        ..WireSettings::default()
+    }
 }
 
 /// Replica 0 as a transport, and replica 1 as a bare stream after the handshake.

@@ -86,7 +86,7 @@ impl Association for LossyRepeating {
 /// About every third packet of each end is lost.
 const LOSSY: TransportKind = TransportKind::of(&Datagrams(&LossyRepeating));
 
-struct Ground {
+pub struct Ground {
     committee: Committee,
     sockets: Vec<Option<UdpSocket>>,
     wire: Wire,
@@ -94,20 +94,23 @@ struct Ground {
 
 impl Ground {
     fn new(replicas: usize, transport: TransportKind, links: LinkConfig) -> Ground {
+        Ground::over(replicas, Wire { transport, settings: links.into(), ..toy_wire() })
+    }
+
+    pub fn over(replicas: usize, wire: Wire) -> Ground {
         let sockets: Vec<_> = (0..replicas).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a free port")).collect();
         let member = |socket: &UdpSocket| unkeyed(socket.local_addr().expect("a bound address").into());
         let members = sockets.iter().map(member).collect();
         let committee = Committee::new(ClusterId::from_name("datagrams"), members).expect("a small committee");
-        let wire = Wire { transport, settings: links.into(), ..toy_wire() };
         Ground { committee, sockets: sockets.into_iter().map(Some).collect(), wire }
     }
 
-    fn address(&self, replica: usize) -> SocketAddr {
+    pub fn address(&self, replica: usize) -> SocketAddr {
         self.committee.members[replica].address.socket().expect("its host is a number")
     }
 
     /// A replica's transport, with the key `key`. The second call binds the port anew.
-    fn replica(&mut self, replica: u16, key: u8) -> End {
+    pub fn replica(&mut self, replica: u16, key: u8) -> End {
         let at = usize::from(replica);
         let socket = self.sockets[at].take();
         let socket = socket.unwrap_or_else(|| UdpSocket::bind(self.address(at)).expect("the port is free again"));
@@ -118,7 +121,7 @@ impl Ground {
         End::new(self.wire.replica(&self.committee, endpoints, signer, Arc::new(ToyVerifier)).expect("a transport"))
     }
 
-    fn client(&self, id: u64) -> End {
+    pub fn client(&self, id: u64) -> End {
         let LocalEnd::Client(client) = client_end(self.committee.cluster, id).me else {
             unreachable!("this end is a client's")
         };
@@ -128,7 +131,7 @@ impl Ground {
 }
 
 /// Frames of many sizes, some of several packets; together they fit in the queue for an unconnected replica.
-fn frames() -> Vec<Bytes> {
+pub fn frames() -> Vec<Bytes> {
     (0..60_usize).map(|at| Bytes::from(vec![at as u8; at * at * 10])).collect()
 }
 

@@ -6,6 +6,7 @@ mod cuts;
 mod datagrams;
 mod framing;
 mod listeners;
+mod quic;
 mod support;
 mod toy;
 mod wire;

@@ -185,7 +185,10 @@ impl<P: Protocol> World<'_, P> {
         }
         let mut frame = BytesMut::zeroed(bytes.max(NUMBER_BYTES));
         (&mut frame[..NUMBER_BYTES]).put_u64_le(number);
-        self.drive(at, from, to, |machine, now, out| machine.send(now, frame.freeze(), out));
+        self.drive(at, from, to, |machine, now, out| {
+            machine.send(now, frame.freeze(), out);
+            machine.flush(now, out);
+        });
     }
 
     pub(super) fn on_packet(&mut self, from: usize, to: usize, number: u32, packet: Bytes) {

@@ -43,6 +43,7 @@ impl DatagramTransport {
                     false => machine.send(now, frame, out),
                 });
             }
+            self.with(id, events, |machine, out| machine.flush(now, out));
         }
     }
 

@@ -1,0 +1,515 @@
+//! One end of one connection.
+
+use super::lanes::{self, SendLane, take_frames};
+use super::{Acknowledged, Clock, Parts};
+use crate::config::WireSettings;
+use crate::framing::FrameBuffer;
+use bytes::{Bytes, BytesMut};
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, Incoming,
+    StreamEvent, StreamId, TransportErrorCode, VarInt,
+};
+use quorate_channels::tls::{self, Shared};
+use quorate_channels::{
+    Channel, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity, Side,
+};
+use quorate_types::Time;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Packets that the library makes in one go.
+const PACKETS_AT_ONCE: usize = 16;
+/// Priority of bulk among streams; the others have 0.
+const BULK_PRIORITY: i32 = -1;
+/// Maximum bytes on the way from a client, after a lost packet. The budgets of clients' links do not count them.
+const CLIENT_WINDOW_BYTES: usize = 256 << 10;
+/// Questions that a doubtful remote answers with an unreadable packet before it counts as restarted.
+const MAX_QUESTIONS: u32 = 4;
+/// Time for the answer to a question, beyond a round trip and the longest delay of an acknowledgement.
+const ANSWER_SLACK: Duration = Duration::from_millis(20);
+/// Codes with which an end closes a connection.
+const CODE_CLOSED: u32 = 0;
+const CODE_REFUSED: u32 = 1;
+/// First bit of a packet of a handshake (RFC 9000, section 17.2).
+const LONG_HEADER: u8 = 0x80;
+
+/// The other end for the library. The driver demultiplexes by address, so that a machine knows only one.
+const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
+
+/// The instant that stands for the zero of every machine's time: the library takes instants, and uses differences.
+fn zero() -> Instant {
+    static ZERO: OnceLock<Instant> = OnceLock::new();
+    *ZERO.get_or_init(Instant::now)
+}
+
+fn instant(now: Time) -> Instant {
+    zero() + Duration::from_nanos(now.0)
+}
+
+fn time(instant: Instant) -> Time {
+    Time(0) + instant.saturating_duration_since(zero())
+}
+
+/// Doubt whether the remote still knows this connection.
+struct Doubt {
+    /// Questions after which unreadable packets came, and no other.
+    questions: u32,
+    /// An unreadable packet has come since the last question.
+    is_founded: bool,
+    /// Time of the next question.
+    next: Time,
+}
+
+/// One end of a connection of QUIC.
+pub struct QuicMachine {
+    end: ChannelConfig,
+    side: Side,
+    nonce: [u8; NONCE_BYTES],
+    idle_timeout_ms: u64,
+    max_ack_delay: Duration,
+    window_bytes: usize,
+    client_window_bytes: usize,
+    endpoint: Endpoint,
+    client: Option<ClientConfig>,
+    clock: Arc<Clock>,
+    acknowledged: Arc<Acknowledged>,
+    connection: Option<(ConnectionHandle, Connection)>,
+    /// The handshake inside, once TLS has its keys.
+    inner: Option<PlainChannel>,
+    /// Bytes of that handshake.
+    opened: BytesMut,
+    remote: Option<RemoteIdentity>,
+    /// Stream of the handshake and of ordinary frames, in both directions.
+    ordinary: Option<StreamId>,
+    /// Bytes of the handshake inside, which come before all frames.
+    handshake_out: SendLane,
+    ordinary_out: SendLane,
+    ordinary_in: FrameBuffer,
+    bulk_out_stream: Option<StreamId>,
+    bulk_out: SendLane,
+    bulk_in_stream: Option<StreamId>,
+    bulk_in: FrameBuffer,
+    /// Bytes given to the library and not acknowledged: an upper bound.
+    unacknowledged: usize,
+    /// Frames of the library that were received.
+    received: u64,
+    doubt: Option<Doubt>,
+    due: Option<Time>,
+    /// Kept for reuse.
+    packets: Vec<u8>,
+    is_over: bool,
+}
+
+impl QuicMachine {
+    /// Creates an end of a connection that has not begun.
+    ///
+    /// # Errors
+    /// [`ChannelError::Randomness`] or [`ChannelError::Tls`] if TLS cannot be set up.
+    pub fn new(
+        end: ChannelConfig,
+        side: Side,
+        settings: &WireSettings,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<QuicMachine, ChannelError> {
+        let config = &settings.quic;
+        let Parts { endpoint, client, clock, acknowledged } = Parts::new(side, config, nonce)?;
+        Ok(QuicMachine {
+            end,
+            side,
+            nonce,
+            idle_timeout_ms: config.idle_timeout_ms,
+            max_ack_delay: Duration::from_millis(config.max_ack_delay_ms),
+            window_bytes: config.window_bytes,
+            client_window_bytes: settings.links.client_window_bytes.min(CLIENT_WINDOW_BYTES),
+            endpoint,
+            client,
+            clock,
+            acknowledged,
+            connection: None,
+            inner: None,
+            opened: BytesMut::new(),
+            remote: None,
+            ordinary: None,
+            handshake_out: SendLane::default(),
+            ordinary_out: SendLane::default(),
+            ordinary_in: FrameBuffer::new(),
+            bulk_out_stream: None,
+            bulk_out: SendLane::default(),
+            bulk_in_stream: None,
+            bulk_in: FrameBuffer::new(),
+            unacknowledged: 0,
+            received: 0,
+            doubt: None,
+            due: None,
+            packets: Vec::new(),
+            is_over: false,
+        })
+    }
+
+    /// Performs a step, and whatever follows from it.
+    fn step(
+        &mut self,
+        now: Time,
+        out: &mut Vec<Output>,
+        act: impl FnOnce(&mut QuicMachine, &mut Vec<Output>) -> Result<(), Loss>,
+    ) {
+        if self.is_over {
+            return;
+        }
+        self.clock.set(now);
+        let outcome = act(self, out).and_then(|()| self.follow(now, out));
+        if let Err(why) = outcome {
+            self.give_up(now, why, out);
+        }
+        let timer = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
+        let question = self.doubt.as_ref().map(|doubt| doubt.next);
+        self.due = [timer.map(time), question].into_iter().flatten().min().filter(|_| !self.is_over);
+    }
+
+    /// Handles the library's events, and sends what there is to send.
+    fn follow(&mut self, now: Time, out: &mut Vec<Output>) -> Result<(), Loss> {
+        self.handle_events(out)?;
+        self.write()?;
+        self.transmit(now, out);
+        Ok(())
+    }
+
+    fn handle_events(&mut self, out: &mut Vec<Output>) -> Result<(), Loss> {
+        loop {
+            let Some((handle, connection)) = &mut self.connection else { return Ok(()) };
+            if let Some(event) = connection.poll() {
+                self.on_event(event, out)?;
+                continue;
+            }
+            let Some(event) = connection.poll_endpoint_events() else { return Ok(()) };
+            if let Some(answer) = self.endpoint.handle_event(*handle, event) {
+                connection.handle_event(answer);
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: Event, out: &mut Vec<Output>) -> Result<(), Loss> {
+        match event {
+            Event::Connected => self.shake_hands(out),
+            Event::ConnectionLost { reason } => Err(self.loss(reason)),
+            Event::Stream(StreamEvent::Opened { dir }) => {
+                let (_, connection) = self.connection.as_mut().expect("its event was just polled");
+                // There is one stream of each kind: more are not allowed.
+                let Some(stream) = connection.streams().accept(dir) else { return Ok(()) };
+                match dir {
+                    Dir::Bi => self.ordinary = Some(stream),
+                    Dir::Uni => self.bulk_in_stream = Some(stream),
+                }
+                self.read(stream, out)
+            }
+            Event::Stream(StreamEvent::Readable { id }) => self.read(id, out),
+            _ => Ok(()),
+        }
+    }
+
+    fn loss(&self, reason: ConnectionError) -> Loss {
+        let is_tls = |code: TransportErrorCode| (0x100..0x200).contains(&u64::from(code));
+        match reason {
+            ConnectionError::TimedOut => Loss::Silent(self.idle_timeout_ms),
+            ConnectionError::ApplicationClosed(_) | ConnectionError::LocallyClosed => Loss::Closed,
+            ConnectionError::Reset => Loss::Restarted,
+            ConnectionError::TransportError(error) if is_tls(error.code) => ChannelError::Tls(error.reason).into(),
+            ConnectionError::ConnectionClosed(close) if is_tls(close.error_code) => {
+                ChannelError::Tls(format!("the peer refuses: {}", close.error_code)).into()
+            }
+            ConnectionError::ConnectionClosed(_) => Loss::Closed,
+            ConnectionError::VersionMismatch => Loss::Violation("it speaks another version of QUIC"),
+            _ => Loss::Violation("it sent what QUIC does not allow"),
+        }
+    }
+
+    /// Begins the handshake inside.
+    fn shake_hands(&mut self, out: &mut Vec<Output>) -> Result<(), Loss> {
+        let (_, connection) = self.connection.as_mut().expect("its event was just polled");
+        let key = match self.side {
+            Side::Responder => Shared::get()?.public_key.clone(),
+            Side::Initiator { .. } => {
+                self.ordinary = connection.streams().open(Dir::Bi);
+                shown_key(connection)?
+            }
+        };
+        let mut inner = PlainChannel::inside(self.end.clone(), self.side, self.nonce, &key);
+        let mut hello = Vec::new();
+        inner.start(&mut hello);
+        self.handshake_out.push_raw(&hello);
+        self.inner = Some(inner);
+        match self.ordinary {
+            Some(stream) => self.read(stream, out),
+            None if self.side == Side::Responder => Ok(()),
+            None => Err(Loss::Violation("it allows no stream")),
+        }
+    }
+
+    fn read(&mut self, stream: StreamId, out: &mut Vec<Output>) -> Result<(), Loss> {
+        let Some((_, connection)) = &mut self.connection else { return Ok(()) };
+        if self.remote.is_some() {
+            let frames = if Some(stream) == self.bulk_in_stream { &mut self.bulk_in } else { &mut self.ordinary_in };
+            return lanes::read(connection, stream, |bytes| take_frames(frames, bytes, out));
+        }
+        let Some(inner) = self.inner.as_mut().filter(|_| Some(stream) == self.ordinary) else { return Ok(()) };
+        let opened = &mut self.opened;
+        lanes::read(connection, stream, |bytes| {
+            opened.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        let (mut frames, mut answers) = (BytesMut::new(), Vec::new());
+        let outcome = inner.receive(opened, &mut frames, &mut answers);
+        self.handshake_out.push_raw(&answers);
+        outcome?;
+        match inner.remote() {
+            Some(remote) => self.establish(remote, &frames, out),
+            None => Ok(()),
+        }
+    }
+
+    fn establish(&mut self, remote: RemoteIdentity, frames: &[u8], out: &mut Vec<Output>) -> Result<(), Loss> {
+        self.remote = Some(remote);
+        let (_, connection) = self.connection.as_mut().expect("the handshake ran on it");
+        let window = match remote {
+            // Both streams', so that bulk cannot use up the window of the other.
+            RemoteIdentity::Replica(_) => 2 * self.window_bytes,
+            RemoteIdentity::Client(_) => self.client_window_bytes,
+        };
+        connection.set_receive_window(VarInt::try_from(window as u64).expect("the setting was checked"));
+        out.push(Output::Established);
+        take_frames(&mut self.ordinary_in, frames, out)?;
+        match self.bulk_in_stream {
+            Some(stream) => self.read(stream, out),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives waiting frames to the library.
+    fn write(&mut self) -> Result<(), Loss> {
+        let Some((_, connection)) = &mut self.connection else { return Ok(()) };
+        if let Some(on_the_way) = self.acknowledged.take() {
+            self.unacknowledged = self.unacknowledged.min(on_the_way);
+        }
+        if let Some(stream) = self.ordinary {
+            self.unacknowledged += self.handshake_out.write(connection, stream)?;
+            if self.remote.is_some() && self.handshake_out.bytes() == 0 {
+                self.unacknowledged += self.ordinary_out.write(connection, stream)?;
+            }
+        }
+        if self.bulk_out.bytes() > 0 && self.remote.is_some() {
+            if self.bulk_out_stream.is_none() {
+                self.bulk_out_stream = connection.streams().open(Dir::Uni);
+                let Some(stream) = self.bulk_out_stream else { return Err(Loss::Violation("it allows no stream")) };
+                connection.send_stream(stream).set_priority(BULK_PRIORITY).expect("the stream was just opened");
+            }
+            let stream = self.bulk_out_stream.expect("it was opened");
+            self.unacknowledged += self.bulk_out.write(connection, stream)?;
+        }
+        let limit = super::SEND_WINDOWS as usize * self.window_bytes;
+        self.unacknowledged = self.unacknowledged.min(limit);
+        Ok(())
+    }
+
+    fn transmit(&mut self, now: Time, out: &mut Vec<Output>) {
+        let Some((_, connection)) = &mut self.connection else { return };
+        loop {
+            self.packets.clear();
+            let Some(made) = connection.poll_transmit(instant(now), PACKETS_AT_ONCE, &mut self.packets) else { break };
+            let all = Bytes::copy_from_slice(&self.packets[..made.size]);
+            let each = made.segment_size.unwrap_or(made.size).max(1);
+            for at in (0..all.len()).step_by(each) {
+                out.push(Output::Packet(all.slice(at..all.len().min(at + each))));
+            }
+        }
+    }
+
+    /// Ends the connection, and tells the other end if there is still a way.
+    fn give_up(&mut self, now: Time, why: Loss, out: &mut Vec<Output>) {
+        // The answer of the handshake inside comes first: it says more than a code.
+        if self.write().is_ok() {
+            self.transmit(now, out);
+        }
+        if let Some((_, connection)) = &mut self.connection {
+            connection.close(instant(now), CODE_REFUSED.into(), Bytes::new());
+        }
+        self.transmit(now, out);
+        out.push(Output::Lost(why));
+        self.is_over = true;
+    }
+
+    fn on_packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) -> Result<(), Loss> {
+        let is_short = packet.first().is_some_and(|first| first & LONG_HEADER == 0);
+        let packet = packet.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        self.packets.clear();
+        let event = self.endpoint.handle(instant(now), REMOTE, None, None, packet, &mut self.packets);
+        match event {
+            None => Ok(()),
+            Some(DatagramEvent::Response(answer)) => {
+                self.answer(answer.size, out);
+                Ok(())
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming, out),
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                let Some((_, connection)) = &mut self.connection else { return Ok(()) };
+                connection.handle_event(event);
+                self.judge(now, is_short);
+                Ok(())
+            }
+        }
+    }
+
+    fn answer(&self, bytes: usize, out: &mut Vec<Output>) {
+        out.push(Output::Packet(Bytes::copy_from_slice(&self.packets[..bytes])));
+    }
+
+    /// Notes whether a packet was readable. If it was not, the remote may have restarted: then it never answers.
+    fn judge(&mut self, now: Time, is_short: bool) {
+        let Some((_, connection)) = self.connection.as_mut().filter(|_| self.remote.is_some()) else { return };
+        let frames = connection.stats().frame_rx;
+        let received = frames.acks + frames.stream + frames.ping + frames.max_data + frames.max_stream_data;
+        if received != self.received {
+            self.received = received;
+            self.doubt = None;
+        } else if is_short {
+            match &mut self.doubt {
+                Some(doubt) => doubt.is_founded = true,
+                None => {
+                    self.doubt = Some(Doubt { questions: 0, is_founded: false, next: now });
+                    self.ask(now);
+                }
+            }
+        }
+    }
+
+    /// Asks a doubtful remote once more for an acknowledgement.
+    fn ask(&mut self, now: Time) {
+        if let (Some(doubt), Some((_, connection))) = (&mut self.doubt, &mut self.connection) {
+            connection.ping();
+            doubt.questions += u32::from(std::mem::take(&mut doubt.is_founded));
+            doubt.next = now + connection.rtt() + self.max_ack_delay + ANSWER_SLACK;
+        }
+    }
+
+    /// Handles the first packet of a connection.
+    fn accept(&mut self, now: Time, incoming: Incoming, out: &mut Vec<Output>) -> Result<(), Loss> {
+        self.packets.clear();
+        if !incoming.remote_address_validated() {
+            if let Ok(token) = self.endpoint.retry(incoming, &mut self.packets) {
+                self.answer(token.size, out);
+            }
+            return Ok(());
+        }
+        if self.connection.is_some() {
+            // The owner of the address begins anew.
+            self.endpoint.ignore(incoming);
+            return Err(Loss::Restarted);
+        }
+        match self.endpoint.accept(incoming, instant(now), &mut self.packets, None) {
+            Ok(connection) => {
+                self.connection = Some(connection);
+                Ok(())
+            }
+            Err(failed) => {
+                if let Some(answer) = failed.response {
+                    self.answer(answer.size, out);
+                }
+                Err(self.loss(failed.cause))
+            }
+        }
+    }
+
+    fn on_timer(&mut self, now: Time) -> Result<(), Loss> {
+        if let Some(doubt) = self.doubt.as_ref().filter(|doubt| doubt.next <= now) {
+            if doubt.questions + u32::from(doubt.is_founded) >= MAX_QUESTIONS {
+                return Err(Loss::Restarted);
+            }
+            self.ask(now);
+        }
+        if let Some((_, connection)) = &mut self.connection {
+            connection.handle_timeout(instant(now));
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, now: Time) -> Result<(), Loss> {
+        let Some(client) = self.client.take() else { return Ok(()) };
+        let begun = self.endpoint.connect(instant(now), client, REMOTE, tls::NAME);
+        self.connection = Some(begun.map_err(|error| ChannelError::Tls(error.to_string()))?);
+        Ok(())
+    }
+}
+
+/// Returns the key that the end which accepted has shown.
+fn shown_key(connection: &Connection) -> Result<Vec<u8>, ChannelError> {
+    let shown = connection.crypto_session().peer_identity();
+    let shown = shown.and_then(|shown| shown.downcast::<Vec<rustls::pki_types::CertificateDer<'static>>>().ok());
+    match shown.as_deref().map(Vec::as_slice) {
+        Some([key]) => Ok(key.to_vec()),
+        _ => Err(ChannelError::Malformed("it shows no key")),
+    }
+}
+
+impl Machine for QuicMachine {
+    fn start(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.step(now, out, |machine, _| machine.begin(now));
+    }
+
+    fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
+        self.step(now, out, |machine, out| machine.on_packet(now, packet, out));
+    }
+
+    fn send(&mut self, _now: Time, frame: Bytes, _out: &mut Vec<Output>) {
+        if !self.is_over {
+            self.ordinary_out.push(frame);
+        }
+    }
+
+    fn send_bulk(&mut self, _now: Time, frame: Bytes, _out: &mut Vec<Output>) {
+        if !self.is_over {
+            self.bulk_out.push(frame);
+        }
+    }
+
+    fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.remote.is_some() {
+            self.step(now, out, |_, _| Ok(()));
+        }
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    fn timer(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.step(now, out, |machine, _| machine.on_timer(now));
+    }
+
+    fn close(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.is_over {
+            return;
+        }
+        if let Some((_, connection)) = &mut self.connection {
+            connection.close(instant(now), CODE_CLOSED.into(), Bytes::new());
+        }
+        self.transmit(now, out);
+        self.is_over = true;
+    }
+
+    fn remote(&self) -> Option<RemoteIdentity> {
+        self.remote
+    }
+
+    fn unsent_bytes(&self) -> usize {
+        self.ordinary_out.bytes() + self.bulk_out.bytes() + self.unacknowledged
+    }
+
+    fn partial_bytes(&self) -> usize {
+        self.ordinary_in.held_bytes() + self.bulk_in.held_bytes()
+    }
+
+    fn set_frame_limit(&mut self, bytes: usize) {
+        self.ordinary_in.set_limit(bytes);
+        self.bulk_in.set_limit(bytes);
+    }
+}

@@ -1,0 +1,220 @@
+//! QUIC (RFC 9000) as a machine over packets, with the TLS 1.3 that is part of it.
+//!
+//! **Authentication** is that of the channel [`tls`](quorate_channels::tls): the end that accepts shows the key of its
+//! process, and the committee's handshake runs on the first stream, bound to that key.
+//!
+//! **Streams.** Two in each direction, so that a lost packet of one holds back nothing of the other: the ordinary
+//! frames, on the stream of the handshake, and bulk. Ordinary frames are sent first, and bulk cannot use up their part
+//! of the windows. Frames of one stream keep their order; that is why none travels in a datagram of QUIC.
+//!
+//! **Strangers.** An end that accepts begins nothing before the other end has repeated a token that was sent to its
+//! address. Tokens are worth something to the machine that made them only, thus from one address only.
+//!
+//! **Restarts.** If the end that dialled has restarted, its first packet with a valid token ends the old connection. An
+//! end that accepts and has restarted answers packets that it cannot know with one that nobody can read. That is no
+//! proof of anything, since anyone may send such a packet. So its receiver asks for an acknowledgement, and gives up the
+//! connection if none comes.
+//!
+//! One endpoint of the library with one connection makes a machine (ADR 067). Its random numbers come from the
+//! machine's nonce, its time from the driver. Only keys are drawn from the operating system.
+
+mod acknowledged;
+mod lanes;
+mod machine;
+
+use crate::carrier::{Association, TransportProfile};
+use crate::config::{Congestion, QuicConfig, WireSettings};
+use acknowledged::Acknowledged;
+use machine::QuicMachine;
+use quinn_proto::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::{
+    AckFrequencyConfig, ClientConfig, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, IdleTimeout,
+    MtuDiscoveryConfig, ServerConfig, TimeSource, TransportConfig, VarInt,
+};
+use quorate_channels::tls::Shared;
+use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
+use quorate_types::{Hasher, Time};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+/// QUIC as a kind of transport.
+pub(crate) struct Quic;
+
+static PROFILE: TransportProfile = TransportProfile {
+    name: "quic",
+    summary: "QUIC over UDP, with TLS 1.3 of its own; votes have a stream for themselves",
+    carriage: Carriage::Datagrams,
+    own_channel: Some("tls"),
+    guards_links: true,
+};
+
+/// The only version: 1 (RFC 9000).
+const VERSION: u32 = 1;
+/// Length of the names that an end which accepts gives its connections, in bytes. The other end gives none: its
+/// packets need no name, since a machine has one connection.
+const NAME_BYTES: usize = 8;
+/// Connection's window in bytes until the other end is authenticated: enough for the handshake inside.
+const HANDSHAKE_WINDOW_BYTES: u32 = 16 << 10;
+/// Number of packets in an idle timeout that keep an idle link alive.
+const KEEP_ALIVES: u64 = 3;
+/// Bytes that are sent and not acknowledged, or not sent, at most, in windows of a stream: more than the other end
+/// allows, so that bulk never uses up the room of others.
+const SEND_WINDOWS: u64 = 4;
+
+impl Association for Quic {
+    fn profile(&self) -> &TransportProfile {
+        &PROFILE
+    }
+
+    fn open(
+        &self,
+        end: &ChannelConfig,
+        side: Side,
+        settings: &WireSettings,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Box<dyn Machine>, ChannelError> {
+        Ok(Box::new(QuicMachine::new(end.clone(), side, settings, nonce)?))
+    }
+}
+
+/// Configurations of TLS in the library's form, for all machines of this process.
+struct Sessions {
+    client: Arc<QuicClientConfig>,
+    server: Arc<QuicServerConfig>,
+}
+
+fn sessions() -> Result<&'static Sessions, ChannelError> {
+    static SESSIONS: OnceLock<Result<Sessions, ChannelError>> = OnceLock::new();
+    let make = || {
+        let shared = Shared::get()?;
+        let refused = |_| ChannelError::Tls("the library lacks the cipher of first packets".to_owned());
+        let client = QuicClientConfig::try_from(shared.client.clone()).map_err(refused)?;
+        let server = QuicServerConfig::try_from(shared.server.clone()).map_err(refused)?;
+        Ok(Sessions { client: Arc::new(client), server: Arc::new(server) })
+    };
+    SESSIONS.get_or_init(make).as_ref().map_err(Clone::clone)
+}
+
+/// Time of the machine, as tokens record it.
+#[derive(Default)]
+struct Clock(AtomicU64);
+
+impl Clock {
+    fn set(&self, now: Time) {
+        self.0.store(now.0, Ordering::Relaxed);
+    }
+}
+
+impl TimeSource for Clock {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// Derives 32 bytes for one purpose from a machine's nonce.
+fn derive(purpose: [u8; 4], nonce: &[u8], count: u64) -> [u8; 32] {
+    let mut hasher = Hasher::new(purpose);
+    hasher.update(nonce);
+    hasher.update(&count.to_le_bytes());
+    hasher.finish().0
+}
+
+/// Makes the names of a machine's connection.
+struct Names {
+    nonce: [u8; NONCE_BYTES],
+    made: u64,
+    bytes: usize,
+}
+
+impl ConnectionIdGenerator for Names {
+    fn generate_cid(&mut self) -> ConnectionId {
+        self.made += 1;
+        ConnectionId::new(&derive(*b"qcid", &self.nonce, self.made)[..self.bytes])
+    }
+
+    fn cid_len(&self) -> usize {
+        self.bytes
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// The library's part of a machine.
+struct Parts {
+    endpoint: Endpoint,
+    /// `None` for an end that accepts.
+    client: Option<ClientConfig>,
+    clock: Arc<Clock>,
+    acknowledged: Arc<Acknowledged>,
+}
+
+impl Parts {
+    fn new(side: Side, config: &QuicConfig, nonce: [u8; NONCE_BYTES]) -> Result<Parts, ChannelError> {
+        let sessions = sessions()?;
+        let (clock, acknowledged) = (Arc::new(Clock::default()), Arc::new(Acknowledged::default()));
+        let transport = Arc::new(transport_config(config, acknowledged.clone()));
+        let name_bytes = if side == Side::Responder { NAME_BYTES } else { 0 };
+        let mut endpoint = EndpointConfig::default();
+        endpoint.cid_generator(move || Box::new(Names { nonce, made: 0, bytes: name_bytes }));
+        endpoint.rng_seed(Some(derive(*b"qrng", &nonce, 0)));
+        endpoint.supported_versions(vec![VERSION]);
+        let longest = config.max_mtu_bytes.max(config.mtu_bytes);
+        endpoint.max_udp_payload_size(longest).expect("the setting was checked");
+        let (client, server) = match side {
+            Side::Initiator { .. } => {
+                let mut client = ClientConfig::new(sessions.client.clone());
+                client.version(VERSION).transport_config(transport);
+                let first = ConnectionId::new(&derive(*b"qdst", &nonce, 0)[..NAME_BYTES]);
+                client.initial_dst_cid_provider(Arc::new(move || first));
+                (Some(client), None)
+            }
+            Side::Responder => {
+                let mut server = ServerConfig::with_crypto(sessions.server.clone());
+                server.transport_config(transport).migration(false).time_source(clock.clone());
+                (None, Some(Arc::new(server)))
+            }
+        };
+        let tries_longer = config.max_mtu_bytes > config.mtu_bytes;
+        let endpoint = Endpoint::new(Arc::new(endpoint), server, tries_longer, None);
+        Ok(Parts { endpoint, client, clock, acknowledged })
+    }
+}
+
+fn transport_config(config: &QuicConfig, acknowledged: Arc<Acknowledged>) -> TransportConfig {
+    let window = VarInt::try_from(config.window_bytes as u64).expect("the setting was checked");
+    let idle = Duration::from_millis(config.idle_timeout_ms);
+    let mut acks = AckFrequencyConfig::default();
+    acks.ack_eliciting_threshold((config.ack_packets - 1).into());
+    acks.max_ack_delay(Some(Duration::from_millis(config.max_ack_delay_ms)));
+    let controllers: Arc<dyn ControllerFactory + Send + Sync> = match config.congestion {
+        Congestion::Cubic => Arc::new(CubicConfig::default()),
+        Congestion::NewReno => Arc::new(NewRenoConfig::default()),
+    };
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_bidi_streams(1_u8.into())
+        .max_concurrent_uni_streams(1_u8.into())
+        .datagram_receive_buffer_size(None)
+        .stream_receive_window(window)
+        .receive_window(HANDSHAKE_WINDOW_BYTES.into())
+        .send_window(SEND_WINDOWS * config.window_bytes as u64)
+        .max_idle_timeout(Some(IdleTimeout::try_from(idle).expect("the setting was checked")))
+        .keep_alive_interval(Some(Duration::from_millis((config.idle_timeout_ms / KEEP_ALIVES).max(1))))
+        .initial_rtt(Duration::from_millis(config.initial_rtt_ms))
+        .ack_frequency_config(Some(acks))
+        .min_mtu(config.mtu_bytes)
+        .initial_mtu(config.mtu_bytes)
+        .congestion_controller_factory(Arc::new(acknowledged::Observed::new(controllers, acknowledged)));
+    if config.max_mtu_bytes > config.mtu_bytes {
+        let mut discovery = MtuDiscoveryConfig::default();
+        discovery.upper_bound(config.max_mtu_bytes);
+        transport.mtu_discovery_config(Some(discovery));
+    } else {
+        transport.mtu_discovery_config(None);
+    }
+    transport
+}

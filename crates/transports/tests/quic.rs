@@ -1,0 +1,568 @@
+//! QUIC as a machine: two ends in virtual time, over links that lose, repeat and reorder packets, and with attackers.
+//! The tests at the end run it over the kernel's UDP.
+
+use crate::datagrams::{Ground, frames};
+use crate::support::{End, R0, R1, ToyVerifier, client, connected, drive, drive_with, quick, replica_end};
+use bytes::Bytes;
+use proptest::prelude::*;
+use quorate_channels::{ChannelConfig, ChannelError, ChannelKind, LocalEnd, Loss, Machine, Output, Side};
+use quorate_transports::{LinkConfig, QuicConfig, TransportKind, Wire, WireSettings};
+use quorate_types::{ClientId, ClusterId, ReplicaId, Time};
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::Duration;
+
+const A: usize = 0;
+const B: usize = 1;
+const MS: u64 = 1_000_000;
+/// Packets that an end may take for one test: beyond it, the two talk without end.
+const MAX_PACKETS: usize = 200_000;
+
+fn cluster() -> ClusterId {
+    ClusterId::from_name("quic")
+}
+
+fn end(replica: u16, key: u8) -> ChannelConfig {
+    ChannelConfig { kind: ChannelKind::TLS, ..replica_end(cluster(), replica, key) }
+}
+
+fn open(end: &ChannelConfig, side: Side, settings: &WireSettings, nonce: u8) -> Box<dyn Machine> {
+    let association = TransportKind::QUIC.carrier().association().expect("QUIC runs over packets");
+    association.open(end, side, settings, [nonce; 32]).expect("TLS can be set up")
+}
+
+/// What becomes of a packet: its delays in nanoseconds, none if it is lost.
+type Fate = Box<dyn FnMut(usize, &Bytes) -> Vec<u64>>;
+
+/// Two ends and the link between them.
+struct Net {
+    now: Time,
+    ends: [Box<dyn Machine>; 2],
+    fate: Fate,
+    /// Packets on the way, by arrival and number.
+    flying: BTreeMap<(Time, u64), (usize, Bytes)>,
+    sent: u64,
+    frames: [Vec<(Time, Bytes)>; 2],
+    established: [bool; 2],
+    lost: [Option<Loss>; 2],
+    /// Of each packet: its time, its sender and its length.
+    trace: Vec<(Time, usize, usize)>,
+}
+
+impl Net {
+    fn new(ends: [Box<dyn Machine>; 2], fate: Fate) -> Net {
+        Net {
+            now: Time(0),
+            ends,
+            fate,
+            flying: BTreeMap::new(),
+            sent: 0,
+            frames: [Vec::new(), Vec::new()],
+            established: [false; 2],
+            lost: [None, None],
+            trace: Vec::new(),
+        }
+    }
+
+    /// Replica 0 dials replica 1.
+    fn pair(settings: &WireSettings, fate: Fate) -> Net {
+        let dials = Side::Initiator { expects: ReplicaId(1) };
+        let ends = [open(&end(0, 0), dials, settings, 1), open(&end(1, 1), Side::Responder, settings, 2)];
+        let mut net = Net::new(ends, fate);
+        net.step(A, |machine, now, out| machine.start(now, out));
+        net
+    }
+
+    fn step(&mut self, at: usize, act: impl FnOnce(&mut dyn Machine, Time, &mut Vec<Output>)) {
+        let mut out = Vec::new();
+        act(&mut *self.ends[at], self.now, &mut out);
+        for said in out {
+            match said {
+                Output::Packet(packet) => {
+                    self.trace.push((self.now, at, packet.len()));
+                    assert!(self.trace.len() < MAX_PACKETS, "the two talk without end");
+                    for delay in (self.fate)(at, &packet) {
+                        self.inject(1 - at, packet.clone(), delay);
+                    }
+                }
+                Output::Established => self.established[at] = true,
+                Output::Frame(frame) => self.frames[at].push((self.now, frame)),
+                Output::Lost(why) => self.lost[at] = Some(why),
+            }
+        }
+    }
+
+    fn inject(&mut self, to: usize, packet: Bytes, delay: u64) {
+        self.sent += 1;
+        self.flying.insert((self.now + Duration::from_nanos(delay), self.sent), (to, packet));
+    }
+
+    fn send(&mut self, from: usize, frame: Bytes) {
+        self.step(from, |machine, now, out| {
+            machine.send(now, frame, out);
+            machine.flush(now, out);
+        });
+    }
+
+    /// Runs until `wanted`, or for `limit_ms` from now. Returns whether it was reached.
+    fn run(&mut self, limit_ms: u64, wanted: impl Fn(&Net) -> bool) -> bool {
+        let limit = Time(self.now.0 + limit_ms * MS);
+        while !wanted(self) {
+            let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
+            let alarm = self.ends.iter().filter_map(|end| end.due()).min();
+            let Some(next) = [arrival, alarm].into_iter().flatten().min().filter(|next| *next <= limit) else {
+                self.now = limit;
+                return false;
+            };
+            self.now = self.now.max(next);
+            if arrival == Some(next) {
+                let (_, (to, packet)) = self.flying.pop_first().expect("it was just seen");
+                self.step(to, |machine, now, out| machine.packet(now, packet, out));
+            } else {
+                for at in [A, B] {
+                    if self.ends[at].due().is_some_and(|due| due <= self.now) {
+                        self.step(at, |machine, now, out| machine.timer(now, out));
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    fn connect(&mut self) {
+        assert!(self.run(60_000, |net| net.established == [true; 2]), "not connected: {:?}", self.lost);
+    }
+
+    fn got(&self, at: usize) -> Vec<Bytes> {
+        self.frames[at].iter().map(|(_, frame)| frame.clone()).collect()
+    }
+}
+
+/// Every packet takes 10 ms.
+fn even() -> Fate {
+    Box::new(|_, _| vec![10 * MS])
+}
+
+/// Loses, repeats and delays packets at random, each `one_in` at random.
+fn rough(seed: u64, one_in: u64) -> Fate {
+    let mut state = seed | 1;
+    Box::new(move |_, _| {
+        let mut draw = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let lost = draw().is_multiple_of(one_in);
+        let mut delays = Vec::new();
+        if !lost {
+            delays.push(5 * MS + draw() % (10 * MS));
+        }
+        if draw().is_multiple_of(one_in) {
+            delays.push(5 * MS + draw() % (30 * MS));
+        }
+        delays
+    })
+}
+
+fn defaults() -> WireSettings {
+    WireSettings::default()
+}
+
+#[test]
+fn frames_arrive_once_and_in_order_over_a_rough_path() {
+    for seed in 1..=5 {
+        let mut net = Net::pair(&defaults(), rough(seed, 3));
+        for frame in frames() {
+            net.send(A, frame.clone());
+            net.send(B, frame);
+        }
+        let done = net.run(600_000, |net| net.frames[A].len() == 60 && net.frames[B].len() == 60);
+        assert!(done, "seed {seed}: {} and {} frames, {:?}", net.frames[A].len(), net.frames[B].len(), net.lost);
+        assert!(net.got(A) == frames() && net.got(B) == frames(), "seed {seed}");
+        assert!(net.run(60_000, |net| net.ends.iter().all(|end| end.unsent_bytes() == 0)), "not all is acknowledged");
+        assert_eq!(net.ends.iter().map(|end| end.partial_bytes()).sum::<usize>(), 0);
+    }
+}
+
+#[test]
+fn equal_nonces_and_paths_give_equal_packets() {
+    let trace = |seed| {
+        let mut net = Net::pair(&defaults(), rough(seed, 5));
+        frames().into_iter().for_each(|frame| net.send(A, frame));
+        assert!(net.run(600_000, |net| net.frames[B].len() == 60));
+        net.trace
+    };
+    assert_eq!(trace(1), trace(1));
+    assert_ne!(trace(1), trace(2));
+}
+
+#[test]
+fn bulk_delays_no_ordinary_frame() {
+    let mut net = Net::pair(&defaults(), even());
+    net.connect();
+    net.step(A, |machine, now, out| {
+        (0..200).for_each(|_| machine.send_bulk(now, Bytes::from(vec![7; 100_000]), out));
+        machine.flush(now, out);
+    });
+    net.run(50, |_| false);
+    let asked = net.now;
+    net.send(A, Bytes::from_static(b"vote"));
+    assert!(net.run(60_000, |net| net.got(B).iter().any(|frame| frame == "vote")));
+    let waited = net.now.since(asked);
+    assert!(waited <= Duration::from_millis(25), "the vote took {waited:?} on a path of 10 ms");
+    assert!(net.frames[B].len() < 100, "{} frames of bulk came first", net.frames[B].len());
+    assert!(net.run(600_000, |net| net.frames[B].len() == 201), "{:?}", net.lost);
+}
+
+#[test]
+fn a_lost_packet_of_bulk_holds_back_no_ordinary_frame() {
+    let mut net = Net::pair(&defaults(), even());
+    net.connect();
+    net.run(100, |_| false);
+    // The first packets of bulk are lost.
+    let mut sent = 0;
+    net.fate = Box::new(move |from, _| {
+        sent += usize::from(from == A);
+        if from == A && sent <= 2 { vec![] } else { vec![10 * MS] }
+    });
+    let began = net.now;
+    net.step(A, |machine, now, out| {
+        machine.send_bulk(now, Bytes::from(vec![7; 6_000]), out);
+        machine.flush(now, out);
+    });
+    net.send(A, Bytes::from_static(b"vote"));
+    assert!(net.run(60_000, |net| net.frames[B].len() == 2), "{:?}", net.lost);
+    let [(vote_at, vote), (bulk_at, bulk)] = &net.frames[B][..] else { unreachable!("there are two") };
+    assert!(vote == "vote" && bulk.len() == 6_000);
+    assert_eq!(vote_at.since(began), Duration::from_millis(10));
+    assert!(bulk_at.since(began) >= Duration::from_millis(30), "nothing was lost");
+}
+
+#[test]
+fn a_silent_remote_is_lost_after_the_idle_timeout_and_an_idle_one_is_not() {
+    let mut net = Net::pair(&defaults(), even());
+    net.connect();
+    assert!(!net.run(60_000, |net| net.lost.iter().any(Option::is_some)), "{:?}", net.lost);
+    net.fate = Box::new(|_, _| vec![]);
+    let cut = net.now;
+    assert!(net.run(60_000, |net| net.lost[A].is_some()));
+    assert_eq!(net.lost[A], Some(Loss::Silent(3_000)));
+    assert!(net.now.since(cut) <= Duration::from_millis(6_100), "{:?}", net.now.since(cut));
+}
+
+#[test]
+fn closing_is_told() {
+    let mut net = Net::pair(&defaults(), even());
+    net.connect();
+    net.step(B, |machine, now, out| machine.close(now, out));
+    assert!(net.run(1_000, |net| net.lost[A].is_some()));
+    assert_eq!(net.lost[A], Some(Loss::Closed));
+}
+
+#[test]
+fn either_end_notices_that_the_other_has_restarted() {
+    // The end that dialled comes back with a new connection.
+    let mut net = Net::pair(&defaults(), even());
+    net.connect();
+    net.ends[A] = open(&end(0, 0), Side::Initiator { expects: ReplicaId(1) }, &defaults(), 3);
+    net.step(A, |machine, now, out| machine.start(now, out));
+    assert!(net.run(1_000, |net| net.lost[B].is_some()));
+    assert_eq!(net.lost[B], Some(Loss::Restarted));
+    // The end that accepted comes back and knows nothing.
+    let mut net = Net::pair(&defaults(), even());
+    net.connect();
+    net.ends[B] = open(&end(1, 1), Side::Responder, &defaults(), 4);
+    net.send(A, Bytes::from(vec![1; 200]));
+    let sent = net.now;
+    assert!(net.run(2_000, |net| net.lost[A].is_some()));
+    assert_eq!(net.lost[A], Some(Loss::Restarted));
+    assert!(net.now.since(sent) < Duration::from_millis(1_000), "{:?}", net.now.since(sent));
+}
+
+#[test]
+fn packets_that_nobody_can_read_end_no_connection() {
+    let mut net = Net::pair(&defaults(), even());
+    net.connect();
+    for number in 0..2_000_u32 {
+        net.inject(A, Bytes::from([&[0x45][..], &number.to_le_bytes().repeat(20)].concat()), 0);
+        net.inject(B, Bytes::from([&[0x45][..], &number.to_le_bytes().repeat(20)].concat()), 0);
+        net.run(5, |_| false);
+    }
+    net.send(A, Bytes::from_static(b"still here"));
+    assert!(net.run(1_000, |net| net.got(B) == [&b"still here"[..]]), "{:?}", net.lost);
+}
+
+#[test]
+fn nothing_begins_before_the_address_is_proved_and_answers_are_short() {
+    let mut a = open(&end(0, 0), Side::Initiator { expects: ReplicaId(1) }, &defaults(), 1);
+    let mut b = open(&end(1, 1), Side::Responder, &defaults(), 2);
+    let mut other = open(&end(1, 1), Side::Responder, &defaults(), 3);
+    let packet_of = |out: Vec<Output>| match &out[..] {
+        [Output::Packet(packet)] => packet.clone(),
+        other => panic!("{other:?}"),
+    };
+    let (mut first, mut answer, mut second) = (Vec::new(), Vec::new(), Vec::new());
+    a.start(Time(0), &mut first);
+    let first = packet_of(first);
+    b.packet(Time(0), first.clone(), &mut answer);
+    let token = packet_of(answer);
+    assert!(token[0] & 0xf0 == 0xf0, "it is a token: {:x}", token[0]);
+    assert!(token.len() < 200, "an answer of {} bytes to a packet of {}", token.len(), first.len());
+    assert_eq!(b.due(), None, "nothing is repeated: the other end does that");
+    a.packet(Time(0), token, &mut second);
+    let second = packet_of(second);
+    // The token is worth nothing to the machine of another address.
+    let mut refusal = Vec::new();
+    other.packet(Time(0), second.clone(), &mut refusal);
+    assert!(refusal.iter().all(|said| matches!(said, Output::Packet(packet) if packet.len() < 200)), "{refusal:?}");
+    assert_eq!(other.due(), None);
+    let mut hello = Vec::new();
+    b.packet(Time(0), second, &mut hello);
+    assert!(hello.iter().any(|said| matches!(said, Output::Packet(packet) if packet.len() >= 1_200)), "{hello:?}");
+}
+
+#[test]
+fn impostors_and_strangers_are_refused_with_the_reason() {
+    let dials = Side::Initiator { expects: ReplicaId(1) };
+    let refused = |one: ChannelConfig, other: ChannelConfig| {
+        let ends = [open(&one, dials, &defaults(), 1), open(&other, Side::Responder, &defaults(), 2)];
+        let mut net = Net::new(ends, even());
+        net.step(A, |machine, now, out| machine.start(now, out));
+        assert!(net.run(10_000, |net| net.lost.iter().all(Option::is_some)), "{:?}", net.lost);
+        assert!(net.frames.iter().all(Vec::is_empty));
+        net.lost.map(|lost| lost.expect("both were seen"))
+    };
+    let [at_a, _] = refused(end(0, 0), end(1, 66));
+    assert_eq!(at_a, Loss::Channel(ChannelError::Signature(ReplicaId(1))));
+    let [_, at_b] = refused(end(0, 66), end(1, 1));
+    assert_eq!(at_b, Loss::Channel(ChannelError::Signature(ReplicaId(0))));
+    let foreign = ChannelConfig { cluster: ClusterId::from_name("another"), ..end(0, 0) };
+    let both = refused(foreign, end(1, 1));
+    assert!(both.iter().all(|loss| matches!(loss, Loss::Channel(ChannelError::Cluster { .. }))), "{both:?}");
+    let both = refused(end(0, 0), end(2, 2));
+    assert!(matches!(both[A], Loss::Channel(ChannelError::UnexpectedRemote { .. })), "{both:?}");
+    assert!(matches!(both[B], Loss::Channel(ChannelError::Misdirected { .. })), "{both:?}");
+}
+
+#[test]
+fn a_frame_over_the_limit_ends_the_connection() {
+    let mut net = Net::pair(&defaults(), even());
+    net.connect();
+    net.ends[B].set_frame_limit(5_000);
+    net.send(A, Bytes::from(vec![1; 5_000]));
+    net.send(A, Bytes::from(vec![1; 5_001]));
+    assert!(net.run(1_000, |net| net.lost[B].is_some()));
+    assert_eq!(net.lost[B], Some(Loss::FrameTooLong { bytes: 5_001, limit: 5_000 }));
+    assert_eq!(net.frames[B].len(), 1);
+}
+
+#[test]
+fn packets_stay_within_the_configured_size() {
+    let settings = |mtu_bytes, max_mtu_bytes| {
+        let quic = QuicConfig { mtu_bytes, max_mtu_bytes, ..QuicConfig::default() };
+        WireSettings { quic, ..defaults() }
+    };
+    let longest = |settings: WireSettings, path: usize| {
+        let fate = move |_: usize, packet: &Bytes| if packet.len() > path { vec![] } else { vec![MS] };
+        let mut net = Net::pair(&settings, Box::new(fate));
+        net.send(A, Bytes::from(vec![1; 3_000_000]));
+        assert!(net.run(60_000, |net| net.frames[B].len() == 1), "{:?}", net.lost);
+        net.trace.iter().map(|(_, _, bytes)| *bytes).max()
+    };
+    assert_eq!(longest(settings(1_200, 0), usize::MAX), Some(1_200));
+    assert_eq!(longest(settings(1_350, 1_350), usize::MAX), Some(1_350));
+    assert_eq!(longest(settings(1_200, 9_000), usize::MAX), Some(9_000));
+    // The path carries less than what is tried out: longer packets are lost, and the frame arrives.
+    longest(settings(1_200, 9_000), 1_300);
+}
+
+#[test]
+fn settings_out_of_range_are_named() {
+    let fault = |quic: QuicConfig| {
+        let settings = WireSettings { quic, ..defaults() };
+        settings.validate().expect_err("it is out of range").to_string()
+    };
+    let quic = QuicConfig::default;
+    let of_mtu = fault(QuicConfig { mtu_bytes: 1_199, ..quic() });
+    assert!(of_mtu.contains("quic.mtu_bytes") && of_mtu.contains("set 1200 to 65000"), "{of_mtu}");
+    assert!(fault(QuicConfig { idle_timeout_ms: 0, ..quic() }).contains("quic.idle_timeout_ms"));
+    assert!(fault(QuicConfig { ack_packets: 0, ..quic() }).contains("quic.ack_packets"));
+    assert!(fault(QuicConfig { window_bytes: 100, ..quic() }).contains("quic.window_bytes"));
+    assert!(fault(QuicConfig { max_ack_delay_ms: 20_000, ..quic() }).contains("quic.max_ack_delay_ms"));
+}
+
+/// What an attacker does to a packet that it has seen.
+#[derive(Clone, Debug)]
+enum Forgery {
+    Replay,
+    Cut(u16),
+    Flip(u16, u8),
+    Append(Vec<u8>),
+    Junk(Vec<u8>),
+}
+
+fn forgery() -> impl Strategy<Value = Forgery> {
+    prop_oneof![
+        Just(Forgery::Replay),
+        any::<u16>().prop_map(Forgery::Cut),
+        (any::<u16>(), 1..=255_u8).prop_map(|(at, bits)| Forgery::Flip(at, bits)),
+        proptest::collection::vec(any::<u8>(), 1..100).prop_map(Forgery::Append),
+        proptest::collection::vec(any::<u8>(), 0..1_300).prop_map(Forgery::Junk),
+    ]
+}
+
+fn forge(forgery: &Forgery, packet: &Bytes) -> Bytes {
+    let mut forged = packet.to_vec();
+    match forgery {
+        Forgery::Replay => {}
+        Forgery::Cut(at) => forged.truncate(usize::from(*at) % packet.len()),
+        Forgery::Flip(at, bits) => forged[usize::from(*at) % packet.len()] ^= bits,
+        Forgery::Append(more) => forged.extend_from_slice(more),
+        Forgery::Junk(junk) => forged.clone_from(junk),
+    }
+    forged.into()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// After the handshake nobody on the path can do more than delay: what arrives is what was sent.
+    #[test]
+    fn forged_packets_change_nothing(forgeries in proptest::collection::vec(forgery(), 1..40)) {
+        let mut net = Net::pair(&defaults(), even());
+        net.connect();
+        let mut left = forgeries.into_iter();
+        let seen: std::rc::Rc<std::cell::RefCell<Vec<(usize, Bytes)>>> = std::rc::Rc::default();
+        let log = seen.clone();
+        net.fate = Box::new(move |from, packet| {
+            log.borrow_mut().push((from, packet.clone()));
+            vec![10 * MS]
+        });
+        for frame in frames().into_iter().take(30) {
+            net.send(A, frame.clone());
+            net.send(B, frame);
+            for (from, packet) in seen.borrow_mut().drain(..) {
+                if let Some(forgery) = left.next() {
+                    // To either end, before the genuine one.
+                    let forged = forge(&forgery, &packet);
+                    net.inject(1 - from, forged.clone(), 5 * MS);
+                    net.inject(from, forged, 5 * MS);
+                }
+            }
+            net.run(3, |_| false);
+        }
+        prop_assert!(net.run(60_000, |net| net.frames[A].len() == 30 && net.frames[B].len() == 30), "{:?}", net.lost);
+        prop_assert!(net.got(A) == frames()[..30] && net.got(B) == frames()[..30]);
+    }
+
+    /// In the handshake, somebody on the path can prevent it, but neither crash an end nor get in.
+    #[test]
+    fn forged_handshakes_crash_nobody(forgeries in proptest::collection::vec(forgery(), 1..40)) {
+        let mut left = forgeries.into_iter();
+        let seen: std::rc::Rc<std::cell::RefCell<Vec<(usize, Bytes)>>> = std::rc::Rc::default();
+        let log = seen.clone();
+        let fate = move |from: usize, packet: &Bytes| {
+            log.borrow_mut().push((from, packet.clone()));
+            vec![10 * MS]
+        };
+        let mut net = Net::pair(&defaults(), Box::new(fate));
+        for _ in 0..100 {
+            for (from, packet) in seen.borrow_mut().drain(..) {
+                if let Some(forgery) = left.next() {
+                    net.inject(1 - from, forge(&forgery, &packet), 5 * MS);
+                }
+            }
+            net.run(5, |_| false);
+        }
+        for at in [A, B] {
+            prop_assert!(!net.established[at] || net.ends[at].remote().is_some());
+        }
+    }
+}
+
+fn quic(links: LinkConfig) -> Wire {
+    Wire { transport: TransportKind::QUIC, channel: ChannelKind::TLS, settings: links.into() }
+}
+
+#[test]
+fn replicas_and_a_client_exchange_frames_over_udp() {
+    let mut ground = Ground::over(2, quic(quick()));
+    let (mut a, mut b, mut c) = (ground.replica(0, 0), ground.replica(1, 1), ground.client(7));
+    for frame in frames() {
+        a.transport.send_to(ReplicaId(1), frame.clone());
+        b.transport.send_to(ReplicaId(0), frame);
+    }
+    drive([&mut a, &mut b, &mut c], "all are connected", |[a, b, c]| {
+        connected(a, b) && c.transport.is_connected(ReplicaId(0)) && c.transport.is_connected(ReplicaId(1))
+    });
+    frames().into_iter().for_each(|frame| c.transport.send_to(ReplicaId(1), frame));
+    drive([&mut a, &mut b, &mut c], "the frames", |[a, b, _]| {
+        a.frames_from(R1).len() == 60 && b.frames_from(R0).len() == 60 && b.frames_from(client(7)).len() == 60
+    });
+    assert!(a.frames_from(R1) == frames() && b.frames_from(R0) == frames() && b.frames_from(client(7)) == frames());
+    let link = b.link_to(client(7)).expect("the client is connected");
+    b.transport.send(link, Bytes::from_static(b"answer"));
+    drive([&mut a, &mut b, &mut c], "the answer", |[_, _, c]| c.frames_from(R1) == [&b"answer"[..]]);
+    drive([&mut a, &mut b, &mut c], "all is acknowledged", |[a, b, c]| {
+        [a, b, c].iter().all(|end| !end.transport.has_unsent())
+    });
+}
+
+#[test]
+fn both_ends_connect_again_after_the_restart_of_either() {
+    let mut ground = Ground::over(2, quic(quick()));
+    let (mut a, mut b) = (ground.replica(0, 0), ground.replica(1, 1));
+    drive([&mut a, &mut b], "connected", |[a, b]| connected(a, b));
+    drop(a);
+    let mut a = ground.replica(0, 0);
+    greet(&mut a, &mut b, ReplicaId(1), R0, "from another life");
+    drop(b);
+    let mut b = ground.replica(1, 1);
+    greet(&mut b, &mut a, ReplicaId(0), R1, "from a third one");
+}
+
+/// Sends until it arrives: frames on an old link are lost with it.
+fn greet(from: &mut End, to: &mut End, replica: ReplicaId, sender: quorate_transports::Remote, text: &'static str) {
+    drive_with([from, to], text, |[from, to]| {
+        if from.transport.is_connected(replica) {
+            from.transport.send_to(replica, Bytes::from_static(text.as_bytes()));
+        }
+        to.frames_from(sender).last().is_some_and(|frame| frame == text)
+    });
+}
+
+#[test]
+fn strangers_on_udp_take_a_bounded_number_of_places() {
+    let links = LinkConfig { max_unauthenticated_links: 4, max_unauthenticated_links_per_address: 4, ..quick() };
+    let mut ground = Ground::over(2, quic(links));
+    let (mut a, mut b) = (ground.replica(0, 0), ground.replica(1, 1));
+    drive([&mut a, &mut b], "connected", |[a, b]| connected(a, b));
+    let strangers: Vec<_> = (0..20).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a free port")).collect();
+    for stranger in &strangers {
+        stranger.send_to(b"no packet of this protocol", ground.address(0)).expect("the packet is sent");
+    }
+    drive([&mut a, &mut b], "the strangers are evicted", |[a, _]| {
+        a.refusals.iter().filter(|refusal| refusal.why.to_string().starts_with("evicted")).count() == 16
+    });
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"still here"));
+    drive([&mut a, &mut b], "the link of honest replicas", |[a, _]| a.frames_from(R1) == [&b"still here"[..]]);
+    assert!(a.lost(R1).is_none() && b.lost(R0).is_none());
+}
+
+#[test]
+fn quic_is_refused_with_another_channel() {
+    assert_eq!(quic(quick()).fits(), Ok(()));
+    let bare = Wire { channel: ChannelKind::PLAIN, ..quic(quick()) };
+    assert!(bare.fits().expect_err("it has its own").to_string().contains("set `tls`"));
+    // A client dials with a claim, as everywhere.
+    let me = LocalEnd::Client(ClientId(9));
+    let client = ChannelConfig { kind: ChannelKind::TLS, cluster: cluster(), me, verifier: Arc::new(ToyVerifier) };
+    let dials = Side::Initiator { expects: ReplicaId(1) };
+    let ends = [open(&client, dials, &defaults(), 1), open(&end(1, 1), Side::Responder, &defaults(), 2)];
+    let mut net = Net::new(ends, even());
+    net.step(A, |machine, now, out| machine.start(now, out));
+    net.connect();
+    assert_eq!(net.ends[B].remote(), Some(quorate_channels::RemoteIdentity::Client(ClientId(9))));
+}
