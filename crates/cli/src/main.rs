@@ -15,7 +15,7 @@ mod twins;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use live::Live;
 use quorate_inspect::InspectArgs;
-use quorate_lab::bench;
+use quorate_lab::bench::{self, BenchCommand, EmulationOptions};
 use quorate_lab::replay::ReplayArgs;
 use quorate_lab::sim::{ClientPlaces, SimArgs, SimOptions};
 use quorate_lab::spec::ClusterArgs;
@@ -58,7 +58,7 @@ enum Command {
     /// Watch four replicas survive a Byzantine leader, a crash of one and a crash of all, in less than half a minute.
     Demo(demo::DemoArgs),
     /// Start a cluster on this machine, load it, measure it, and stop it.
-    Bench(BenchArgs),
+    Bench(BenchCommand),
     /// Run the same cluster and load in virtual time: any network, any number of seeds, oracles on every step.
     Sim(SimArgs),
     /// Run experiments: files that say what to vary, what to plot and what a paper claims. Judge the claims.
@@ -173,7 +173,7 @@ impl Command {
 fn run(command: Command) -> Outcome {
     match command {
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Bench(BenchArgs(spec)) => run_bench(&spec),
+        Command::Bench(BenchCommand { bench: BenchArgs(spec), emulation }) => run_bench(&spec, &emulation),
         Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
         Command::Lab(command) => lab::run(&command),
         Command::Replay(arguments) => replay::run(&arguments),
@@ -205,10 +205,11 @@ fn outputs_of(spec: &BenchSpec, inputs: &[&Path]) -> Result<Outputs, Box<dyn Err
     Outputs::open(&[("--json", spec.json.as_deref()), ("--report", spec.report.as_deref())], &inputs)
 }
 
-fn run_bench(spec: &BenchSpec) -> Outcome {
-    let outputs = outputs_of(spec, &[])?;
+fn run_bench(spec: &BenchSpec, emulation: &EmulationOptions) -> Outcome {
+    let network = emulation.network.as_deref().map(Path::new);
+    let outputs = outputs_of(spec, network.as_slice())?;
     let mut live = Live::new();
-    let result = bench::run(spec, &mut live);
+    let result = bench::run_on(spec, emulation, &mut live);
     live.clear();
     let result = result?;
     outputs.deliver(&result.to_table(), &[("--json", &|| result.to_json()), ("--report", &|| render_html(&result))])?;

@@ -7,6 +7,8 @@ use std::process::Command;
 /// Allowed imports of each crate; `docs/ARCHITECTURE.md` has the reasons.
 const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-types", &[]),
+    ("quorate-links", &[]),
+    ("quorate-emulation", &["quorate-types", "quorate-links"]),
     ("quorate-consensus", &["quorate-types"]),
     ("quorate-byzantine", &["quorate-consensus"]),
     ("quorate-hosting", &["quorate-consensus"]),
@@ -59,6 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "quorate-storage",
             "quorate-applications",
             "quorate-client",
+            "quorate-links",
         ],
     ),
     (
@@ -81,6 +84,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "quorate-client",
             "quorate-operator",
             "quorate-simulator",
+            "quorate-emulation",
             "quorate-twins",
             "quorate-experiments",
             "quorate-plots",

@@ -8,6 +8,8 @@ mod common;
 mod cuts;
 mod disk_trouble;
 mod documentation;
+#[cfg(target_os = "linux")]
+mod emulated;
 mod inspect;
 mod lab;
 mod notebook;

@@ -4,6 +4,7 @@ mod baselines;
 mod chaos;
 mod common;
 mod configuration;
+mod emulated;
 mod fidelity;
 mod loads;
 mod machines;

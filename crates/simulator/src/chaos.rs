@@ -3,7 +3,7 @@
 use crate::clock::TRUE_RATE;
 use crate::faults::{Change, FULL_SPEED, Leaves, pairs};
 use crate::network::{Delay, End, LinkSpec, NetworkSpec};
-use crate::random::{Purpose, Random};
+use quorate_links::{Purpose, Random};
 use quorate_types::Time;
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
 //! Keys of a simulated cluster, drawn from the seed: the replicas' and their clients'.
 
-use crate::random::{Purpose, Random};
 use crate::signatures::{Device, Modelled};
 use crate::spec::{Signatures, SimSpec};
 use quorate_crypto::{
     BundleVerifier, ClientAuthentication, ClientIdentity, Crypto, DEFAULT_CACHE_BUNDLES, IDENTITY_SCHEME, Keyring,
     MacKeys, ReplicaCodes, ReplicaKeys, SEED_BYTES, SchemeKind, VerifiedCache,
 };
+use quorate_links::{Purpose, Random};
 use quorate_types::{Address, Bundle, ClientId, ClusterId, Committee, Digest, Quorum, ReplicaId};
 use std::net::{Ipv4Addr, SocketAddr};
 

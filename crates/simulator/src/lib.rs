@@ -22,7 +22,6 @@ mod node;
 mod numbers;
 mod oracle;
 mod parcel;
-mod random;
 mod run;
 mod schedule;
 mod signatures;

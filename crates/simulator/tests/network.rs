@@ -123,6 +123,22 @@ fn network_cards_queue_and_a_router_doubles_the_delay() {
 }
 
 #[test]
+fn a_full_queue_of_a_card_drops_what_comes_last() {
+    let mut spec = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
+    spec.packets.header_bytes = 0;
+    spec.bandwidth.queue_bytes = 2000;
+    assert!(!spec.loses(), "a card without a limit has no queue");
+    // 8 Mbit/s: a byte takes a microsecond.
+    spec.bandwidth.egress_mbit_per_s = 8.0;
+    assert!(spec.loses());
+    let mut links = Links::new(&spec, 2, 1);
+    let mut sent = |now| links.send(Time(now), 0, 1, 1000).arrives;
+    assert_eq!([sent(0), sent(0), sent(0)], [Some(Time(2_000_000)), Some(Time(3_000_000)), None]);
+    assert_eq!(sent(1), Some(Time(4_000_000)), "there is room as soon as less than the limit waits");
+    assert_eq!(links.lost, 1);
+}
+
+#[test]
 fn votes_overtake_bulk_in_a_card_but_for_what_the_kernel_has() {
     let mut spec = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
     spec.packets.header_bytes = 0;

@@ -1,10 +1,12 @@
 //! Cluster to measure: threads of this process, processes on this machine, or a cluster that runs elsewhere.
 
+use super::emulated::{Emulated, EmulationOptions, Resolved};
 use super::error::{BenchError, PORTS};
 use super::last_words::Words;
 use super::scratch::{Directory, Offspring};
 use crate::affinity;
 use crate::recording;
+use crate::result::EmulationResult;
 use crate::spec::{BenchSpec, Fault, Host, Interval, JournalKind, Retention, When};
 use quorate_applications::ApplicationKind;
 use quorate_client::ClientConfig;
@@ -16,6 +18,7 @@ use quorate_types::{Committee, CryptoThreads, ReplicaId};
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -47,6 +50,7 @@ pub struct Processes {
     processes: Vec<Process>,
     /// Includes the replicas' addresses for clients.
     committee: Committee,
+    network: Option<Box<Emulated>>,
     /// Last field, so that it is dropped after the processes.
     _directory: Directory,
 }
@@ -91,7 +95,8 @@ fn journal(spec: &BenchSpec) -> JournalConfig {
 }
 
 impl Cluster {
-    pub fn start(spec: &BenchSpec) -> Result<Cluster, BenchError> {
+    /// Starts the replicas, in an emulated network if one is given.
+    pub fn start(spec: &BenchSpec, network: Option<(&EmulationOptions, Resolved)>) -> Result<Cluster, BenchError> {
         let template =
             NodeConfig { journal: JournalConfig { kind: spec.journal(), ..journal(spec) }, ..node_template(spec) };
         match spec.host {
@@ -111,7 +116,10 @@ impl Cluster {
                 let cluster = EmbeddedCluster::start(&template, &addresses, vary, || Box::new(NoObserver))?;
                 Ok(Cluster::Threads(cluster, directory))
             }
-            Host::Processes => Ok(Cluster::Processes(Processes::start(spec, &template)?)),
+            Host::Processes | Host::Emulated => {
+                let start = |(options, network)| Emulated::start(spec, options, network);
+                Ok(Cluster::Processes(Processes::start(spec, &template, network.map(start).transpose()?)?))
+            }
         }
     }
 
@@ -128,6 +136,19 @@ impl Cluster {
             Cluster::Foreign(committee) => committee,
         };
         client_config(spec, committee, &template.cluster, template.application)
+    }
+
+    /// Returns the emulated network of the replicas.
+    pub fn network(&mut self) -> Option<&mut Emulated> {
+        match self {
+            Cluster::Processes(processes) => processes.network.as_deref_mut(),
+            _ => None,
+        }
+    }
+
+    /// Ends the emulated network, if there is one, and returns what happened in it.
+    pub fn finish_network(&mut self) -> Result<Option<EmulationResult>, BenchError> {
+        self.network().map(Emulated::finish).transpose()
     }
 
     /// Kills a replica with SIGKILL.
@@ -229,23 +250,28 @@ fn directory() -> Result<Directory, BenchError> {
 }
 
 impl Processes {
-    fn start(spec: &BenchSpec, template: &NodeConfig) -> Result<Processes, BenchError> {
+    fn start(spec: &BenchSpec, template: &NodeConfig, network: Option<Emulated>) -> Result<Processes, BenchError> {
         recording::make_room(spec)?;
         let directory = directory()?;
-        let base_port = match spec.base_port {
-            0 => free_ports(&spec.wire(), spec.replicas * PORTS_PER_REPLICA as u32)?,
-            given => given,
+        let places = match (&network, spec.base_port) {
+            (Some(network), base_port) => network.places(base_port)?,
+            (None, 0) => {
+                let base_port = free_ports(&spec.wire(), spec.replicas * PORTS_PER_REPLICA as u32)?;
+                testnet::places_here(spec.replicas as usize, base_port)?
+            }
+            (None, given) => testnet::places_here(spec.replicas as usize, given)?,
         };
-        let net = testnet::write(template, spec.replicas as usize, base_port, directory.path())?;
+        let net = testnet::write_at(template, places, directory.path())?;
         let committee = net.client_committee().map_err(|fault| BenchError::Node(fault.into()))?;
-        let mut cluster = Processes { processes: Vec::new(), committee, _directory: directory };
+        let mut cluster =
+            Processes { processes: Vec::new(), committee, network: network.map(Box::new), _directory: directory };
         for (mut config, home) in net.configs.into_iter().zip(&net.directories) {
             experiment(spec, &mut config);
             if config.laboratory.is_some() || config.recording.is_some() || config.baselines.is_some() {
                 write(&home.join(CONFIG_FILE), &config.to_toml())?;
             }
             let said = Words::new(home).map_err(|source| BenchError::Spawn { replica: config.replica, source })?;
-            let child = spawn(config.replica, home, &said)?;
+            let child = spawn(config.replica, home, &said, cluster.network.as_deref())?;
             let home = home.clone();
             cluster.processes.push(Process { child, config, born: Instant::now(), home, said, killed: false });
         }
@@ -263,7 +289,7 @@ impl Processes {
         let consensus = &mut template.consensus;
         (consensus.window, consensus.checkpoint_interval) = (retention.window, retention.checkpoint_interval);
         (consensus.retained_blocks, consensus.retained_bytes) = (retention.retained_blocks, retention.retained_bytes);
-        Processes::start(spec, &template)
+        Processes::start(spec, &template, None)
     }
 
     /// Returns how often the replicas' output contains these words.
@@ -287,7 +313,7 @@ impl Processes {
             config.laboratory = after(laboratory, process.born.elapsed().as_millis() as u64);
             write(&process.home.join(CONFIG_FILE), &config.to_toml())?;
         }
-        process.child = spawn(replica, &process.home, &process.said)?;
+        process.child = spawn(replica, &process.home, &process.said, self.network.as_deref())?;
         process.killed = false;
         Ok(())
     }
@@ -353,12 +379,16 @@ impl Drop for Processes {
     }
 }
 
-/// Starts the replica with the directory `home`.
-fn spawn(replica: ReplicaId, home: &Path, said: &Words) -> Result<Offspring, BenchError> {
+/// Starts the replica with the directory `home`, in its namespace if there is an emulated network.
+fn spawn(replica: ReplicaId, home: &Path, said: &Words, network: Option<&Emulated>) -> Result<Offspring, BenchError> {
     let fail = |source| BenchError::Spawn { replica, source };
     let output = said.stdio().map_err(fail)?;
     let mut command = Command::new(std::env::current_exe().map_err(fail)?);
     command.args(["node", "--dir"]).arg(home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
+    if let Some(namespace) = network.map(|network| network.namespace(replica)) {
+        // SAFETY: makes one system call between fork and exec; the descriptor is open as long as the network lives.
+        unsafe { command.pre_exec(move || quorate_emulation::enter(namespace)) };
+    }
     Offspring::spawn(&mut command).map_err(fail)
 }
 

@@ -1,10 +1,12 @@
 //! Errors of benchmarks.
 
+use crate::sim::SimError;
 use crate::spec::SpecError;
 use quorate_client::ConnectError;
 use quorate_client::config::ConfigError;
 use quorate_client::load::LoadError;
 use quorate_client::workload::WorkloadError;
+use quorate_emulation::EmulationError;
 use quorate_node::{DISK_TROUBLE_STATUS, NodeError};
 use quorate_types::ReplicaId;
 use std::io;
@@ -63,6 +65,14 @@ pub enum BenchError {
         /// The end of its output.
         log: String,
     },
+    /// The network file of `--host emulated`.
+    #[error(transparent)]
+    Network(#[from] SimError),
+    #[error(
+        "--host emulated: {source}; help: run it as root, or as the root of a user namespace with `unshare --user \
+         --map-root-user quorate bench ..`, or simulate it: quorate sim --network {network}"
+    )]
+    Emulation { network: String, source: EmulationError },
     /// A signal ended the run before anything was measured.
     #[error("ended by a signal before anything was measured")]
     Interrupted,
@@ -92,6 +102,7 @@ impl BenchError {
             BenchError::Spec(_) | BenchError::Workload(_) | BenchError::Application { .. } | BenchError::Config(_) => {
                 true
             }
+            BenchError::Network(error) => error.is_wrong_call(),
             BenchError::Connect(error) => matches!(error, ConnectError::Config(_)),
             BenchError::Node(error) => error.is_wrong_call(),
             _ => false,

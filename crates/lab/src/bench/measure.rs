@@ -200,6 +200,7 @@ pub fn result(
         machine: Machine::here(),
         command: spec.command_line(),
         loaded: None,
+        emulation: None,
         version: version(),
     }
 }

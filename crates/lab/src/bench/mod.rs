@@ -2,6 +2,7 @@
 
 mod cluster;
 mod course;
+mod emulated;
 mod error;
 mod foreign;
 mod last_words;
@@ -10,6 +11,7 @@ mod progress;
 mod scratch;
 
 pub use cluster::{Cluster, Processes, client_config, node_template};
+pub use emulated::{BenchCommand, EmulationOptions, Resolved, resolve};
 pub use error::BenchError;
 pub use foreign::Loaded;
 pub(crate) use measure::{BUSY_FRACTION, evidence, measured_intervals, note_counts, steps, timeline};
@@ -19,9 +21,9 @@ pub use scratch::Offspring;
 use crate::affinity::Pinned;
 use crate::partial;
 use crate::recording;
-use crate::result::{BenchResult, Event};
+use crate::result::{BenchResult, EmulationResult, Event};
 use crate::search::{Probe, search};
-use crate::spec::{BenchSpec, Fault, Interval, LoadProfile, Pacing};
+use crate::spec::{BenchSpec, Fault, Host, Interval, LoadProfile, Pacing};
 use course::Course;
 use measure::Readings;
 use quorate_applications::{ApplicationKind, KeyValueCommand};
@@ -72,6 +74,9 @@ impl Workload for Puts {
 /// Started cluster, ready for the load.
 pub struct Bench {
     spec: BenchSpec,
+    /// Faults of the network file, which the run has in addition to those of the spec.
+    faults: Vec<Fault>,
+    emulation: EmulationOptions,
     cluster: Cluster,
     config: ClientConfig,
     /// Last field: the replicas and clients start and end while it holds.
@@ -79,14 +84,27 @@ pub struct Bench {
 }
 
 /// Starts the cluster, runs the load, injects the spec's faults and returns the result. Reports progress to `watcher`.
-/// A search starts a new cluster for each rate.
+/// A search starts a new cluster for each rate. With `--host emulated` the network is the default one.
 pub fn run(spec: &BenchSpec, watcher: &mut dyn Watcher) -> Result<BenchResult, BenchError> {
+    run_on(spec, &EmulationOptions::default(), watcher)
+}
+
+/// Does the same as [`run`], with these options of the emulated network.
+///
+/// # Errors
+/// Those of [`run`], and if the options do not fit the spec.
+pub fn run_on(
+    spec: &BenchSpec,
+    emulation: &EmulationOptions,
+    watcher: &mut dyn Watcher,
+) -> Result<BenchResult, BenchError> {
+    emulation.fit(spec)?;
     if !spec.search {
-        return Bench::start(spec)?.run(watcher);
+        return Bench::start_on(spec, emulation)?.run(watcher);
     }
     spec.validate()?;
-    let found = search_with(spec, watcher, |spec, watcher| Bench::start(spec)?.run(watcher))?;
-    Ok(BenchResult { command: spec.command_line(), ..found })
+    let found = search_with(spec, watcher, |spec, watcher| Bench::start_on(spec, emulation)?.run(watcher))?;
+    Ok(BenchResult { command: emulation.command_line(spec), ..found })
 }
 
 fn search_with(
@@ -101,13 +119,22 @@ fn search_with(
 
 impl Bench {
     pub fn start(spec: &BenchSpec) -> Result<Bench, BenchError> {
+        Bench::start_on(spec, &EmulationOptions::default())
+    }
+
+    /// Starts the cluster, in an emulated network if the host of the spec says so.
+    pub fn start_on(spec: &BenchSpec, emulation: &EmulationOptions) -> Result<Bench, BenchError> {
+        spec.validate()?;
+        let network = (spec.host == Host::Emulated).then(|| resolve(spec, emulation)).transpose()?;
+        let faults: Vec<Fault> = network.iter().flat_map(|network| network.faults.iter().copied()).collect();
+        let spec = &with_faults(spec, &faults);
         spec.validate()?;
         spec.validate_real()?;
         let cores = spec.cores as usize;
         let pinned = (cores > 0).then(|| Pinned::to(cores)).transpose().map_err(BenchError::Cores)?;
-        let cluster = Cluster::start(spec)?;
+        let cluster = Cluster::start(spec, network.map(|network| (emulation, network)))?;
         let config = cluster.client_config(spec);
-        Ok(Bench { spec: spec.clone(), cluster, config, _pinned: pinned })
+        Ok(Bench { spec: spec.clone(), faults, emulation: emulation.clone(), cluster, config, _pinned: pinned })
     }
 
     /// Returns the configuration for further clients.
@@ -117,17 +144,33 @@ impl Bench {
 
     /// Runs the load, injects the spec's faults and returns the result. Reports progress to `watcher`.
     pub fn run(self, watcher: &mut dyn Watcher) -> Result<BenchResult, BenchError> {
-        let Bench { spec, mut cluster, config, _pinned } = self;
+        let Bench { mut spec, faults, emulation, mut cluster, config, _pinned } = self;
         let mut warnings = spec.warnings();
         warnings.iter().for_each(|warning| watcher.warn(warning));
+        if let Some(network) = cluster.network() {
+            watcher.event(&Event { time_s: 0.0 - spec.warmup.as_secs_f64(), text: network.describe() });
+        }
         let (report, readings) = load_and_watch(&spec, &config, &mut cluster, watcher)?;
         let peak_rss_kb = cluster.peak_rss_kb();
+        let emulated = cluster.finish_network()?;
         cluster.stop()?;
         let of_recordings = recording::warnings(&spec);
         of_recordings.iter().for_each(|warning| watcher.warn(warning));
         warnings.extend(of_recordings);
-        Ok(measure::result(&spec, &report, readings, warnings, peak_rss_kb))
+        let of_network = emulated.as_ref().map(EmulationResult::warnings).unwrap_or_default();
+        of_network.iter().for_each(|warning| watcher.warn(warning));
+        warnings.extend(of_network);
+        let result = measure::result(&spec, &report, readings, warnings, peak_rss_kb);
+        // The network file names its faults itself.
+        spec.fault.truncate(spec.fault.len() - faults.len());
+        Ok(BenchResult { command: emulation.command_line(&spec), spec, emulation: emulated, ..result })
     }
+}
+
+/// Returns the spec with more faults at its end.
+fn with_faults(spec: &BenchSpec, more: &[Fault]) -> BenchSpec {
+    let fault = spec.fault.iter().chain(more).copied().collect();
+    BenchSpec { fault, ..spec.clone() }
 }
 
 /// Loads a running cluster, whose files are in `directory`. Reports only the clients' measurements and the replicas'
@@ -168,9 +211,14 @@ fn load_and_watch(
     cluster: &mut Cluster,
     watcher: &mut dyn Watcher,
 ) -> Result<(LoadReport, Readings), BenchError> {
+    if let Some(network) = cluster.network() {
+        network.begin()?;
+    }
+    let among_clients = cluster.network().map(|network| network.enter_clients()).transpose()?;
     let (generator, handle) = generator(spec, config)?;
     let loading =
         thread::Builder::new().name("clients".into()).spawn(move || generator.run()).map_err(BenchError::Thread)?;
+    drop(among_clients);
     let mut probe = StatusProbe::connect(config)?;
     let readings = Course::new(spec, cluster, &mut probe, watcher).watch(&handle, || loading.is_finished());
     if readings.is_err() {

@@ -12,6 +12,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
+mod emulation;
 mod growth;
 mod machine;
 mod recovery;
@@ -20,6 +21,7 @@ mod searched;
 mod seconds;
 mod table;
 
+pub use emulation::{AddedTime, EmulationResult};
 pub(crate) use growth::Growth;
 pub use machine::Machine;
 pub use quorate_types::text::count;
@@ -127,6 +129,9 @@ pub struct BenchResult {
     /// Present if the run loaded a running cluster instead of starting one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded: Option<Loaded>,
+    /// Present if the run was in an emulated network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulation: Option<EmulationResult>,
     /// The command that reproduces the run.
     pub command: String,
     pub version: String,

@@ -140,6 +140,9 @@ pub(super) fn render(result: &BenchResult, journal: String) -> String {
         search.probes.iter().for_each(|probe| text.push_str(&line("probe", probe)));
         text.push_str(&line("saturation", search));
     }
+    for (name, told) in result.emulation.iter().flat_map(super::EmulationResult::lines) {
+        text.push_str(&line(name, told));
+    }
     text.push_str(&format!("\n{}", line("bottleneck", describe_bottleneck(result))));
     text.push_str(&line("agreement", &result.agreement));
     for event in &result.events {

@@ -144,7 +144,8 @@ impl SimOptions {
             network.loss = Loss::Independent { probability };
         }
         if let Some(mbit_per_s) = self.card_mbit_per_s.map(f64::from) {
-            network.bandwidth = Bandwidth { egress_mbit_per_s: mbit_per_s, ingress_mbit_per_s: mbit_per_s };
+            let (egress_mbit_per_s, ingress_mbit_per_s) = (mbit_per_s, mbit_per_s);
+            network.bandwidth = Bandwidth { egress_mbit_per_s, ingress_mbit_per_s, ..network.bandwidth };
         }
         Ok(network)
     }

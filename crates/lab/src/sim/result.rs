@@ -323,6 +323,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         machine: Machine::here(),
         command: String::new(),
         loaded: None,
+        emulation: None,
         version: version(),
     }
 }

@@ -19,4 +19,6 @@ quorate_types::choice!(
     Threads = "threads",
     /// One process per replica.
     Processes = "processes",
+    /// One process per replica, and the clients, in namespaces of an emulated network.
+    Emulated = "emulated",
 );

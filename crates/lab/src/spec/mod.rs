@@ -219,11 +219,12 @@ pub struct BenchSpec {
     #[arg(long, help_heading = LOAD, default_value_t = 1, value_parser = check::number::<u64>("seed"))]
     pub seed: u64,
 
-    /// Where the replicas run: threads of this process, or one process each.
+    /// Where the replicas run: threads of this process; one process each; or one process each in an emulated network
+    /// (docs/EMULATION.md), which needs root.
     #[arg(long, help_heading = RUN, default_value = "threads", value_parser = choice::<Host>())]
     pub host: Host,
     /// Where replicas keep their journals: in files below the temporary directory (TMPDIR), or in memory, where a
-    /// killed replica loses its journal for good [default: file for processes, memory for threads].
+    /// killed replica loses its journal for good [default: memory for threads, file for others].
     #[arg(long, help_heading = RUN, value_parser = choice::<JournalKind>())]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalKind>,
@@ -386,7 +387,7 @@ impl BenchSpec {
     pub fn journal(&self) -> JournalKind {
         self.journal.unwrap_or(match self.host {
             Host::Threads => JournalKind::Memory,
-            Host::Processes => JournalKind::File,
+            Host::Processes | Host::Emulated => JournalKind::File,
         })
     }
 

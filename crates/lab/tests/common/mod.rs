@@ -82,6 +82,7 @@ pub fn sample() -> BenchResult {
         warnings: spec.warnings(),
         partial: None,
         loaded: None,
+        emulation: None,
         machine: Machine {
             cpu: "AMD EPYC 9V74 80-Core Processor".into(),
             cores: 2,

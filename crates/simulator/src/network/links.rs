@@ -2,11 +2,11 @@
 
 use super::delay::Delay;
 use super::endpoints::Endpoints;
-use super::spec::{Loss, NetworkSpec, Packets, Topology};
+use super::routes::Route;
+use super::spec::{NetworkSpec, Packets, Topology};
 use crate::clients::{ClientsAt, place};
 use crate::clock::ms_to_ns;
-use crate::faults::pairs;
-use crate::random::{Purpose, Random};
+use quorate_links::{Loss, LossProcess, Purpose, Random};
 use quorate_transports::BULK_AHEAD_BYTES;
 use quorate_types::{ReplicaId, Time};
 
@@ -19,17 +19,10 @@ pub struct Fate {
     pub again: Option<Time>,
 }
 
-/// Loss model of a link, with its current state.
-#[derive(Clone, Copy)]
-struct Chance {
-    loss: Loss,
-    is_bad: bool,
-}
-
 /// Link of one ordered pair.
 struct Link {
     delay_ns: u64,
-    chance: Chance,
+    loss: LossProcess,
     /// Number of faults that currently cut the link.
     cuts: u16,
     spike_ns: u64,
@@ -40,13 +33,15 @@ pub struct Links {
     ends: usize,
     links: Vec<Link>,
     /// The router's legs to each endpoint, in a star.
-    legs: Option<Vec<Chance>>,
+    legs: Option<Vec<LossProcess>>,
     /// Mean, deviation, minimum and maximum of a normally distributed delay, in milliseconds.
     normal: Option<[f64; 4]>,
     jitter_ns: u64,
     packets: Packets,
     egress_ps_per_byte: u64,
     ingress_ps_per_byte: u64,
+    /// Maximum bytes in a sender's queue; 0: no limit.
+    queue_bytes: u64,
     egress_free: Vec<u64>,
     /// When each card has sent the messages that overtook others.
     overtaking_free: Vec<u64>,
@@ -78,31 +73,25 @@ impl Links {
     /// Returns the links between these endpoints.
     pub fn between(spec: &NetworkSpec, endpoints: &Endpoints<'_>, seed: u64) -> Links {
         let ends = endpoints.count();
-        let chance = Chance { loss: spec.loss, is_bad: false };
         let legs = if spec.topology == Topology::Star { 2.0 } else { 1.0 };
-        let regions = Regions::new(endpoints);
-        let mut links = Vec::with_capacity(ends * ends);
-        for from in 0..ends {
-            for to in 0..ends {
-                let delay_ns = ms_to_ns(legs * regions.delay_ms(from, to));
-                links.push(Link { delay_ns, chance, cuts: 0, spike_ns: 0 });
-            }
-        }
+        let link = |Route { delay_ns, loss }| Link { delay_ns, loss: LossProcess::new(loss), cuts: 0, spike_ns: 0 };
+        let links = spec.routes(endpoints).into_iter().map(link).collect();
         let normal = match spec.delay {
             Delay::Normal { mean_ms, deviation_ms, min_ms, max_ms } => {
                 Some([mean_ms * legs, deviation_ms * legs, min_ms * legs, max_ms * legs])
             }
             _ => None,
         };
-        let mut all = Links {
+        Links {
             ends,
             links,
-            legs: (spec.topology == Topology::Star).then(|| vec![chance; ends]),
+            legs: (spec.topology == Topology::Star).then(|| vec![LossProcess::new(spec.loss); ends]),
             normal,
             jitter_ns: ms_to_ns(spec.jitter.max_ms * legs),
             packets: spec.packets,
             egress_ps_per_byte: per_byte(spec.bandwidth.egress_mbit_per_s),
             ingress_ps_per_byte: per_byte(spec.bandwidth.ingress_mbit_per_s),
+            queue_bytes: if spec.bandwidth.has_drops() { spec.bandwidth.queue_bytes } else { 0 },
             egress_free: vec![0; ends],
             overtaking_free: vec![0; ends],
             ahead_bytes: (BULK_AHEAD_BYTES * endpoints.replicas.saturating_sub(1)) as u64,
@@ -111,18 +100,7 @@ impl Links {
             is_plain: !spec.loses() && spec.packets.duplication == 0.0 && spec.packets.reordering == 0.0,
             lost: 0,
             corrupted: 0,
-        };
-        for link in &spec.links {
-            for (from, to) in pairs(&endpoints.of(&link.from), &endpoints.of(&link.to), false) {
-                if from >= ends || to >= ends {
-                    continue;
-                }
-                let changed = &mut all.links[from * ends + to];
-                changed.delay_ns = link.delay_ms.map_or(changed.delay_ns, ms_to_ns);
-                changed.chance.loss = link.loss.unwrap_or(changed.chance.loss);
-            }
         }
-        all
     }
 
     /// Returns the replica with the shortest delay from an endpoint, the lowest of several.
@@ -158,8 +136,8 @@ impl Links {
 
     /// Stops loss, reordering and duplication.
     pub fn calm(&mut self) {
-        self.links.iter_mut().for_each(|link| link.chance.loss = Loss::default());
-        self.legs.iter_mut().flatten().for_each(|leg| leg.loss = Loss::default());
+        self.links.iter_mut().for_each(|link| link.loss.set(Loss::default()));
+        self.legs.iter_mut().flatten().for_each(|leg| leg.set(Loss::default()));
         let Packets { duplication, reordering, bit_error_rate, .. } = &mut self.packets;
         (*duplication, *reordering, *bit_error_rate) = (0.0, 0.0, 0.0);
     }
@@ -168,7 +146,16 @@ impl Links {
     /// do.
     pub fn send(&mut self, now: Time, from: usize, to: usize, bytes: usize) -> Fate {
         let begins = now.0.max(self.egress_free[from]);
+        if self.is_full(begins - now.0) {
+            self.lost += self.fragments(bytes);
+            return Fate { arrives: None, again: None };
+        }
         self.send_at(begins, from, to, bytes)
+    }
+
+    /// Returns whether a card's queue is full, which takes `wait_ns` to send.
+    fn is_full(&self, wait_ns: u64) -> bool {
+        self.queue_bytes > 0 && wait_ns.saturating_mul(1000) >= self.queue_bytes.saturating_mul(self.egress_ps_per_byte)
     }
 
     /// Returns when the sender's card begins with a message that overtakes the bulk ones, or `None` if there
@@ -249,9 +236,9 @@ impl Links {
     fn survives(&mut self, from: usize, to: usize, fragments: u64, wire: u64) -> bool {
         let random = &mut self.random[from];
         let link = &mut self.links[from * self.ends + to];
-        let mut lost = !passes(&mut link.chance, random, fragments);
+        let mut lost = !link.loss.passes(random, fragments);
         if let Some(legs) = &mut self.legs {
-            lost |= !passes(&mut legs[to], random, fragments);
+            lost |= !legs[to].passes(random, fragments);
         }
         self.lost += u64::from(lost);
         let rate = self.packets.bit_error_rate;
@@ -264,43 +251,5 @@ impl Links {
             }
         }
         !lost
-    }
-}
-
-/// Draws whether all packets pass.
-fn passes(chance: &mut Chance, random: &mut Random, packets: u64) -> bool {
-    let mut passed = true;
-    for _ in 0..packets {
-        match chance.loss {
-            Loss::Independent { probability } => passed &= !random.chance(probability),
-            Loss::Bursts { enter, leave, good, bad } => {
-                let change = if chance.is_bad { leave } else { enter };
-                chance.is_bad ^= random.chance(change);
-                passed &= !random.chance(if chance.is_bad { bad } else { good });
-            }
-        }
-    }
-    passed
-}
-
-/// Delays by region.
-struct Regions<'a> {
-    delay: &'a Delay,
-    /// Region of each endpoint; 0 without a matrix.
-    of: Vec<usize>,
-}
-
-impl<'a> Regions<'a> {
-    fn new(endpoints: &Endpoints<'a>) -> Regions<'a> {
-        let replicas = (0..endpoints.replicas).map(|replica| endpoints.delay.region_of(replica));
-        let machines = endpoints.machines.iter().map(|machine| machine.region.unwrap_or(0));
-        Regions { delay: endpoints.delay, of: replicas.chain(machines).collect() }
-    }
-
-    fn delay_ms(&self, from: usize, to: usize) -> f64 {
-        match self.delay {
-            Delay::Constant { mean_ms } | Delay::Normal { mean_ms, .. } => *mean_ms,
-            Delay::Matrix { one_way_ms, .. } => one_way_ms[self.of[from]][self.of[to]],
-        }
     }
 }

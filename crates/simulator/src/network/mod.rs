@@ -4,6 +4,7 @@ mod delay;
 mod end;
 mod endpoints;
 mod links;
+mod routes;
 mod spec;
 mod stream;
 
@@ -11,5 +12,7 @@ pub use delay::{ClientRegions, Delay};
 pub use end::End;
 pub use endpoints::{Endpoints, Place, endpoint_name};
 pub use links::{Fate, Links};
-pub use spec::{Bandwidth, Delivery, DeliverySpec, Jitter, LinkSpec, Loss, NetworkSpec, Packets, Topology};
+pub use quorate_links::Loss;
+pub use routes::Route;
+pub use spec::{Bandwidth, Delivery, DeliverySpec, Jitter, LinkSpec, NetworkSpec, Packets, Topology};
 pub use stream::{Segment, Stream, StreamOptions, Todo};

@@ -6,6 +6,7 @@ use super::endpoints::{Endpoints, Place};
 use crate::clock::ms_to_ns;
 use crate::faults::{FaultSpec, MAX_FACTOR, MAX_GAIN_PPM, MAX_LOSS_PPM, MAX_MS, MIN_FACTOR};
 use crate::numbers::{key, numbers};
+use quorate_links::Loss;
 use quorate_types::{Fault, Time};
 use serde::{Deserialize, Serialize};
 
@@ -98,37 +99,27 @@ pub struct Jitter {
     pub max_ms: f64,
 }
 
-/// Bandwidth of each endpoint's network card, which has an unbounded queue in either direction. 0 means no limit.
+/// Bandwidth of each endpoint's network card, which has a queue in either direction. 0 means no limit.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bandwidth {
     pub egress_mbit_per_s: f64,
     pub ingress_mbit_per_s: f64,
+    /// Maximum bytes in the queue of the sender's card, which drops what arrives when it is full (tail drop). The
+    /// receiver's queue is unbounded.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub queue_bytes: u64,
 }
 
-/// Loss of packets.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Loss {
-    /// Each packet independently.
-    Independent { probability: f64 },
-    /// In bursts (Gilbert 1960, Elliott 1963): a link is in a good or a bad state, which may change with each packet.
-    Bursts {
-        /// Probability of a change from good to bad.
-        enter: f64,
-        /// Probability of a change from bad to good.
-        leave: f64,
-        /// Probability of loss in the good state.
-        good: f64,
-        /// Probability of loss in the bad state.
-        bad: f64,
-    },
-}
-
-impl Default for Loss {
-    fn default() -> Loss {
-        Loss::Independent { probability: 0.0 }
+impl Bandwidth {
+    /// Returns whether a card may drop packets.
+    pub fn has_drops(&self) -> bool {
+        self.queue_bytes > 0 && self.egress_mbit_per_s > 0.0
     }
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// Size of packets, and their duplication, reordering and corruption.
@@ -291,13 +282,10 @@ impl NetworkSpec {
 
     /// Returns whether packets may be lost without faults.
     pub fn loses(&self) -> bool {
-        let lossy = |loss: &Loss| match *loss {
-            Loss::Independent { probability } => probability > 0.0,
-            Loss::Bursts { good, bad, .. } => good > 0.0 || bad > 0.0,
-        };
-        lossy(&self.loss)
+        self.loss.loses()
             || self.packets.bit_error_rate > 0.0
-            || self.links.iter().filter_map(|link| link.loss.as_ref()).any(lossy)
+            || self.bandwidth.has_drops()
+            || self.links.iter().filter_map(|link| link.loss.as_ref()).any(Loss::loses)
     }
 
     fn validate(&self, name: &str) -> Result<(), Fault> {

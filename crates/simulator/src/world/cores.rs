@@ -7,7 +7,7 @@
 //! its share, by the rules of the kernel's EEVDF: all threads weigh the same, and the one that has had least runs next.
 
 use crate::charges::Charges;
-use crate::random::{Purpose, Random};
+use quorate_links::{Purpose, Random};
 use quorate_types::Time;
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -4,11 +4,11 @@
 
 use super::{Event, Load, World};
 use crate::parcel::Parcel;
-use crate::random::{Purpose, Random};
 use crate::spec::SimSpec;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_channels::{ChannelConfig, LocalEnd, Machine, NONCE_BYTES, Output, Side};
 use quorate_consensus::Protocol;
+use quorate_links::{Purpose, Random};
 use quorate_transports::{Association, Wire};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClientId, ClusterId, Hasher, ReplicaId, Time};

@@ -1,0 +1,155 @@
+//! `quorate bench --host emulated`. Most of these tests need root: `cargo test -p quorate -- --ignored privileged`.
+
+use crate::common::*;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that takes longer than this has hung; a busy machine is slow.
+const HANG: Duration = Duration::from_secs(90);
+
+#[test]
+fn without_rights_there_is_one_error_with_the_alternative() {
+    let mut command = quorate_heeding_signals();
+    command.args(["bench", "--host", "emulated", "--network", "wan4"]);
+    /// Number of the right to create namespaces, `CAP_SYS_ADMIN`.
+    const RIGHT: libc::c_ulong = 21;
+    // SAFETY: makes one system call between fork and exec. It fails for those who lack the right anyway.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_CAPBSET_DROP, RIGHT, 0, 0, 0);
+            Ok(())
+        })
+    };
+    let output = command.output().expect("the binary runs");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("error: --host emulated: cannot create a network namespace: Operation not permitted"),
+        "{said}"
+    );
+    assert!(said.contains("help: run it as root") && said.contains("quorate sim --network wan4"), "{said}");
+    assert_eq!(said.trim().lines().count(), 1, "{said}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn flags_of_the_network_have_clear_errors() {
+    for (arguments, expected) in [
+        (&["--network", "wan4"][..], "--network needs an emulated network, but the host is `threads`"),
+        (&["--host", "emulated", "--network", "no-such"], "cannot read no-such"),
+        (&["--host", "emulated", "--loss", "2"], "write a fraction from 0 to 1"),
+        (&["--host", "emulated", "--rto-min-ms", "0"], "write milliseconds from 0.001 to 120000"),
+        (&["--host", "emulated", "--congestion-control", "../x"], "write a name such as cubic or reno"),
+    ] {
+        let output = quorate(&[&["bench"], arguments].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+}
+
+/// A small run that ends by itself.
+const SHORT: &[&str] =
+    &["bench", "--host", "emulated", "--rate", "200", "--warmup", "500ms", "--duration", "2s", "--json", "-"];
+
+#[test]
+#[ignore = "needs root"]
+fn privileged_a_run_reports_its_network() {
+    let result = json(&[SHORT, &["--network", "us4", "--loss", "0.01", "--rto-min-ms", "20"]].concat());
+    let emulation = &result["emulation"];
+    assert_eq!(result["spec"]["host"], "emulated");
+    assert_eq!((&emulation["network"], &emulation["router"]), (&"us4".into(), &"user-space".into()));
+    assert_eq!((&emulation["congestion_control"], &emulation["rto_min_ms"]), (&"cubic".into(), &20.0.into()));
+    assert_eq!(emulation["shortest_delay_us"], 500.0, "the clients and replica 0 share a region");
+    assert!(emulation["emulation_added_us"]["p50"].is_number(), "{emulation}");
+    let count = |key: &str| emulation[key].as_u64().expect("a count");
+    assert!(count("lost") > 0 && count("packets") > 1000 && count("bytes_on_wire") > 100_000, "{emulation}");
+    // A command travels from Virginia to California or Oregon and back several times.
+    assert!(result["latency_ms"]["p50"].as_f64().expect("commands were completed") > 60.0, "{}", result["latency_ms"]);
+    assert_eq!(result["agreement"], true);
+    let command = result["command"].as_str().expect("a command");
+    assert!(command.contains("--host emulated") && command.ends_with("--network us4 --loss 0.01 --rto-min-ms 20"));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn privileged_faults_of_the_network_file_happen_in_time() {
+    let scratch = Scratch::new("emulated-faults");
+    let network = scratch.0.join("faults.toml");
+    let text = "[delay]\nkind = \"constant\"\nmean_ms = 1\n\
+                [[faults]]\nkind = \"cut\"\nat_ms = 1000\nfor_ms = 700\nfrom = [\"clients\"]\nto = [0, 1, 2, 3]\n\
+                [[faults]]\nkind = \"crash\"\nat_ms = 600\nreplica = 3\n";
+    fs::write(&network, text).expect("written");
+    let result = json(&[SHORT, &["--network", network.to_str().expect("UTF-8")]].concat());
+    assert!(result["emulation"]["cut"].as_u64().expect("a count") > 0, "{}", result["emulation"]);
+    assert!(result["longest_gap_ms"].as_f64().expect("a gap") > 600.0, "{}", result["longest_gap_ms"]);
+    let events = result["events"].to_string();
+    assert!(events.contains("replica 3 killed"), "{events}");
+    assert_eq!(result["spec"]["fault"], serde_json::json!([]), "the network file names its faults itself");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn privileged_a_killed_replica_returns_to_its_namespace() {
+    let result = json(&[SHORT, &["--network", "lan", "--fault", "restart:1@300ms+300ms"]].concat());
+    assert_eq!(result["agreement"], true, "{}", result["warnings"]);
+    assert!(result["events"].to_string().contains("replica 1 restarted"));
+}
+
+/// Returns the network namespaces of all processes.
+fn namespaces() -> BTreeSet<PathBuf> {
+    let all = fs::read_dir("/proc").expect("there is /proc").flatten();
+    all.filter_map(|entry| fs::read_link(entry.path().join("ns/net")).ok()).collect()
+}
+
+/// Returns the processes whose command line contains a directory below `place`.
+fn processes(place: &str) -> Vec<PathBuf> {
+    let all = fs::read_dir("/proc").expect("there is /proc").flatten().map(|entry| entry.path());
+    let command = |path: &PathBuf| fs::read(path.join("cmdline")).unwrap_or_default();
+    all.filter(|path| String::from_utf8_lossy(&command(path)).contains(&format!("{place}/quorate-run-"))).collect()
+}
+
+fn start(place: &str) -> Child {
+    let mut command = quorate_heeding_signals();
+    command.args(["bench", "--host", "emulated", "--network", "us4", "--duration", "10m", "--rate", "20"]);
+    command.env("TMPDIR", place).current_dir(place);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
+}
+
+fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !happened() {
+        assert!(start.elapsed() < HANG, "{what}: still not after {HANG:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn privileged_nothing_is_left_however_a_run_ends() {
+    let devices = || fs::read_to_string("/proc/net/dev").map(|text| text.lines().count()).expect("there is /proc");
+    let named = || fs::read_dir("/run/netns").map_or(0, Iterator::count);
+    let before = (devices(), named());
+    for signals in [&[libc::SIGKILL][..], &[libc::SIGTERM], &[libc::SIGINT, libc::SIGINT]] {
+        let scratch = Scratch::new("emulated-left");
+        let place = scratch.0.to_str().expect("a test's path is UTF-8").to_owned();
+        let mut run = start(&place);
+        wait_until("four replicas run", || processes(&place).len() == 4);
+        let own: BTreeSet<PathBuf> =
+            processes(&place).iter().filter_map(|path| fs::read_link(path.join("ns/net")).ok()).collect();
+        assert_eq!(own.len(), 4, "each replica has a namespace of its own");
+        for signal in signals {
+            // SAFETY: sends a signal to a process that this test started and has not waited for.
+            assert_eq!(unsafe { libc::kill(run.id() as libc::pid_t, *signal) }, 0);
+        }
+        let status = run.wait().expect("it ends");
+        assert!(signals[0] != libc::SIGKILL || status.signal() == Some(libc::SIGKILL));
+        wait_until("the replicas are gone", || processes(&place).is_empty());
+        assert!(namespaces().is_disjoint(&own), "after {signals:?}");
+        assert_eq!((devices(), named()), before, "after {signals:?}");
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests of the emulated network.
+
+mod packets;
+mod privileged;
+mod schedule;
