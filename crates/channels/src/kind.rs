@@ -1,5 +1,6 @@
 //! The list of the kinds of channel.
 
+use crate::dtls::Dtls;
 use crate::plain::Plain;
 use crate::suite::{ChannelProfile, ChannelSuite};
 use crate::tls::Tls;
@@ -15,8 +16,11 @@ impl ChannelKind {
     /// TLS 1.3, and inside it an authenticated handshake: see [`tls`](crate::tls).
     pub const TLS: ChannelKind = ChannelKind::of(&Tls);
 
+    /// DTLS 1.3, and inside it an authenticated handshake: see [`dtls`](crate::dtls).
+    pub const DTLS: ChannelKind = ChannelKind::of(&Dtls);
+
     /// Every kind, in the order in which errors list them.
-    pub const ALL: &'static [ChannelKind] = &[ChannelKind::PLAIN, ChannelKind::TLS];
+    pub const ALL: &'static [ChannelKind] = &[ChannelKind::PLAIN, ChannelKind::TLS, ChannelKind::DTLS];
 
     /// Returns the handle of a kind that is not listed. Its name must be unique.
     pub const fn of(suite: &'static dyn ChannelSuite) -> ChannelKind {

@@ -3,22 +3,26 @@
 //! A [`Channel`] sits between a byte stream and its frames: it authenticates the other end, then seals outgoing bytes
 //! and opens incoming ones. It does no I/O and reads no clock; a transport feeds it bytes and sends its output. A kind
 //! of channel is a [`ChannelSuite`] with a [`ChannelProfile`]. [`ChannelKind::ALL`] lists them; a new one takes one
-//! file and one line there. [`plain`] and [`tls`] document what each protects.
+//! file and one line there. [`plain`], [`tls`] and [`dtls`] document what each protects.
 
 mod carriage;
+pub mod dtls;
 mod error;
 mod hello;
 mod kind;
 mod machine;
 pub mod plain;
+pub mod plain_packets;
 mod suite;
 pub mod tls;
 
 pub use carriage::Carriage;
+pub use dtls::DtlsPackets;
 pub use error::ChannelError;
 pub use kind::ChannelKind;
-pub use machine::{Loss, Machine, Output, Stack};
+pub use machine::{Loss, Machine, Output, Repairs, Stack};
 pub use plain::PlainChannel;
+pub use plain_packets::PlainPackets;
 pub use suite::{ChannelProfile, ChannelSuite};
 
 use bytes::BytesMut;

@@ -16,6 +16,7 @@
 use crate::{ChannelConfig, ChannelError, NONCE_BYTES, RemoteIdentity, Side};
 use bytes::Bytes;
 use quorate_types::Time;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Request or report of a machine to its driver.
@@ -54,6 +55,17 @@ pub enum Loss {
     FrameTooLong { bytes: usize, limit: usize },
 }
 
+/// What a machine has sent again, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Repairs {
+    /// Packets sent again.
+    pub retransmissions: u64,
+    /// Times that a retransmission timeout was over.
+    pub timeouts: u64,
+    /// The smoothed round trip, if the machine measures it.
+    pub round_trip: Option<Duration>,
+}
+
 /// One end of a packet connection.
 ///
 /// After each call the driver performs the outputs in order, and calls the timer when it is [due](Machine::due).
@@ -77,6 +89,18 @@ pub trait Machine: Send {
     /// frame that they have for now.
     fn flush(&mut self, _now: Time, _out: &mut Vec<Output>) {}
 
+    /// Returns whether a packet from the right address belongs to this connection, as far as can be told without
+    /// opening it. One that belongs to none may begin a new connection of a remote that has restarted.
+    fn claims(&self, _packet: &[u8]) -> bool {
+        true
+    }
+
+    /// Returns the longest packet of the machine above that one packet of this machine can carry, if that can carry
+    /// `bytes`.
+    fn room(&self, bytes: usize) -> usize {
+        bytes
+    }
+
     /// Returns the time to call [`Machine::timer`]; `None` if no timer is set. May change with every other call.
     fn due(&self) -> Option<Time>;
 
@@ -92,11 +116,21 @@ pub trait Machine: Send {
     /// Returns the bytes of frames given to [`Machine::send`] that may still have to be sent or resent.
     fn unsent_bytes(&self) -> usize;
 
+    /// Returns how many of these belong to frames of [`Machine::send_bulk`] that others still overtake.
+    fn unsent_bulk_bytes(&self) -> usize {
+        0
+    }
+
     /// Returns the bytes held of incomplete frames.
     fn partial_bytes(&self) -> usize;
 
     /// Rejects frames of more than `bytes` bytes from now on.
     fn set_frame_limit(&mut self, bytes: usize);
+
+    /// Returns what it has sent again so far.
+    fn repairs(&self) -> Repairs {
+        Repairs::default()
+    }
 }
 
 /// Two machines as one: the frames of `below` are the packets of `above`.
@@ -190,6 +224,14 @@ impl Machine for Stack {
         });
     }
 
+    fn claims(&self, packet: &[u8]) -> bool {
+        self.below.claims(packet)
+    }
+
+    fn room(&self, bytes: usize) -> usize {
+        self.above.room(self.below.room(bytes))
+    }
+
     fn due(&self) -> Option<Time> {
         if self.is_over {
             return None;
@@ -221,11 +263,19 @@ impl Machine for Stack {
         self.above.unsent_bytes() + self.below.unsent_bytes()
     }
 
+    fn unsent_bulk_bytes(&self) -> usize {
+        self.above.unsent_bulk_bytes()
+    }
+
     fn partial_bytes(&self) -> usize {
         self.above.partial_bytes() + self.below.partial_bytes()
     }
 
     fn set_frame_limit(&mut self, bytes: usize) {
         self.above.set_frame_limit(bytes);
+    }
+
+    fn repairs(&self) -> Repairs {
+        self.above.repairs()
     }
 }

@@ -15,12 +15,16 @@
 //!                                    <-    hello, proof
 //! proof, if it is a replica          ->
 //! ```
+//! Over packets, [the same handshake](crate::plain_packets) is repeated until it is answered, and each packet carries a
+//! number that only somebody on the path can know.
+//!
 //! A proof is a length of two bytes and the signature. A responder that rejects a hello still sends its own, without a
 //! proof, so that the initiator's operator sees the reason too.
 
 use crate::hello::{self, HELLO_BYTES, HelloBytes, Place};
+use crate::plain_packets::PlainPackets;
 use crate::{
-    Carriage, Channel, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, LocalEnd, NONCE_BYTES,
+    Carriage, Channel, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, LocalEnd, Machine, NONCE_BYTES,
     RemoteIdentity, Side,
 };
 use bytes::{Buf, BytesMut};
@@ -33,9 +37,10 @@ pub(crate) struct Plain;
 static PROFILE: ChannelProfile = ChannelProfile {
     name: "plain",
     summary: "peers are authenticated by a signed handshake; the messages themselves travel in the clear",
-    over: &[Carriage::Stream],
+    over: &[Carriage::Stream, Carriage::Datagrams],
     encrypts: false,
     authenticates_frames: false,
+    guards_packets: true,
 };
 
 impl ChannelSuite for Plain {
@@ -50,6 +55,15 @@ impl ChannelSuite for Plain {
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Channel>, ChannelError> {
         Ok(Box::new(PlainChannel::new(end.clone(), side, nonce)))
+    }
+
+    fn over_packets(
+        &self,
+        end: &ChannelConfig,
+        side: Side,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Box<dyn Machine>, ChannelError> {
+        Ok(Box::new(PlainPackets::new(end.clone(), side, nonce)))
     }
 }
 

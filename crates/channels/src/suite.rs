@@ -16,6 +16,8 @@ pub struct ChannelProfile {
     pub encrypts: bool,
     /// Frames that an attacker made or changed are rejected, even after the handshake.
     pub authenticates_frames: bool,
+    /// Over packets: an attacker off the path cannot inject one, because each carries a secret of its connection.
+    pub guards_packets: bool,
 }
 
 /// A kind of channel.

@@ -47,6 +47,7 @@ static PROFILE: ChannelProfile = ChannelProfile {
     over: &[Carriage::Stream],
     encrypts: true,
     authenticates_frames: true,
+    guards_packets: false,
 };
 
 /// Both ends name the protocol inside (RFC 7301): other programs fail early.

@@ -9,6 +9,8 @@ use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClientId, ClusterId, Hasher, ReplicaId};
 use std::sync::Arc;
 
+const OVER_STREAMS: [ChannelKind; 2] = [ChannelKind::PLAIN, ChannelKind::TLS];
+
 pub struct ToyKey(ReplicaId, u8);
 
 fn toy_signature(replica: ReplicaId, key: u8, message: &[u8]) -> [u8; 32] {
@@ -114,7 +116,7 @@ fn two_replicas_authenticate_each_other_however_the_bytes_are_split() {
 
 #[test]
 fn a_client_verifies_the_replica_and_proves_nothing() {
-    ChannelKind::ALL.iter().for_each(|kind| clients_verify_replicas(*kind));
+    OVER_STREAMS.iter().for_each(|kind| clients_verify_replicas(*kind));
 }
 
 fn clients_verify_replicas(kind: ChannelKind) {
@@ -145,7 +147,7 @@ fn bytes_after_the_handshake_are_passed_on_without_a_copy() {
 
 #[test]
 fn a_handshake_with_the_wrong_end_names_the_mistake() {
-    ChannelKind::ALL.iter().for_each(|kind| wrong_ends_are_named(*kind));
+    OVER_STREAMS.iter().for_each(|kind| wrong_ends_are_named(*kind));
 }
 
 fn wrong_ends_are_named(kind: ChannelKind) {

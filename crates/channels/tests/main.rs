@@ -1,4 +1,5 @@
 //! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
 mod handshake;
+mod packets;
 mod tls;

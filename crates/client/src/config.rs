@@ -3,7 +3,7 @@
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
 use quorate_channels::ChannelKind;
 use quorate_crypto::{ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind};
-use quorate_transports::{TransportKind, Wire};
+use quorate_transports::{PacketConfig, RetransmissionConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::MAX_CLIENT_CODES;
 use quorate_types::{ApplicationKind, ClusterId, Committee, Dissemination, Fault, Member, Quorum, ReplyMode};
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,12 @@ pub struct ClientConfig {
     /// Channel that protects the frames, by default `plain`. Must match the replicas.
     #[serde(default)]
     pub channel: ChannelKind,
+    /// Settings of the transports over UDP, as in the replicas' configuration.
+    #[serde(default)]
+    pub packets: PacketConfig,
+    /// Settings of the transports that retransmit themselves, as in the replicas' configuration.
+    #[serde(default)]
+    pub retransmission: RetransmissionConfig,
     /// Number of replicas that may lie: a reply counts once one more replica than this gave it. By default
     /// floor((n-1)/3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,6 +142,8 @@ impl ClientConfig {
             mac_scheme: default_mac_scheme(),
             transport: TransportKind::default(),
             channel: ChannelKind::default(),
+            packets: PacketConfig::default(),
+            retransmission: RetransmissionConfig::default(),
             faults: Some(faults),
             application: ApplicationKind::default(),
             dissemination: Dissemination::default(),
@@ -184,6 +192,7 @@ impl ClientConfig {
             Some(path) => format!("passphrase_file = {}", name(&path.display())),
             None => "# passphrase_file = \"passphrase\"".to_owned(),
         };
+        let tables = self.transport_tables();
         let mut text = format!(
             "# Configuration of the clients of one cluster.\n\n\
              # The cluster's name.\ncluster = {}\n\
@@ -211,7 +220,7 @@ impl ClientConfig {
              # Timeout for connecting. Default: {DEFAULT_CONNECT_TIMEOUT_MS}.\nconnect_timeout_ms = {}\n\
              # Timeout of a request including all its retries. Default: {DEFAULT_REQUEST_TIMEOUT_MS}.\n\
              request_timeout_ms = {}\n\
-             \n# The replicas, in the order of their ids: their addresses, and their public keys for handshakes and\n\
+             {tables}\n# The replicas, in the order of their ids: their addresses, and their public keys for handshakes and\n\
              # for votes, in hexadecimal.\n",
             name(&self.cluster),
             name(&self.scheme),
@@ -232,6 +241,19 @@ impl ClientConfig {
         for member in &self.members {
             let table = toml::to_string(member).expect("every setting has a form in TOML");
             text.push_str(&format!("[[members]]\n{table}"));
+        }
+        text
+    }
+
+    /// Returns the tables of the transports' settings, if they differ from the defaults.
+    fn transport_tables(&self) -> String {
+        let mut text = String::new();
+        let in_toml = "every setting has a form in TOML";
+        if self.packets != PacketConfig::default() {
+            text += &format!("\n[packets]\n{}", toml::to_string(&self.packets).expect(in_toml));
+        }
+        if self.retransmission != RetransmissionConfig::default() {
+            text += &format!("\n[retransmission]\n{}", toml::to_string(&self.retransmission).expect(in_toml));
         }
         text
     }
@@ -294,7 +316,9 @@ impl ClientConfig {
 
     /// Returns the transport and channel to the replicas.
     pub fn wire(&self) -> Wire {
-        Wire { transport: self.transport, channel: self.channel, ..Wire::default() }
+        let (packets, retransmission) = (self.packets, self.retransmission);
+        let settings = WireSettings { packets, retransmission, ..WireSettings::default() };
+        Wire { transport: self.transport, channel: self.channel, settings }
     }
 
     /// Returns the committee that the members form.

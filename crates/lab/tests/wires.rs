@@ -25,6 +25,7 @@ static COUNTED: Counted = Counted {
         carriage: quorate_channels::Carriage::Stream,
         own_channel: None,
         guards_links: true,
+        keeps_order: true,
     },
     listeners: AtomicUsize::new(0),
     replicas: AtomicUsize::new(0),

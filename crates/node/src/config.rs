@@ -11,7 +11,9 @@ use quorate_consensus::Config as ConsensusConfig;
 use quorate_crypto::{
     AuthProfile, Authentication, ClientAuthentication, IDENTITY_SCHEME, ReplyAuthentication, SchemeKind,
 };
-use quorate_transports::{LinkConfig, QuicConfig, TcpConfig, TransportKind, Wire, WireSettings};
+use quorate_transports::{
+    LinkConfig, PacketConfig, QuicConfig, RetransmissionConfig, TcpConfig, TransportKind, Wire, WireSettings,
+};
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{
@@ -124,6 +126,12 @@ pub struct NodeConfig {
     /// Settings of the TCP transport; see [`TcpConfig`].
     #[serde(default)]
     pub tcp: TcpConfig,
+    /// Settings of the transports over UDP; see [`PacketConfig`].
+    #[serde(default)]
+    pub packets: PacketConfig,
+    /// Settings of the transports that retransmit themselves; see [`RetransmissionConfig`].
+    #[serde(default)]
+    pub retransmission: RetransmissionConfig,
     /// Settings of the QUIC transport; see [`QuicConfig`].
     #[serde(default)]
     pub quic: QuicConfig,
@@ -196,6 +204,8 @@ impl NodeConfig {
             consensus: ConsensusConfig::default(),
             links: LinkConfig::default(),
             tcp: TcpConfig::default(),
+            packets: PacketConfig::default(),
+            retransmission: RetransmissionConfig::default(),
             quic: QuicConfig::default(),
             journal: JournalConfig::default(),
             laboratory: None,
@@ -353,7 +363,8 @@ impl NodeConfig {
             let longest = self.consensus.batch_bytes.max(MAX_PAYLOAD_BYTES);
             links.client_frame_bytes = (longest + CLIENT_FRAME_OVERHEAD_BYTES).min(MAX_FRAME_BYTES);
         }
-        let settings = WireSettings { links, tcp: self.tcp.clone(), quic: self.quic.clone() };
+        let (packets, retransmission) = (self.packets, self.retransmission);
+        let settings = WireSettings { links, tcp: self.tcp.clone(), packets, retransmission, quic: self.quic.clone() };
         Wire { transport: self.transport, channel: self.channel, settings }
     }
 

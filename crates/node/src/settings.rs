@@ -6,7 +6,8 @@ use quorate_channels::ChannelKind;
 use quorate_consensus::config::{
     BatchPolicy, Dissemination, LeaderKind, ProtocolKind, SOURCE as CONSENSUS, ViewDuration, VotesTo,
 };
-use quorate_transports::{CONFIG_SOURCE as LINKS, Congestion, TransportKind};
+use quorate_transports::retransmission::SOURCE as RETRANSMISSION;
+use quorate_transports::{CONFIG_SOURCE as LINKS, Congestion, RetransmissionProfile, TransportKind};
 use quorate_types::Choice;
 
 /// Width of a comment in a configuration file, in columns.
@@ -34,6 +35,8 @@ const TABLES: &[Table] = &[
     Table { name: "consensus", of: "Config", source: CONSENSUS },
     Table { name: "links", of: "LinkConfig", source: LINKS },
     Table { name: "tcp", of: "TcpConfig", source: LINKS },
+    Table { name: "packets", of: "PacketConfig", source: LINKS },
+    Table { name: "retransmission", of: "RetransmissionConfig", source: RETRANSMISSION },
     Table { name: "quic", of: "QuicConfig", source: LINKS },
     Table { name: "journal", of: "JournalConfig", source: include_str!("durability.rs") },
     Table { name: "laboratory", of: "Laboratory", source: include_str!("laboratory.rs") },
@@ -83,6 +86,7 @@ fn without_links(doc: &str) -> String {
 fn with_choices(key: &Key) -> String {
     let names = match (key.table, key.name.as_str()) {
         ("", "transport") => TransportKind::names(),
+        ("retransmission", "profile") => RetransmissionProfile::names(),
         ("", "channel") => ChannelKind::names(),
         ("quic", "congestion") => Congestion::names(),
         ("consensus", "protocol") => ProtocolKind::names(),

@@ -136,6 +136,7 @@ fn of_replica(config: &NodeConfig) -> Result<Asked, StatusError> {
     let mut client = ClientConfig::new(&config.cluster, config.scheme, committee.quorum.faults(), &[]);
     (client.client_authentication, client.mac_scheme) = (config.client_authentication, config.mac_scheme);
     (client.transport, client.channel) = (config.transport, config.channel);
+    (client.packets, client.retransmission) = (config.packets, config.retransmission);
     client.reply_authentication = config.reply_authentication;
     client.members = committee.members;
     for (at, member) in client.members.iter_mut().enumerate() {

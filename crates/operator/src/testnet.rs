@@ -167,6 +167,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
         ClientConfig::new(&template.cluster, template.scheme, committee.quorum.faults(), &committee.members);
     (config.client_authentication, config.mac_scheme) = (template.client_authentication, template.mac_scheme);
     (config.transport, config.channel) = (template.transport, template.channel);
+    (config.packets, config.retransmission) = (template.packets, template.retransmission);
     config.reply_authentication = template.reply_authentication;
     config.application = template.application;
     config.dissemination = template.consensus.dissemination;

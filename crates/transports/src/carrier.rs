@@ -16,8 +16,11 @@ pub struct TransportProfile {
     pub carriage: Carriage,
     /// Built-in channel that cannot be replaced, such as TLS in QUIC.
     pub own_channel: Option<&'static str>,
-    /// An attacker off the path cannot inject a frame into a link. Checking a packet's source address is not enough.
+    /// An attacker off the path cannot inject a frame into a link, whatever the channel. Checking a packet's source
+    /// address is not enough.
     pub guards_links: bool,
+    /// What is sent on a link arrives, in its order, as long as the link stands.
+    pub keeps_order: bool,
 }
 
 /// A kind of transport.

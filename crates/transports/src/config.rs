@@ -1,5 +1,6 @@
 //! Settings of transports: those of all links, and those of each kind.
 
+use crate::retransmission::RetransmissionConfig;
 use quorate_gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use quorate_types::Fault;
 use quorate_types::limits::MAX_FRAME_BYTES;
@@ -7,6 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
+/// Longest IP packet on Ethernet.
+const ETHERNET_MTU_BYTES: usize = 1_500;
+/// Every network of IPv6 carries packets of this size (RFC 8200, section 5).
+const MIN_MTU_BYTES: usize = 1_280;
+const MAX_IP_PACKET_BYTES: usize = 65_535;
+/// Headers of IPv6 and UDP; IPv4 has 20 bytes less.
+const IP_AND_UDP_BYTES: usize = 40 + 8;
 /// Maximum number of operators connected at a time; further ones are refused.
 pub(crate) const MAX_OPERATORS: usize = 16;
 /// Source of this file. The docs of the fields also document the configuration keys.
@@ -104,6 +112,53 @@ pub struct TcpConfig {
 impl Default for TcpConfig {
     fn default() -> Self {
         TcpConfig { silent_remote_ms: 20_000, unacknowledged_ms: 2_000, send_buffer_bytes: 0, receive_buffer_bytes: 0 }
+    }
+}
+
+/// Settings of the transports over UDP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PacketConfig {
+    /// Longest IP packet, headers included, in bytes. 0 (default): what the kernel says of the route to the remote. On
+    /// a path with a smaller limit, routers fragment longer packets, and the loss of a fragment loses the packet.
+    pub mtu_bytes: usize,
+    /// The kernel's send buffer per socket, in bytes. The kernel may grant less to a user without privileges.
+    pub send_buffer_bytes: usize,
+    /// The kernel's receive buffer per socket, in bytes: packets beyond it are lost. The kernel may grant less to a
+    /// user without privileges.
+    pub receive_buffer_bytes: usize,
+    /// Milliseconds after which a link over `udp` or `rudp` that sends nothing sends an empty packet.
+    pub keepalive_ms: u64,
+    /// Milliseconds after which the remote of a link over `udp` counts as gone if nothing comes from it.
+    pub silent_remote_ms: u64,
+}
+
+impl Default for PacketConfig {
+    fn default() -> Self {
+        PacketConfig {
+            mtu_bytes: 0,
+            send_buffer_bytes: 8 << 20,
+            receive_buffer_bytes: 16 << 20,
+            keepalive_ms: 500,
+            silent_remote_ms: 3_000,
+        }
+    }
+}
+
+impl PacketConfig {
+    /// Returns the longest UDP payload, in bytes, over either version of IP. If no limit is set, that of Ethernet.
+    pub fn payload_bytes(&self) -> usize {
+        let mtu = if self.mtu_bytes == 0 { ETHERNET_MTU_BYTES } else { self.mtu_bytes.min(MAX_IP_PACKET_BYTES) };
+        mtu - IP_AND_UDP_BYTES
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.mtu_bytes != 0 && self.mtu_bytes < MIN_MTU_BYTES {
+            let what = format!("is {}, below {MIN_MTU_BYTES}, the least that every network carries", self.mtu_bytes);
+            let mend = "set at least that, or 0 for what the kernel says of the route";
+            return Err(Fault::new(Setting { table: "packets", key: "mtu_bytes" }, what, mend));
+        }
+        refuse_zeros("packets", &[("keepalive_ms", self.keepalive_ms), ("silent_remote_ms", self.silent_remote_ms)])
     }
 }
 
@@ -205,7 +260,9 @@ const MAX_QUIC_WINDOW_BYTES: usize = 1 << 30;
 pub struct WireSettings {
     pub links: LinkConfig,
     pub tcp: TcpConfig,
+    pub packets: PacketConfig,
     pub quic: QuicConfig,
+    pub retransmission: RetransmissionConfig,
 }
 
 impl From<LinkConfig> for WireSettings {
@@ -286,12 +343,14 @@ impl WireSettings {
     pub fn validate(&self) -> Result<(), ConfigError> {
         let TcpConfig { silent_remote_ms, unacknowledged_ms, .. } = self.tcp;
         self.links.validate()?;
-        refuse_zeros("tcp", &[("silent_remote_ms", silent_remote_ms), ("unacknowledged_ms", unacknowledged_ms)])?;
-        self.quic.validate()
+        self.packets.validate()?;
+        self.retransmission.validate()?;
+        self.quic.validate()?;
+        refuse_zeros("tcp", &[("silent_remote_ms", silent_remote_ms), ("unacknowledged_ms", unacknowledged_ms)])
     }
 }
 
-fn refuse_zeros(table: &'static str, settings: &[(&'static str, u64)]) -> Result<(), ConfigError> {
+pub(crate) fn refuse_zeros(table: &'static str, settings: &[(&'static str, u64)]) -> Result<(), ConfigError> {
     match settings.iter().find(|(_, value)| *value == 0) {
         Some((key, _)) => {
             Err(Fault::new(Setting { table, key }, "is 0", "set at least 1, or leave it out for its default"))

@@ -3,7 +3,9 @@
 use crate::carrier::{Carrier, TransportProfile};
 use crate::datagrams::Datagrams;
 use crate::quic::Quic;
+use crate::rudp::Rudp;
 use crate::tcp::Tcp;
+use crate::udp::Udp;
 
 /// Copyable handle to a kind of transport, listed or not, compared by name.
 #[derive(Clone, Copy)]
@@ -13,11 +15,18 @@ impl TransportKind {
     /// The kernel's TCP.
     pub const TCP: TransportKind = TransportKind::of(&Tcp);
 
+    /// UDP: what is lost is lost; see [`udp`](crate::udp).
+    pub const UDP: TransportKind = TransportKind::of(&Datagrams(&Udp));
+
+    /// Robust UDP: see [`rudp`](crate::rudp).
+    pub const RUDP: TransportKind = TransportKind::of(&Datagrams(&Rudp));
+
     /// QUIC over the kernel's UDP: see [`quic`](crate::quic).
     pub const QUIC: TransportKind = TransportKind::of(&Datagrams(&Quic));
 
     /// Every kind, in the order in which errors list them.
-    pub const ALL: &'static [TransportKind] = &[TransportKind::TCP, TransportKind::QUIC];
+    pub const ALL: &'static [TransportKind] =
+        &[TransportKind::TCP, TransportKind::UDP, TransportKind::RUDP, TransportKind::QUIC];
 
     /// Returns the handle of a kind that is not listed. Its name must be unique.
     pub const fn of(carrier: &'static dyn Carrier) -> TransportKind {

@@ -15,19 +15,25 @@ mod error;
 pub mod framing;
 mod kind;
 mod links;
+mod pieces;
 pub mod quic;
+pub mod retransmission;
+pub mod rudp;
 mod tcp;
+pub mod udp;
 mod wire;
 mod write_queue;
 
 pub use carrier::{Association, Carrier, TransportProfile};
 pub use config::{
-    ConfigError, Congestion, LinkConfig, QuicConfig, SOURCE as CONFIG_SOURCE, Setting, TcpConfig, WireSettings,
+    ConfigError, Congestion, LinkConfig, PacketConfig, QuicConfig, SOURCE as CONFIG_SOURCE, Setting, TcpConfig,
+    WireSettings,
 };
 pub use datagrams::{DatagramTransport, Datagrams};
 pub use endpoint::{Endpoint, Endpoints, Listening};
 pub use error::{LinkError, Refusal, SetupError, WireError};
 pub use kind::TransportKind;
+pub use retransmission::{RetransmissionConfig, RetransmissionProfile};
 pub use tcp::TcpTransport;
 pub use wire::Wire;
 pub use write_queue::{STAGED_BYTES, WriteQueue};
@@ -90,6 +96,15 @@ pub struct Counters {
     pub frames_sent: u64,
     /// Number of write calls.
     pub write_calls: u64,
+    /// Packets given to the operating system, by a transport over packets.
+    pub packets_sent: u64,
+    /// Of these, packets sent again, by the transport's own retransmission.
+    pub retransmissions: u64,
+    /// Times that a retransmission timeout was over, in the transport's own retransmission.
+    pub retransmission_timeouts: u64,
+    /// Handshakes that ended well, and how long they took together, from the first byte or packet, in microseconds.
+    pub handshakes: u64,
+    pub handshakes_us: u64,
     /// Bytes received, framing included.
     pub bytes_received: u64,
     pub frames_received: u64,

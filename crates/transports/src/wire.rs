@@ -3,7 +3,7 @@
 use crate::config::{ConfigError, WireSettings};
 use crate::error::{SetupError, WireError};
 use crate::{Endpoint, Endpoints, Transport, TransportKind};
-use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
+use quorate_channels::{Carriage, ChannelConfig, ChannelKind, LocalEnd};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{Address, ClientId, Committee};
 use std::io;
@@ -109,7 +109,9 @@ impl Wire {
 
 /// Returns whether each frame provably comes from the remote of the handshake.
 fn tells_senders(transport: TransportKind, channel: ChannelKind) -> bool {
-    channel.profile().authenticates_frames || transport.profile().guards_links
+    let (transport, channel) = (transport.profile(), channel.profile());
+    let guarded = transport.carriage == Carriage::Datagrams && channel.guards_packets;
+    channel.authenticates_frames || transport.guards_links || guarded
 }
 
 /// Returns the listed channels that work with a transport.

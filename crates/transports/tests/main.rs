@@ -7,6 +7,7 @@ mod datagrams;
 mod framing;
 mod listeners;
 mod quic;
+mod rudp;
 mod support;
 mod toy;
 mod wire;

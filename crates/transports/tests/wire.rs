@@ -41,7 +41,7 @@ const fn paper(
     own_channel: Option<&'static str>,
     guards_links: bool,
 ) -> TransportProfile {
-    TransportProfile { name, summary: "a toy", carriage, own_channel, guards_links }
+    TransportProfile { name, summary: "a toy", carriage, own_channel, guards_links, keeps_order: true }
 }
 
 static DATAGRAMS: Paper = Paper(paper("paper-datagrams", Carriage::Datagrams, None, false));
@@ -58,7 +58,7 @@ impl ChannelSuite for Seal {
 }
 
 const fn seal(name: &'static str, over: &'static [Carriage], authenticates_frames: bool) -> ChannelProfile {
-    ChannelProfile { name, summary: "a toy", over, encrypts: true, authenticates_frames }
+    ChannelProfile { name, summary: "a toy", over, encrypts: true, authenticates_frames, guards_packets: false }
 }
 
 static SEAL: Seal = Seal(seal("paper-seal", &[Carriage::Stream], true));
@@ -109,7 +109,7 @@ fn a_transport_with_its_own_channel_accepts_no_other() {
 fn combinations_without_authenticated_senders_are_refused() {
     let hello_only: &dyn ChannelSuite = &HELLO_ONLY;
     for (transport, channel, help) in
-        [(&DATAGRAMS, hello_only, "choose another transport"), (&OPEN_STREAM, ChannelKind::PLAIN.suite(), "set `tls`")]
+        [(&DATAGRAMS, hello_only, "set `plain`"), (&OPEN_STREAM, ChannelKind::PLAIN.suite(), "set `tls`")]
     {
         let why = refused(transport, channel).expect("unauthenticated senders are refused");
         assert!(why.contains("who sent each frame") && why.contains(help), "{why}");

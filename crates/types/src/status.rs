@@ -33,6 +33,20 @@ pub struct Status {
     pub bytes_sent: u64,
     /// Messages handed to the network.
     pub messages_sent: u64,
+    /// Packets handed to the network, by a transport over packets.
+    #[serde(default)]
+    pub packets_sent: u64,
+    /// Of these, packets sent again.
+    #[serde(default)]
+    pub retransmissions: u64,
+    /// Times that a retransmission timeout was over, in a transport that retransmits itself.
+    #[serde(default)]
+    pub retransmission_timeouts: u64,
+    /// Handshakes that ended well, and how long they took together, in microseconds.
+    #[serde(default)]
+    pub handshakes: u64,
+    #[serde(default)]
+    pub handshakes_us: u64,
     /// CPU time of the replica's threads, in nanoseconds.
     pub cpu_ns: u64,
     /// Time that its core thread ran or waited for a processor, in nanoseconds; near wall time if it is the bottleneck.

@@ -65,6 +65,8 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     config.client_authentication = spec.client_authentication;
     config.reply_authentication = spec.reply_authentication;
     (config.transport, config.channel) = (spec.transport, spec.channel);
+    let settings = spec.wire().settings;
+    (config.packets, config.retransmission) = (settings.packets, settings.retransmission);
     config.application = if spec.workload.is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
     config.reply = spec.reply;
     config.consensus = spec.consensus();
@@ -82,6 +84,8 @@ pub fn client_config(
     (config.client_authentication, config.mac_scheme) = (spec.client_authentication, spec.mac_scheme);
     config.reply_authentication = spec.reply_authentication;
     (config.transport, config.channel) = (spec.transport, spec.channel);
+    let settings = spec.wire().settings;
+    (config.packets, config.retransmission) = (settings.packets, settings.retransmission);
     config.application = application;
     config.dissemination = spec.dissemination;
     config

@@ -18,6 +18,11 @@ impl<'a> Growth<'a> {
         self.by_replica(counter).into_values().sum()
     }
 
+    /// Returns a counter's last values, over all replicas.
+    pub fn total(&self, counter: impl Fn(&Status) -> u64) -> u64 {
+        self.0.iter().map(|(_, last)| counter(last)).sum()
+    }
+
     /// Returns the growth of a counter at the replica where it grew most.
     pub fn most(&self, counter: impl Fn(&Status) -> u64) -> u64 {
         self.by_replica(counter).into_values().max().unwrap_or(0)

@@ -78,6 +78,9 @@ pub struct BenchResult {
     pub cpu_us_per_command: CpuPerCommand,
     /// Bytes that all replicas and clients wrote to sockets, per committed command.
     pub bytes_per_command: Option<f64>,
+    /// What a transport over packets did in the measured time; absent for streams, and in simulations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<PacketFigures>,
     /// Signatures that all replicas verified, per committed block.
     pub verifications_per_block: Option<f64>,
     /// Public keys added or subtracted to verify a certificate that a peer showed, the mean; present in schemes with
@@ -195,6 +198,39 @@ pub struct CpuPerCommand {
     pub total: Option<f64>,
     pub replicas: Option<f64>,
     pub clients: Option<f64>,
+}
+
+/// What the transports over packets of all replicas did.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct PacketFigures {
+    /// Packets sent.
+    pub sent: u64,
+    /// Bytes sent, with the headers of IPv4 and UDP.
+    pub bytes_on_wire: u64,
+    /// Packets sent again; 0 in transports that repeat nothing.
+    pub retransmissions: u64,
+    /// Times that a retransmission timeout was over.
+    pub rto_events: u64,
+    /// Mean time of a handshake, from the first packet, since the start of the replicas.
+    pub handshake_ms: Option<f64>,
+}
+
+/// Bytes of the headers of IPv4 and UDP.
+const HEADER_BYTES: u64 = 20 + 8;
+
+impl PacketFigures {
+    /// Returns the figures of a measured time; `None` if no packets were sent.
+    pub(crate) fn of(growth: &Growth<'_>) -> Option<PacketFigures> {
+        let sent = growth.sum(|status| status.packets_sent);
+        let (handshakes, us) = (growth.total(|status| status.handshakes), growth.total(|status| status.handshakes_us));
+        (sent > 0).then(|| PacketFigures {
+            sent,
+            bytes_on_wire: growth.sum(|status| status.bytes_sent) + HEADER_BYTES * sent,
+            retransmissions: growth.sum(|status| status.retransmissions),
+            rto_events: growth.sum(|status| status.retransmission_timeouts),
+            handshake_ms: per(us as f64 / 1e3, handshakes),
+        })
+    }
 }
 
 /// Returns `quantity / count`, or `None` if `count` is 0.

@@ -192,7 +192,7 @@ fn rows(result: &BenchResult) -> Vec<[String; 4]> {
             "us/command",
             format!("replicas {}, clients {}", optional(cpu.replicas), optional(cpu.clients)),
         ),
-        row("network", optional(result.bytes_per_command), "B/command", "all replicas and clients".into()),
+        row("network", optional(result.bytes_per_command), "B/command", network(result)),
         row(
             "blocks",
             count(result.committed_blocks),
@@ -218,4 +218,17 @@ fn rows(result: &BenchResult) -> Vec<[String; 4]> {
         rows.insert(1, row("refused", count(result.refused_commands), "commands", share));
     }
     rows
+}
+
+/// Returns what belongs to the bytes of a command: who sent them, and what a transport over packets had to repeat.
+fn network(result: &BenchResult) -> String {
+    match &result.packets {
+        None => "all replicas and clients".to_owned(),
+        Some(packets) => format!(
+            "{} packets, {} again, {} timeouts",
+            count(packets.sent),
+            count(packets.retransmissions),
+            count(packets.rto_events)
+        ),
+    }
 }

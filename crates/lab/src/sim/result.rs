@@ -301,6 +301,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         cpu_us_per_command: CpuPerCommand { total: replicas.zip(clients).map(|(a, b)| a + b), replicas, clients },
         bytes_per_command: per(sum(|status| status.bytes_sent) as f64, ordered),
         bytes_per_block: per(sum(|status| status.bytes_sent) as f64, blocks),
+        packets: None,
         verifications_per_block: per(sum(|status| status.verifications) as f64, blocks),
         key_additions_per_certificate: growth.key_additions_per_certificate(spec.scheme),
         messages_per_block: per(sum(|status| status.messages_sent) as f64, blocks),

@@ -2,13 +2,14 @@
 
 use super::{
     BatchPolicy, BenchSpec, ClientAuthentication, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem,
-    ReplyAuthentication, SchemeKind, SpecError, When, WorkloadKind,
+    ReplyAuthentication, SchemeKind, SpecError, TransportKind, When, WorkloadKind,
 };
 use crate::affinity;
+use quorate_channels::Carriage;
 use quorate_client::load::MAX_SAMPLES;
 use quorate_consensus::config::MAX_WINDOW;
 use quorate_crypto::Authentication;
-use quorate_transports::Wire;
+use quorate_transports::{PacketConfig, RetransmissionConfig, Wire, WireSettings};
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::quorum::QuorumError;
 use quorate_types::{Quorum, ReplicaId};
@@ -101,7 +102,11 @@ impl BenchSpec {
 
     /// Returns the transport and channel between replicas, and between replicas and clients.
     pub fn wire(&self) -> Wire {
-        Wire { transport: self.transport, channel: self.channel, ..Wire::default() }
+        let packets = PacketConfig { mtu_bytes: self.mtu_bytes as usize, ..PacketConfig::default() };
+        let (profile, pacing) = (self.retransmission, self.pacing);
+        let retransmission = RetransmissionConfig { profile, pacing, ..RetransmissionConfig::default() };
+        let settings = WireSettings { packets, retransmission, ..WireSettings::default() };
+        Wire { transport: self.transport, channel: self.channel, settings }
     }
 
     /// Checks each value, and all values together.
@@ -227,6 +232,9 @@ impl BenchSpec {
         }
         if let Err(error) = self.wire().fits() {
             problems.push(problem("--channel, --transport", format!("the channel {}", error.what), error.help));
+        }
+        if let Err(error) = self.wire().validate_settings() {
+            problems.push(problem(&flag(error.place.key), format!("the value {}", error.what), error.help));
         }
         if let Some(why) = self.scheme.profile().weakness.filter(|_| !self.accept_weak_scheme) {
             let help = "choose another scheme, or set --accept-weak-scheme for measurements";
@@ -371,7 +379,7 @@ impl BenchSpec {
 
     /// Returns the keys that were set but have no effect, each with the reason.
     fn without_effect(&self) -> Vec<(&'static str, String)> {
-        let keys = self.idle_batching().into_iter().chain(self.idle_others());
+        let keys = self.idle_batching().into_iter().chain(self.idle_transport()).chain(self.idle_others());
         keys.filter(|(_, is_idle, _)| *is_idle).map(|(key, _, why)| (key, why)).collect()
     }
 
@@ -408,6 +416,19 @@ impl BenchSpec {
     }
 
     /// Returns for each other key whether it was set without effect, and the reason.
+    /// Returns the settings of transports that the chosen one ignores.
+    fn idle_transport(&self) -> [(&'static str, bool, String); 3] {
+        let default = BenchSpec::default();
+        let over_packets = self.transport.profile().carriage == Carriage::Datagrams;
+        let repeats = over_packets && self.transport != TransportKind::UDP;
+        let why = format!("--transport is {}", self.transport);
+        [
+            ("retransmission", self.retransmission != default.retransmission && !repeats, why.clone()),
+            ("pacing", self.pacing && self.transport != TransportKind::RUDP, why.clone()),
+            ("mtu_bytes", self.mtu_bytes != 0 && !over_packets, why),
+        ]
+    }
+
     fn idle_others(&self) -> [(&'static str, bool, String); 8] {
         let default = BenchSpec::default();
         let is_ycsb = !matches!(self.workload, WorkloadKind::Fixed | WorkloadKind::File(_));

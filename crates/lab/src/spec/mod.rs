@@ -18,7 +18,8 @@ mod values;
 pub use choices::{
     AuthProfile, BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
     ClientVerdicts, CryptoThreads, Dissemination, Fsync, Host, JournalKind, LeaderKind, PayloadPath, ProtocolKind,
-    ReplyAuthentication, ReplyMode, SchemeKind, TransportKind, ViewDuration, VotesTo, choice, nearest,
+    ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind, TransportKind, ViewDuration, VotesTo, choice,
+    nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
@@ -99,6 +100,15 @@ pub struct BenchSpec {
     /// Channel that protects messages in transit.
     #[arg(long, help_heading = CLUSTER, default_value = "plain", value_parser = choice::<ChannelKind>())]
     pub channel: ChannelKind,
+    /// Bounds of the retransmission timeout and delay of acknowledgements, for transports that retransmit themselves.
+    #[arg(long, help_heading = CLUSTER, default_value = "auto", value_parser = choice::<RetransmissionProfile>())]
+    pub retransmission: RetransmissionProfile,
+    /// Send at the rate at which packets arrive instead of all at once. Transport rudp only.
+    #[arg(long, help_heading = CLUSTER)]
+    pub pacing: bool,
+    /// Longest IP packet of the transports over UDP, in bytes; 0: what the kernel says of the route, 1500 in sim.
+    #[arg(long, help_heading = CLUSTER, default_value_t = 0)]
+    pub mtu_bytes: u32,
     /// Leader election: one replica until it fails, all replicas in turn, or all in turn except recently silent ones.
     #[arg(long, help_heading = CLUSTER, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     pub leader: LeaderKind,

@@ -59,6 +59,7 @@ pub fn sample() -> BenchResult {
         recovery_percent: None,
         cpu_us_per_command: CpuPerCommand { total: Some(7.31), replicas: Some(5.02), clients: Some(2.11) },
         bytes_per_command: Some(2743.0),
+        packets: None,
         verifications_per_block: per(21_345.0, committed_blocks),
         key_additions_per_certificate: None,
         messages_per_block: per(15_480.0, committed_blocks),

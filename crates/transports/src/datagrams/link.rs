@@ -19,26 +19,33 @@ pub struct PacketLink {
     /// Frames to give to the machine in the next poll, and whether others may overtake them.
     queue: VecDeque<(Bytes, bool)>,
     queued_bytes: usize,
+    /// Of these, the bytes that others may overtake.
+    bulk_bytes: usize,
 }
 
 impl PacketLink {
     pub fn new(state: LinkState, machine: Box<dyn Machine>, port: usize) -> PacketLink {
-        PacketLink { state, machine, port, alarm: None, queue: VecDeque::new(), queued_bytes: 0 }
+        PacketLink { state, machine, port, alarm: None, queue: VecDeque::new(), queued_bytes: 0, bulk_bytes: 0 }
     }
 
     /// Removes and returns the next frame for the machine, and whether others may overtake it.
     pub fn next_frame(&mut self) -> Option<(Bytes, bool)> {
         let (frame, is_bulk) = self.queue.pop_front()?;
-        self.queued_bytes -= frame.len() + HEADER_BYTES;
+        let bytes = frame.len() + HEADER_BYTES;
+        self.queued_bytes -= bytes;
+        self.bulk_bytes -= if is_bulk { bytes } else { 0 };
         Some((frame, is_bulk))
     }
 
+    /// Queues a frame unless it does not fit behind what is ahead of it: bulk frames are ahead of other bulk only.
     fn queue(&mut self, frame: Bytes, is_bulk: bool, max_bytes: usize) -> bool {
-        let (waiting, bytes) = (self.queued_bytes(), frame.len() + HEADER_BYTES);
+        let overtaken = if is_bulk { 0 } else { self.bulk_bytes + self.machine.unsent_bulk_bytes() };
+        let (waiting, bytes) = (self.queued_bytes().saturating_sub(overtaken), frame.len() + HEADER_BYTES);
         if waiting > 0 && waiting + bytes > max_bytes {
             return false;
         }
         self.queued_bytes += bytes;
+        self.bulk_bytes += if is_bulk { bytes } else { 0 };
         self.queue.push_back((frame, is_bulk));
         true
     }

@@ -4,10 +4,13 @@
 //! `links` do the rest: sockets, clock, timers, demultiplexing, peers, places and budgets. The simulator also drives
 //! these machines.
 //!
-//! A connection is identified by its local socket and remote address. A packet for which the kernel has no room is
-//! lost, just as it could be lost on the network.
+//! A connection is identified by its local socket and remote address, and by what its machine
+//! [claims](Machine::claims): a remote that has restarted begins a second connection from the same address, which
+//! replaces the first once it is authenticated. A packet that the kernel refuses is lost, just as it could be lost on
+//! the network.
 
 mod link;
+mod port;
 mod serve;
 
 use crate::carrier::{Association, Carrier, TransportProfile};
@@ -15,11 +18,11 @@ use crate::config::WireSettings;
 use crate::endpoint::{Endpoint, Endpoints, Listening};
 use crate::error::{Refusal, SetupError};
 use crate::links::{Audience, Links, index};
-use crate::{Counters, Event, LinkId, Transport};
+use crate::{Counters, Event, LinkId, Remote, Transport};
 use bytes::Bytes;
 use link::PacketLink;
-use mio::net::UdpSocket;
 use mio::{Interest, Token};
+use port::{Buffers, Port};
 use quorate_channels::{ChannelConfig, ChannelFactory, Machine, RemoteIdentity, Side};
 use quorate_types::{Address, Committee, ReplicaId, Time};
 use std::collections::{BTreeSet, HashMap};
@@ -32,8 +35,6 @@ use std::time::{Duration, Instant};
 const WAKER: Token = Token(usize::MAX);
 /// Maximum number of ready sockets that one poll takes from the kernel: more than a transport has.
 const MAX_READY_SOCKETS: usize = 16;
-/// Maximum size of a UDP packet, in bytes.
-const MAX_PACKET_BYTES: usize = 64 << 10;
 /// Longest time between two sweeps over links without events, in milliseconds.
 const LOOK_MS: u64 = 1_000;
 
@@ -86,15 +87,6 @@ impl Carrier for Datagrams {
     }
 }
 
-/// A bound socket.
-struct Port {
-    socket: UdpSocket,
-    /// Who may connect through it; `None` if it only dials.
-    audience: Option<Audience>,
-    /// More packets may be waiting, for which no further event comes.
-    is_readable: bool,
-}
-
 /// A [`Transport`] over UDP.
 pub struct DatagramTransport {
     poll: mio::Poll,
@@ -107,13 +99,15 @@ pub struct DatagramTransport {
     /// New connections are still accepted.
     accepts: bool,
     links: Links<PacketLink>,
-    /// Links by port and remote address.
-    routes: HashMap<(usize, SocketAddr), LinkId>,
+    /// Links by port and remote address, the newest last.
+    routes: HashMap<(usize, SocketAddr), Vec<LinkId>>,
     /// Deadlines of the machines' timers.
     alarms: BTreeSet<(Time, LinkId)>,
     /// Zero of the machines' clock.
     began: Instant,
-    buffer: Vec<u8>,
+    buffers: Buffers,
+    /// Packets of the batch that is being received.
+    received: Vec<(SocketAddr, Bytes)>,
 }
 
 impl DatagramTransport {
@@ -146,7 +140,8 @@ impl DatagramTransport {
             routes: HashMap::new(),
             alarms: BTreeSet::new(),
             began: Instant::now(),
-            buffer: vec![0; MAX_PACKET_BYTES],
+            buffers: Buffers::default(),
+            received: Vec::new(),
         };
         let listeners = [
             (peers, endpoints.peers),
@@ -163,11 +158,11 @@ impl DatagramTransport {
 
     /// Registers a socket with the poll; returns its index.
     fn take_over(&mut self, socket: std::net::UdpSocket, audience: Option<Audience>) -> io::Result<usize> {
-        socket.set_nonblocking(true)?;
-        let mut socket = UdpSocket::from_std(socket);
+        let mut port = Port::new(socket, audience, &self.settings.packets)?;
         let at = self.ports.len();
-        self.poll.registry().register(&mut socket, Token(at), Interest::READABLE)?;
-        self.ports.push(Port { socket, audience, is_readable: true });
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut port.socket, Token(at), interest)?;
+        self.ports.push(port);
         Ok(at)
     }
 
@@ -211,7 +206,8 @@ impl Transport for DatagramTransport {
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let before = events.len();
         self.run_timers(events);
-        self.flush_dirty(events);
+        self.flush_dirty(events, |_| true);
+        self.write();
         let is_busy = events.len() > before || self.ports.iter().any(|port| port.is_readable);
         let alarm = self.alarms.first().map(|(due, _)| due.since(self.now()));
         let wait = self.links.wait(timeout, is_busy);
@@ -222,12 +218,24 @@ impl Transport for DatagramTransport {
         }
         for event in &self.ready {
             if let Some(port) = self.ports.get_mut(event.token().0) {
-                port.is_readable = true;
+                port.is_readable |= event.is_readable();
+                if event.is_writable() {
+                    port.unblock();
+                }
             }
         }
         self.receive(events);
+        self.write();
         events.append(&mut self.links.client_events);
         Ok(())
+    }
+
+    fn flush_replicas(&mut self) {
+        let mut events = Vec::new();
+        self.flush_dirty(&mut events, |link| matches!(link.remote(), Some(Remote::Replica(_))));
+        self.write();
+        // What has ended is reported by the next poll.
+        self.links.client_events.append(&mut events);
     }
 
     fn release(&mut self, link: LinkId, bytes: usize) {
@@ -248,6 +256,7 @@ impl Transport for DatagramTransport {
 
     fn close(&mut self, link: LinkId, why: String) {
         self.announce_close(link);
+        self.write();
         self.links.close(link, why);
     }
 
@@ -282,5 +291,14 @@ impl Transport for DatagramTransport {
 
     fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
         self.waker.clone()
+    }
+}
+
+impl Drop for DatagramTransport {
+    /// Tells the other ends, which otherwise would notice only by the silence.
+    fn drop(&mut self) {
+        let links: Vec<LinkId> = self.links.table.iter().map(|link| link.id).collect();
+        links.into_iter().for_each(|link| self.announce_close(link));
+        self.write();
     }
 }

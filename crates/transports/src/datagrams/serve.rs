@@ -1,14 +1,14 @@
 //! The work of a poll before and after its wait: alarms, dialling, sending and receiving.
 
+use super::port::path_mtu;
 use super::*;
-use crate::Remote;
 use crate::error::LinkError;
 use crate::links::{LinkState, Phase};
 use quorate_channels::{Loss, Output};
 use std::mem::take;
 
-/// Maximum number of packets taken from one socket in one poll; the rest is left to the next.
-const MAX_PACKETS: usize = 512;
+/// Maximum number of batches of packets taken from one socket in one poll; the rest is left to the next.
+const MAX_BATCHES: usize = 16;
 
 impl DatagramTransport {
     /// Dials, times out handshakes, and calls the timers that are due.
@@ -30,11 +30,15 @@ impl DatagramTransport {
         }
     }
 
-    /// Gives queued frames to their machines.
-    pub(super) fn flush_dirty(&mut self, events: &mut Vec<Event>) {
+    /// Gives queued frames to the machines of the links that `may` send now.
+    pub(super) fn flush_dirty(&mut self, events: &mut Vec<Event>, may: impl Fn(&PacketLink) -> bool) {
         let now = self.now();
         for id in take(&mut self.links.dirty) {
             let Some(link) = self.links.table.get_mut(id) else { continue };
+            if !may(link) {
+                self.links.dirty.push(id);
+                continue;
+            }
             link.dirty = false;
             while let Some((frame, is_bulk)) = self.links.table.get_mut(id).and_then(PacketLink::next_frame) {
                 self.links.counters.frames_sent += 1;
@@ -47,29 +51,43 @@ impl DatagramTransport {
         }
     }
 
+    /// Gives the packets that wait to the kernel.
+    pub(super) fn write(&mut self) {
+        for port in self.ports.iter_mut().filter(|port| port.has_to_write()) {
+            let written = port.write();
+            self.links.counters.write_calls += written.calls;
+            self.links.counters.bytes_sent += written.bytes;
+            self.links.counters.packets_sent += written.packets;
+        }
+    }
+
     pub(super) fn receive(&mut self, events: &mut Vec<Event>) {
         for at in 0..self.ports.len() {
-            let mut left = MAX_PACKETS;
+            let mut left = MAX_BATCHES;
             while self.ports[at].is_readable && left > 0 {
                 left -= 1;
-                match self.ports[at].socket.recv_from(&mut self.buffer) {
-                    Ok((bytes, from)) => {
-                        let packet = Bytes::copy_from_slice(&self.buffer[..bytes]);
-                        self.links.counters.bytes_received += bytes as u64;
-                        self.take_packet(at, from, packet, events);
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ports[at].is_readable = false,
-                    // Reports that an earlier packet found no listener. The timer of the machine or of the dial notices
-                    // this too.
-                    Err(_) => {}
+                let mut received = take(&mut self.received);
+                self.ports[at].read(&mut self.buffers, |from, packet| received.push((from, packet)));
+                for (from, packet) in received.drain(..) {
+                    self.links.counters.bytes_received += packet.len() as u64;
+                    self.take_packet(at, from, packet, events);
                 }
+                self.received = received;
+                // What the machines answer must not wait for the rest.
+                self.write();
             }
         }
     }
 
+    /// Returns the link that a packet belongs to.
+    fn link_of(&self, port: usize, from: SocketAddr, packet: &[u8]) -> Option<LinkId> {
+        let links = self.routes.get(&(port, from))?.iter().copied();
+        let claims = |id: &LinkId| self.links.table.get(*id).is_some_and(|link| link.machine.claims(packet));
+        links.rev().find(claims)
+    }
+
     fn take_packet(&mut self, port: usize, from: SocketAddr, packet: Bytes, events: &mut Vec<Event>) {
-        let known = self.routes.get(&(port, from)).copied().filter(|id| self.links.table.get(*id).is_some());
-        let id = match (known, self.ports[port].audience) {
+        let id = match (self.link_of(port, from, &packet), self.ports[port].audience) {
             (Some(id), _) => id,
             (None, Some(audience)) if self.accepts => {
                 let now = Instant::now();
@@ -117,14 +135,20 @@ impl DatagramTransport {
             Side::Initiator { expects } => Some(expects),
             Side::Responder => None,
         };
-        let machine = self.association.open(&self.end, side, &self.settings, self.end.nonce()?)?;
+        let mut settings = self.settings.clone();
+        if settings.packets.mtu_bytes == 0 {
+            settings.packets.mtu_bytes = path_mtu(address).unwrap_or(0);
+        }
+        let machine = self.association.open(&self.end, side, &settings, self.end.nonce()?)?;
         let id = self.links.table.reserve();
         let deadline = now + self.settings.links.handshake_timeout();
         let mut state = LinkState::new(id, address, dialled, audience, now, deadline);
         state.phase = Phase::Handshake;
         self.links.table.put(id, Box::new(PacketLink::new(state, machine, port)));
         self.links.due(Some(deadline));
-        self.routes.insert((port, address), id);
+        let route = self.routes.entry((port, address)).or_default();
+        route.retain(|id| self.links.table.get(*id).is_some());
+        route.push(id);
         self.forget_routes();
         Ok(id)
     }
@@ -132,7 +156,10 @@ impl DatagramTransport {
     /// Removes the routes of closed links once they are the majority.
     fn forget_routes(&mut self) {
         if self.routes.len() > 2 * self.links.table.iter().count() + 1 {
-            self.routes.retain(|_, id| self.links.table.get(*id).is_some());
+            self.routes.retain(|_, ids| {
+                ids.retain(|id| self.links.table.get(*id).is_some());
+                !ids.is_empty()
+            });
         }
     }
 
@@ -143,7 +170,11 @@ impl DatagramTransport {
         }
         let mut link = self.links.table.take(index(id)).expect("the link was just there");
         let mut out = Vec::new();
+        let before = link.machine.repairs();
         act(&mut *link.machine, &mut out);
+        let repairs = link.machine.repairs();
+        self.links.counters.retransmissions += repairs.retransmissions - before.retransmissions;
+        self.links.counters.retransmission_timeouts += repairs.timeouts - before.timeouts;
         match self.follow(&mut link, out, events) {
             Ok(()) => {
                 self.set_alarm(&mut link);
@@ -153,7 +184,9 @@ impl DatagramTransport {
                 if let Some(alarm) = link.alarm {
                     self.alarms.remove(&(alarm, id));
                 }
-                self.routes.remove(&(link.port, link.address));
+                if let Some(ids) = self.routes.get_mut(&(link.port, link.address)) {
+                    ids.retain(|other| *other != id);
+                }
                 self.links.end(&link, why, events);
             }
         }
@@ -172,7 +205,7 @@ impl DatagramTransport {
     fn follow(&mut self, link: &mut PacketLink, out: Vec<Output>, events: &mut Vec<Event>) -> Result<(), LinkError> {
         for said in out {
             match said {
-                Output::Packet(packet) => self.put_on_the_way(link, &packet),
+                Output::Packet(packet) => self.put_on_the_way(link, packet),
                 Output::Established => {
                     let Some(identity) = link.machine.remote() else {
                         return Err(Loss::Violation("its machine proves no identity").into());
@@ -203,13 +236,9 @@ impl DatagramTransport {
         }
     }
 
-    fn put_on_the_way(&mut self, link: &mut PacketLink, packet: &[u8]) {
-        self.links.counters.write_calls += 1;
-        // A packet that the kernel refuses is lost, just as it could be lost on the network.
-        if let Ok(bytes) = self.ports[link.port].socket.send_to(packet, link.address) {
-            self.links.counters.bytes_sent += bytes as u64;
-            link.bytes_written += bytes as u64;
-        }
+    fn put_on_the_way(&mut self, link: &mut PacketLink, packet: Bytes) {
+        link.bytes_written += packet.len() as u64;
+        self.ports[link.port].queue(link.address, packet);
     }
 
     /// Lets a machine announce the end of its link before it is closed.
@@ -217,11 +246,12 @@ impl DatagramTransport {
         let now = self.now();
         let Some(link) = self.links.table.get_mut(id) else { return };
         let (mut out, port, address) = (Vec::new(), link.port, link.address);
+        link.machine.flush(now, &mut out);
         link.machine.close(now, &mut out);
         for said in out {
             if let Output::Packet(packet) = said {
                 // The announcement may be lost; then the remote's timer detects the end.
-                let _ = self.ports[port].socket.send_to(&packet, address);
+                self.ports[port].queue(address, packet);
             }
         }
     }

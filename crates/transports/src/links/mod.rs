@@ -55,6 +55,8 @@ pub struct LinkState {
     /// Audience through which it arrived, if this end accepted.
     pub audience: Audience,
     pub phase: Phase,
+    /// When the connection was begun.
+    pub began: Instant,
     /// Deadline of the handshake.
     pub deadline: Instant,
     /// Time at which the link was established.
@@ -90,6 +92,7 @@ impl LinkState {
             dialled,
             audience,
             phase: if dialled.is_some() { Phase::Dialling } else { Phase::Handshake },
+            began: now,
             deadline,
             since: now,
             frames_received: 0,
@@ -343,6 +346,8 @@ impl<L: Linked> Links<L> {
         self.unauthenticated -= usize::from(link.dialled.is_none());
         link.phase = Phase::Established(remote);
         link.since = Instant::now();
+        self.counters.handshakes += 1;
+        self.counters.handshakes_us += link.since.duration_since(link.began).as_micros() as u64;
         link.share.active = link.since;
         if self.sweep_at.is_none() {
             self.sweep_at = Some(link.since + self.sweep_period());

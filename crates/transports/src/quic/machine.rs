@@ -504,6 +504,10 @@ impl Machine for QuicMachine {
         self.ordinary_out.bytes() + self.bulk_out.bytes() + self.unacknowledged
     }
 
+    fn unsent_bulk_bytes(&self) -> usize {
+        self.bulk_out.bytes()
+    }
+
     fn partial_bytes(&self) -> usize {
         self.ordinary_in.held_bytes() + self.bulk_in.held_bytes()
     }

@@ -48,6 +48,7 @@ static PROFILE: TransportProfile = TransportProfile {
     carriage: Carriage::Datagrams,
     own_channel: Some("tls"),
     guards_links: true,
+    keeps_order: true,
 };
 
 /// The only version: 1 (RFC 9000).

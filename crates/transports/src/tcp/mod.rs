@@ -47,6 +47,7 @@ static PROFILE: TransportProfile = TransportProfile {
     carriage: Carriage::Stream,
     own_channel: None,
     guards_links: true,
+    keeps_order: true,
 };
 
 impl Carrier for Tcp {

@@ -5,10 +5,13 @@ use bytes::{Bytes, BytesMut};
 use quorate_channels::{
     Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, LocalEnd, RemoteIdentity, Side,
 };
-use quorate_transports::{Event, LinkConfig, LinkId, Refusal, Remote, TcpTransport, Transport, WireSettings};
+use quorate_transports::{
+    Endpoint, Endpoints, Event, LinkConfig, LinkId, Refusal, Remote, TcpTransport, Transport, TransportKind,
+    WireSettings,
+};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClientId, ClusterId, Committee, Hasher, Member, ReplicaId};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -60,7 +63,14 @@ pub fn client_end(cluster: ClusterId, client: u64) -> ChannelConfig {
 
 /// A transport and a channel that work together.
 pub trait Stack {
-    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport>;
+    /// Frames arrive in the order in which they were sent.
+    const KEEPS_ORDER: bool = true;
+    const OVER_PACKETS: bool = false;
+    /// Returns what the replica listens on: one of the two sockets with its port, or a new one.
+    fn bind(held: (Option<TcpListener>, Option<UdpSocket>), address: SocketAddr) -> Endpoint {
+        held.0.unwrap_or_else(|| TcpListener::bind(address).expect("the port is free again")).into()
+    }
+    fn replica(committee: &Committee, at: Endpoint, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport>;
     fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport>;
     /// The bare channel of a client that dials a replica.
     fn client_channel(end: ChannelConfig, dials: ReplicaId) -> Box<dyn Channel>;
@@ -69,8 +79,8 @@ pub trait Stack {
 pub struct TcpPlain;
 
 impl Stack for TcpPlain {
-    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
-        Box::new(TcpTransport::replica(committee, Some(at), end, config).expect("a replica's transport"))
+    fn replica(committee: &Committee, at: Endpoint, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
+        Box::new(TcpTransport::replica(committee, at.into_listener().ok(), end, config).expect("a replica's transport"))
     }
     fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
         Box::new(TcpTransport::client(committee, end, config).expect("a client's transport"))
@@ -84,7 +94,7 @@ impl Stack for TcpPlain {
 pub struct TcpTls;
 
 impl Stack for TcpTls {
-    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
+    fn replica(committee: &Committee, at: Endpoint, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
         TcpPlain::replica(committee, at, ChannelConfig { kind: ChannelKind::TLS, ..end }, config)
     }
     fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
@@ -99,8 +109,11 @@ impl Stack for TcpTls {
 pub struct TcpMasked;
 
 impl Stack for TcpMasked {
-    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
-        Box::new(TcpTransport::replica(committee, Some(at), Masks(end), config).expect("a replica's transport"))
+    fn replica(committee: &Committee, at: Endpoint, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
+        Box::new(
+            TcpTransport::replica(committee, at.into_listener().ok(), Masks(end), config)
+                .expect("a replica's transport"),
+        )
     }
     fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
         Box::new(TcpTransport::client(committee, Masks(end), config).expect("a client's transport"))
@@ -109,6 +122,43 @@ impl Stack for TcpMasked {
         Masks(end).open(Side::Initiator { expects: dials }).expect("a channel")
     }
 }
+
+/// A pair over packets.
+macro_rules! packets {
+    ($name:ident, $transport:expr, $channel:expr, keeps_order: $order:expr) => {
+        pub struct $name;
+
+        impl Stack for $name {
+            const KEEPS_ORDER: bool = $order;
+            const OVER_PACKETS: bool = true;
+            fn bind(held: (Option<TcpListener>, Option<UdpSocket>), address: SocketAddr) -> Endpoint {
+                held.1.unwrap_or_else(|| UdpSocket::bind(address).expect("the port is free again")).into()
+            }
+            fn replica(
+                committee: &Committee,
+                at: Endpoint,
+                end: ChannelConfig,
+                config: WireSettings,
+            ) -> Box<dyn Transport> {
+                let (end, at) = (ChannelConfig { kind: $channel, ..end }, Endpoints::from(Some(at)));
+                $transport.carrier().replica(committee, at, end, config).expect("a replica's transport")
+            }
+            fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
+                let end = ChannelConfig { kind: $channel, ..end };
+                $transport.carrier().client(committee, end, config).expect("a client's transport")
+            }
+            fn client_channel(_: ChannelConfig, _: ReplicaId) -> Box<dyn Channel> {
+                unreachable!("a channel over packets is not a stream")
+            }
+        }
+    };
+}
+
+packets!(RudpPlain, TransportKind::RUDP, ChannelKind::PLAIN, keeps_order: false);
+packets!(QuicTls, TransportKind::QUIC, ChannelKind::TLS, keeps_order: true);
+packets!(RudpDtls, TransportKind::RUDP, ChannelKind::DTLS, keeps_order: false);
+packets!(UdpPlain, TransportKind::UDP, ChannelKind::PLAIN, keeps_order: false);
+packets!(UdpDtls, TransportKind::UDP, ChannelKind::DTLS, keeps_order: false);
 
 struct Masks(ChannelConfig);
 
@@ -218,6 +268,18 @@ pub fn drive_with<const N: usize>(
 pub struct Ground {
     pub committee: Committee,
     pub listeners: Vec<Option<TcpListener>>,
+    /// Sockets of UDP with the same ports.
+    sockets: Vec<Option<UdpSocket>>,
+}
+
+/// Binds a port for both TCP and UDP.
+fn both(address: &str) -> (TcpListener, UdpSocket) {
+    loop {
+        let listener = TcpListener::bind(address).expect("a free port");
+        if let Ok(socket) = UdpSocket::bind(listener.local_addr().expect("a bound address")) {
+            return (listener, socket);
+        }
+    }
 }
 
 impl Ground {
@@ -226,11 +288,12 @@ impl Ground {
     }
 
     pub fn on(address: &str, replicas: usize) -> Ground {
-        let listeners: Vec<_> = (0..replicas).map(|_| TcpListener::bind(address).expect("a free port")).collect();
+        let (listeners, sockets): (Vec<_>, Vec<_>) = (0..replicas).map(|_| both(address)).unzip();
         let local = |listener: &TcpListener| listener.local_addr().expect("a bound address");
         let members = listeners.iter().map(|at| unkeyed(local(at).into())).collect();
         let committee = Committee::new(ClusterId::from_name("conformance"), members).expect("a small committee");
-        Ground { committee, listeners: listeners.into_iter().map(Some).collect() }
+        let (listeners, sockets) = (listeners.into_iter().map(Some), sockets.into_iter().map(Some));
+        Ground { committee, listeners: listeners.collect(), sockets: sockets.collect() }
     }
 
     /// The listeners, by replica.
@@ -244,10 +307,9 @@ impl Ground {
 
     /// The replica's transport. The second call binds the port anew.
     pub fn end<S: Stack>(&mut self, replica: u16, end: ChannelConfig, config: impl Into<WireSettings>) -> End {
-        let held = self.listeners[usize::from(replica)].take();
-        let listener =
-            held.unwrap_or_else(|| TcpListener::bind(self.address(replica)).expect("the port is free again"));
-        End::new(S::replica(&self.committee, listener, end, config.into()))
+        let at = usize::from(replica);
+        let endpoint = S::bind((self.listeners[at].take(), self.sockets[at].take()), self.address(replica));
+        End::new(S::replica(&self.committee, endpoint, end, config.into()))
     }
 
     pub fn replica<S: Stack>(&mut self, replica: u16) -> End {

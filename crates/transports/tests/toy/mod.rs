@@ -45,6 +45,7 @@ static REPEATING_PROFILE: TransportProfile = TransportProfile {
     carriage: Carriage::Datagrams,
     own_channel: None,
     guards_links: false,
+    keeps_order: true,
 };
 
 impl Association for Repeating {
@@ -242,6 +243,7 @@ static SIGNED_PROFILE: ChannelProfile = ChannelProfile {
     over: &[Carriage::Datagrams],
     encrypts: false,
     authenticates_frames: true,
+    guards_packets: false,
 };
 
 impl ChannelSuite for Signed {
