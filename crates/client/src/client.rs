@@ -11,8 +11,8 @@ use quorate_crypto::{ClientIdentity, ReplyFault, ReplyVerifier};
 use quorate_transports::{Event, Remote, Transport};
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, Dissemination, Height, Outcome, ReplicaId, ReplicaReply, ReplyMode,
-    Results, Signers, Time, decode_message, encode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, Digest, Dissemination, Height, Outcome, ReplicaId, ReplicaReply,
+    ReplyMode, Results, Signers, Time, decode_message, encode_message, question_digest,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -126,7 +126,7 @@ pub struct Client {
 
 enum Incoming {
     Accepted(Accepted<()>),
-    Answer { from: ReplicaId, id: u64, answer: Bytes },
+    Answer { from: ReplicaId, id: u64, question: Digest, answer: Bytes },
 }
 
 impl Client {
@@ -309,7 +309,7 @@ impl Client {
         if question.len() > MAX_PAYLOAD_BYTES {
             return Err(ClientError::PayloadTooLarge(question.len()));
         }
-        let question = Bytes::copy_from_slice(question);
+        let (question, digest) = (Bytes::copy_from_slice(question), question_digest(question));
         let (needed, retry) = (self.session.options().quorum.weak(), self.session.options().retry);
         let deadline = self.now() + self.request_timeout;
         loop {
@@ -325,7 +325,10 @@ impl Client {
             let mut agreed = None;
             while agreed.is_none() && self.now() < attempt_ends {
                 self.pump(attempt_ends, |incoming| match incoming {
-                    Incoming::Answer { from, id, answer } if id == asked && agreed.is_none() => {
+                    // The seal of an answer holds for the question that it names, and for no other of that number.
+                    Incoming::Answer { from, id, question, answer }
+                        if (id, question) == (asked, digest) && agreed.is_none() =>
+                    {
                         agreed = answers.add(from, answer, needed);
                     }
                     _ => {}
@@ -402,7 +405,9 @@ impl Client {
                     });
                     for reply in replies {
                         match reply {
-                            ReplicaReply::Answer { id, answer, .. } => take(Incoming::Answer { from, id, answer }),
+                            ReplicaReply::Answer { id, question, answer, .. } => {
+                                take(Incoming::Answer { from, id, question, answer });
+                            }
                             reply => {
                                 if let Some(accepted) = self.session.receive(now, from, reply) {
                                     take(Incoming::Accepted(accepted));

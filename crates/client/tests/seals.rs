@@ -114,6 +114,27 @@ fn replies_that_are_not_authentic_are_no_quorum() {
     }
 }
 
+/// On a channel that protects nothing, somebody may ask another question under the client's number. Three replicas
+/// that answer it alike, each under a genuine seal, are more than f+1.
+#[test]
+fn an_answer_to_another_question_of_the_same_number_does_not_count() {
+    for replies in [ReplyAuthentication::Channel, ReplyAuthentication::Signature, ReplyAuthentication::Mac] {
+        let of_honest = |honest: usize| {
+            let manners = [0, 1, 2, 3].map(|at| if at < honest { Manner::Honest } else { Manner::AskedAnother });
+            let mut cluster = EchoCluster::sealing(&manners, replies);
+            cluster.config.request_timeout_ms = 600;
+            let mut client = Client::connect(&cluster.config).unwrap();
+            let answered = client.query(b"question");
+            assert!(client.distrusted().is_empty(), "{replies}: the seals are genuine: {}", client.distrusted());
+            answered
+        };
+        let error = of_honest(1).unwrap_err();
+        let ClientError::Timeout(none) = &error else { panic!("{replies}: {error}") };
+        assert_eq!(none.answered.iter().collect::<Vec<_>>(), [ReplicaId(0)], "{replies}: {error}");
+        assert_eq!(of_honest(2).unwrap(), b"question", "{replies}");
+    }
+}
+
 #[test]
 fn settings_that_differ_are_an_error_that_says_so() {
     let ways = [ReplyAuthentication::Channel, ReplyAuthentication::Signature, ReplyAuthentication::Mac];

@@ -8,6 +8,7 @@ use crate::client::{CERTIFIED_AUTHENTICATOR, CREDENTIAL_BYTES};
 use crate::ed25519::{PUBLIC_KEY_BYTES, PublicKey};
 use crate::key_pair::KeyPair;
 use bytes::Bytes;
+use quorate_types::meter::{Primitive, measured};
 use quorate_types::{Authenticator, ClusterId, choice};
 use std::collections::HashSet;
 
@@ -75,7 +76,8 @@ impl Certifier {
         }
         self.verifications += 1;
         let (key, certificate) = credential.split_at(PUBLIC_KEY_BYTES);
-        if !self.key.verify(&statement(&self.cluster, key), certificate) {
+        let statement = statement(&self.cluster, key);
+        if !measured(Primitive::VerifySingle, 1, || self.key.verify(&statement, certificate)) {
             return Err(CertificateFault::Invalid);
         }
         if self.certified.len() >= MAX_CERTIFIED_KEYS {

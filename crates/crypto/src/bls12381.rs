@@ -22,6 +22,7 @@ use crate::scheme::Effort;
 use blst::BLST_ERROR;
 use blst::min_sig::{AggregatePublicKey, AggregateSignature, PublicKey as Point, SecretKey, Signature};
 use std::collections::BTreeMap;
+use std::hint::black_box;
 
 /// Length of a public key: a compressed point of G2.
 pub const PUBLIC_KEY_BYTES: usize = 96;
@@ -182,17 +183,26 @@ impl KeyTable {
         }
         let messages: Vec<&[u8]> = signers.keys().copied().collect();
         let mut effort = Effort { key_additions: 0, pairings: 1 + messages.len() as u64 };
-        let keys: Vec<Point> = signers.values().map(|keys| self.key_of(keys, &mut effort)).collect();
+        let keys: Vec<Point> = signers.values().map(|keys| self.key_of(keys, &mut effort.key_additions)).collect();
         let keys: Vec<&Point> = keys.iter().collect();
         let verdict = signature.aggregate_verify(true, &messages, SIGNATURES, &keys, false);
         (verdict == BLST_ERROR::BLST_SUCCESS).then_some(effort)
     }
 
+    /// Adds up keys as the verification of a proof does, and says what that took.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub(crate) fn add_up(&self, signers: &[usize]) -> Effort {
+        let mut key_additions = 0;
+        black_box(self.key_of(signers, &mut key_additions));
+        Effort { key_additions, pairings: 0 }
+    }
+
     /// The sum of some keys, by the shorter way.
-    fn key_of(&self, signers: &[usize], effort: &mut Effort) -> Point {
-        let absent = self.keys.len() - signers.len();
-        let Some(all) = self.all.filter(|_| absent < signers.len()) else {
-            effort.key_additions += signers.len() as u64 - 1;
+    fn key_of(&self, signers: &[usize], additions: &mut u64) -> Point {
+        let Some(all) = self.all.filter(|_| is_shorter_by_absentees(self.keys.len(), signers.len())) else {
+            *additions += signers.len() as u64 - 1;
             return add_up(signers.iter().map(|key| &self.keys[*key].point)).expect("a signer").to_public_key();
         };
         let mut is_absent = vec![true; self.keys.len()];
@@ -200,11 +210,22 @@ impl KeyTable {
         let absentees = self.keys.iter().zip(is_absent).filter(|(_, is_absent)| *is_absent).map(|(key, _)| key);
         let mut key = all;
         for absentee in absentees {
-            effort.key_additions += 1;
+            *additions += 1;
             key.add_public_key(&absentee.inverse, false).expect("fails only in checks that were not asked for");
         }
         key.to_public_key()
     }
+}
+
+/// Whether subtracting the absentees' keys takes no more additions than adding up the signers'.
+fn is_shorter_by_absentees(members: usize, signers: usize) -> bool {
+    members - signers < signers
+}
+
+/// Returns the additions that a [`KeyTable`] of `members` takes for the sum of `signers`' keys.
+pub(crate) fn key_additions(members: usize, signers: usize, is_cached: bool) -> u64 {
+    let absent = members - signers;
+    if is_cached && is_shorter_by_absentees(members, signers) { absent as u64 } else { signers as u64 - 1 }
 }
 
 fn add_up<'a>(mut keys: impl Iterator<Item = &'a Point>) -> Option<AggregatePublicKey> {

@@ -5,6 +5,7 @@ use crate::bisect::find_bad;
 use crate::ed25519::{PublicKey, verify_many};
 use crate::verdicts::SharedVerdicts;
 use quorate_types::command::BundleStatement;
+use quorate_types::meter::{Primitive, measured};
 use quorate_types::{Bundle, Digest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -105,7 +106,10 @@ fn is_genuine(claims: &[Claim], signatures: &mut u64) -> bool {
     *signatures += claims.len() as u64;
     match claims {
         [] => return true,
-        [claim] => return claim.key.verify(&claim.statement, claim.signature()),
+        [claim] => {
+            let verify = || claim.key.verify(&claim.statement, claim.signature());
+            return measured(Primitive::VerifySingle, 1, verify);
+        }
         _ => {}
     }
     let mut keys: Vec<&PublicKey> = Vec::new();
@@ -117,5 +121,6 @@ fn is_genuine(claims: &[Claim], signatures: &mut u64) -> bool {
             keys.len() - 1
         }));
     }
-    verify_many(&keys, claims.iter().zip(at).map(|(claim, at)| (at, &claim.statement[..], claim.signature())))
+    let claims = claims.iter().zip(at).map(|(claim, at)| (at, &claim.statement[..], claim.signature()));
+    measured(Primitive::VerifyBatch, claims.len(), || verify_many(&keys, claims))
 }

@@ -11,6 +11,7 @@ use crate::mac::{MAC_KEY_BYTES, MacKey, X25519_BYTES, equal_codes, hkdf_sha256, 
 use crate::scheme::{SchemeKind, TagFunction};
 use bytes::{Bytes, BytesMut};
 use quorate_types::command::{Authenticator, BundleStatement, CLIENT_CODE_BYTES, kind_of_codes};
+use quorate_types::meter::{Primitive, measured};
 use quorate_types::{ClusterId, Committee, Member, ReplicaId};
 use std::collections::HashMap;
 use std::fmt;
@@ -93,7 +94,9 @@ impl ClientCodes {
     /// Returns the codes of a statement, in the order of the replicas.
     pub(crate) fn of(&self, statement: &BundleStatement) -> Bytes {
         let mut codes = BytesMut::with_capacity(self.keys.len() * CLIENT_CODE_BYTES);
-        self.keys.iter().for_each(|key| codes.extend_from_slice(&(self.tag)(&key[..], statement)));
+        measured(Primitive::Mac, self.keys.len(), || {
+            self.keys.iter().for_each(|key| codes.extend_from_slice(&(self.tag)(&key[..], statement)));
+        });
         codes.freeze()
     }
 }
@@ -150,7 +153,8 @@ impl ReplicaCodes {
             return false;
         }
         let (tag, mine) = (self.tag, &signature[self.me.index() * CLIENT_CODE_BYTES..][..CLIENT_CODE_BYTES]);
-        self.key(public_key).is_some_and(|key| equal_codes(mine, &tag(&key[..], statement)))
+        let is_equal = |key: &MacKey| equal_codes(mine, &tag(&key[..], statement));
+        self.key(public_key).is_some_and(|key| measured(Primitive::Mac, 1, || is_equal(key)))
     }
 
     /// Returns the key shared with a client; `None` if its public key is unusable.

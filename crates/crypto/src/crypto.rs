@@ -9,7 +9,7 @@ use crate::profile::MacKeys;
 use crate::scheme::{Proofs, Recipients, SchemeKind};
 use crate::tasks::{AssembleTask, Assembled, TaskKeys, Verified, VerifyTask};
 use bytes::Bytes;
-use quorate_types::{Certificate, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
+use quorate_types::{Certificate, ClusterId, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -104,6 +104,11 @@ impl Crypto {
 
     fn public_keys(&self) -> TaskKeys {
         TaskKeys { keyring: self.keyring.clone(), codes: self.macs.as_ref().map(MacKeys::shared_keyring) }
+    }
+
+    /// Returns the cluster that statements name.
+    pub fn cluster(&self) -> &ClusterId {
+        self.keyring.cluster()
     }
 
     /// Signs a statement as this replica.

@@ -4,6 +4,7 @@ use crate::error::{CryptoError, KeyRole};
 use crate::scheme::{PrivateKey, SEED_BYTES, SchemeKind};
 use bytes::Bytes;
 use quorate_types::digest::encode_hex;
+use quorate_types::meter::measured;
 use quorate_types::{Committee, ReplicaId};
 use std::fmt;
 use std::sync::Arc;
@@ -83,7 +84,10 @@ impl KeyPair {
 
     /// Signs bytes; the signature is empty in the scheme `none`. Signing is deterministic.
     pub fn sign(&self, message: &[u8]) -> Bytes {
-        self.private_key.sign(message)
+        if !self.kind.profile().unforgeable {
+            return self.private_key.sign(message);
+        }
+        measured(self.kind.signs_by(), 1, || self.private_key.sign(message))
     }
 
     pub fn private_key(&self) -> &dyn PrivateKey {

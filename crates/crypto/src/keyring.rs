@@ -5,6 +5,7 @@ use crate::key_pair::KeyPair;
 use crate::scheme::{Claim, Effort, Keys, ProofFault, Proven, Recipients, SchemeKind};
 use crate::statements::Statements;
 use bytes::Bytes;
+use quorate_types::meter::{Primitive, measured};
 use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId, Signers};
 use std::sync::Arc;
 
@@ -77,21 +78,30 @@ impl Keyring {
 
     /// Signs with the given private key for the recipients.
     pub fn sign(&self, key: &KeyPair, message: &[u8], to: Recipients) -> Bytes {
-        self.keys.sign(key.private_key(), message, to)
+        let codes = if self.kind.profile().has_public_keys_only() { 1 } else { self.quorum.replicas() };
+        self.measured(self.kind.signs_by(), codes, || self.keys.sign(key.private_key(), message, to))
     }
 
     pub fn verify(&self, replica: ReplicaId, message: &[u8], signature: &[u8]) -> bool {
-        self.keys.verify((replica, message, signature))
+        let primitive = self.kind.verifies_by(1, false);
+        self.measured(primitive, 1, || self.keys.verify((replica, message, signature)))
+    }
+
+    /// Counts work, except that of schemes without signatures.
+    fn measured<T>(&self, primitive: Primitive, items: usize, work: impl FnOnce() -> T) -> T {
+        if self.kind.profile().unforgeable { measured(primitive, items, work) } else { work() }
     }
 
     /// Verifies claims in one batch; true exactly if each claim holds on its own. Claims about non-members never hold.
     pub fn verify_many(&self, claims: &[Claim<'_>]) -> bool {
-        self.keys.verify_many(claims)
+        let primitive = self.kind.verifies_by(claims.len(), false);
+        self.measured(primitive, claims.len(), || self.keys.verify_many(claims))
     }
 
     /// Verifies claims by different signers, in their ascending order, and makes their proof.
     pub fn prove(&self, claims: &[Claim<'_>]) -> Proven {
-        self.keys.prove(claims)
+        let primitive = self.kind.verifies_by(claims.len(), false);
+        self.measured(primitive, claims.len(), || self.keys.prove(claims))
     }
 
     /// Makes a proof from valid claims, in ascending order of signers.
@@ -101,7 +111,13 @@ impl Keyring {
 
     /// Verifies a proof; all signers must be members.
     pub fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault> {
-        self.keys.verify_proof(signers, statements, proof)
+        let primitive = self.kind.verifies_by(signers.len(), true);
+        self.measured(primitive, signers.len(), || self.keys.verify_proof(signers, statements, proof))
+    }
+
+    /// Adds up the keys of signers as the verification of a proof does, to measure what that takes.
+    pub fn add_up(&self, signers: &Signers) -> Effort {
+        self.keys.add_up(signers)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A seal is for all replies that leave to one client together. It names the cluster, the replica, and the client with
 //! its session, so it is worth nothing elsewhere. It does not say which request a reply is for: the replies themselves
-//! do, by a bundle's digest or by the number of a question.
+//! do, by a bundle's digest, or by the number of a question and its digest.
 
 use crate::agreement::{agreement_key, agreement_secret};
 use crate::client::ClientIdentity;
@@ -16,6 +16,7 @@ use crate::mac::{MacKey, X25519_BYTES, equal_codes, x25519};
 use crate::scheme::{SchemeKind, TagFunction};
 use bytes::Bytes;
 use quorate_types::command::CLIENT_CODE_BYTES;
+use quorate_types::meter::{Primitive, measured};
 use quorate_types::sealed::{SealedReplies, reply_statement};
 use quorate_types::{
     ClientId, ClientRequest, ClusterId, Committee, DecodeError, Digest, Member, ReplicaId, ReplicaReply, choice,
@@ -130,7 +131,9 @@ impl ReplySealer {
         let statement = reply_statement(&self.cluster, self.me, client, replies);
         match &self.way {
             Sealing::Signature(voting) => Some(voting.sign(&statement)),
-            Sealing::Codes { tag, .. } => key.map(|ReplyKey(key)| Bytes::copy_from_slice(&tag(&key[..], &statement))),
+            Sealing::Codes { tag, .. } => key.map(|ReplyKey(key)| {
+                Bytes::copy_from_slice(&measured(Primitive::Mac, 1, || tag(&key[..], &statement)))
+            }),
         }
     }
 }
@@ -240,7 +243,7 @@ impl ReplyVerifier {
         match &self.way {
             Opening::Signature(keyring) => is_signed(keyring, from, &statement, &sealed.seal),
             Opening::Codes(tag, keys) => keys.get(from.index()).is_some_and(|key| {
-                let code = tag(&key[..], &statement);
+                let code = measured(Primitive::Mac, 1, || tag(&key[..], &statement));
                 sealed.seal.len() == code.len() && equal_codes(&sealed.seal, &code)
             }),
         }

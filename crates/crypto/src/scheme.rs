@@ -9,6 +9,7 @@ use crate::error::CryptoError;
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::identity::{ProofRequirements, ProofShape};
+use quorate_types::meter::Primitive;
 use quorate_types::{Committee, ReplicaId, Signers};
 use zeroize::Zeroizing;
 
@@ -114,7 +115,7 @@ pub struct Proofs {
 
 impl Proofs {
     /// Counts one more.
-    pub(crate) fn add(&mut self, effort: Effort) {
+    pub fn add(&mut self, effort: Effort) {
         self.verified += 1;
         self.effort += effort;
     }
@@ -157,6 +158,17 @@ pub trait Scheme: Send + Sync {
     /// The function that makes tags, in schemes of codes.
     fn tag(&self) -> Option<TagFunction> {
         None
+    }
+
+    /// Returns what verifying a proof takes in a committee of `members`, if `groups` has the number of signers of each
+    /// different statement. The same as [`Keys::verify_proof`] does.
+    fn effort_of_proof(&self, _members: usize, _groups: &[usize]) -> Effort {
+        Effort::default()
+    }
+
+    /// Returns whether votes are added up and verified together, with the effort of their proof.
+    fn adds_up_votes(&self) -> bool {
+        self.profile().aggregatable
     }
 
     /// Checks [`PrivateKey::prove_possession`]. A scheme that requires no proof accepts only an empty one.
@@ -224,6 +236,11 @@ pub trait Keys: Send + Sync {
 
     /// Verifies a proof; all signers are members.
     fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<Effort, ProofFault>;
+
+    /// Adds up the keys of signers as the verification of a proof does, to measure what that takes.
+    fn add_up(&self, _signers: &Signers) -> Effort {
+        Effort::default()
+    }
 }
 
 /// A reference to a scheme, compared by name.
@@ -251,6 +268,25 @@ impl SchemeKind {
     /// The name in tables of costs.
     pub fn costs_name(self) -> &'static str {
         self.0.costs_name()
+    }
+
+    /// The primitive that signs.
+    pub fn signs_by(self) -> Primitive {
+        if self.profile().has_public_keys_only() { Primitive::Sign } else { Primitive::Mac }
+    }
+
+    /// The primitive that verifies this many signatures together, of votes or, with `as_proof`, in a proof.
+    pub fn verifies_by(self, signatures: usize, as_proof: bool) -> Primitive {
+        let profile = self.profile();
+        match signatures {
+            _ if !profile.has_public_keys_only() => Primitive::Mac,
+            _ if profile.aggregatable && (as_proof || signatures > 1 && self.0.adds_up_votes()) => {
+                Primitive::VerifyAggregate
+            }
+            0 | 1 => Primitive::VerifySingle,
+            _ if profile.batchable && !profile.aggregatable => Primitive::VerifyBatch,
+            _ => Primitive::VerifySingle,
+        }
     }
 }
 

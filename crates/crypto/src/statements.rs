@@ -1,6 +1,7 @@
 //! The statements behind one certificate.
 
 use quorate_types::{Attachment, ClusterId, Statement, Subject};
+use std::collections::BTreeMap;
 
 /// What the signers of a certificate signed: one statement for all, or one each.
 pub enum Statements {
@@ -21,6 +22,18 @@ impl Statements {
             return Statements::Common(make(&Attachment::None));
         }
         Statements::Each(attachments.map(make).collect())
+    }
+
+    /// Returns the number of signers of each different statement, if there are `signers` in all.
+    pub fn groups(&self, signers: usize) -> Vec<usize> {
+        match self {
+            Statements::Common(_) => vec![signers],
+            Statements::Each(statements) => {
+                let mut groups: BTreeMap<&[u8], usize> = BTreeMap::new();
+                statements.iter().for_each(|statement| *groups.entry(statement.as_bytes()).or_default() += 1);
+                groups.into_values().collect()
+            }
+        }
     }
 
     /// Returns the statement of the signer at `position` among the signers.

@@ -3,6 +3,7 @@
 use crate::common::*;
 use blst::min_sig::{AggregatePublicKey, AggregateSignature, PublicKey, Signature};
 use bytes::Bytes;
+use quorate_crypto::statements::Statements;
 use quorate_crypto::{
     BlsVerification, CertificateError, Crypto, CryptoError, Effort, KeyFault, KeyRole, Keyring, Proofs, ReplicaKeys,
     SchemeKind,
@@ -157,6 +158,54 @@ fn timeouts_that_say_the_same_share_a_pairing() {
             assert_eq!(device.proofs().effort.pairings, 1 + groups, "{}", kind.costs_name());
         }
     }
+}
+
+/// What the simulator charges for a certificate is what verifying it takes.
+#[test]
+fn the_effort_of_a_proof_is_known_before_it_is_verified() {
+    let subject = subject(Domain::Timeout, 9);
+    for voters in 5..=7u16 {
+        for different in 1..=voters {
+            let say = |voter: u16| {
+                let said = Attachment::HighView(View(u64::from(voter % different)));
+                vote_in(&cluster(), KIND, subject, said, voter)
+            };
+            let votes: Vec<Vote> = (0..voters).map(say).collect();
+            let statements = Statements::new(&cluster(), &subject, votes.iter().map(|vote| &vote.attachment));
+            let groups = statements.groups(votes.len());
+            assert_eq!((groups.len(), groups.iter().sum::<usize>()), (usize::from(different), usize::from(voters)));
+            for kind in ways() {
+                let mut device = device(kind, 7, 0);
+                let certificate = device.assemble(&subject, votes.clone()).unwrap();
+                assert_eq!(device.verify_certificate(&certificate), Ok(()));
+                let expected = kind.scheme().effort_of_proof(7, &groups);
+                assert_eq!(device.proofs().effort, expected, "{}, {groups:?}", kind.costs_name());
+            }
+        }
+    }
+}
+
+/// Every number of signers of committees up to sixteen, without the pairings.
+#[test]
+fn a_key_takes_the_additions_that_were_foreseen() {
+    for size in [1, 4, 7, 16] {
+        let committee = committee(KIND, size);
+        for kind in ways() {
+            let keyring = Keyring::new(kind, &committee).unwrap();
+            for signers in 1..=size {
+                let made = keyring.add_up(&(0..signers).map(ReplicaId).collect());
+                let expected = kind.scheme().effort_of_proof(usize::from(size), &[usize::from(signers)]);
+                assert_eq!(made.key_additions, expected.key_additions, "{}: {signers} of {size}", kind.costs_name());
+                let most = u64::from(size - signers).min(u64::from(signers) - 1);
+                assert!(kind.costs_name() == "bls12-381-aggregate" || made.key_additions == most.max(0));
+            }
+        }
+    }
+    let others = SchemeKind::ALL.iter().filter(|kind| **kind != KIND);
+    assert!(
+        others.clone().count() > 5
+            && others.clone().all(|kind| kind.scheme().effort_of_proof(7, &[5]) == Effort::default())
+    );
 }
 
 /// s_1 + D and s_2 - D are bad, but their sum is that of the genuine signatures.

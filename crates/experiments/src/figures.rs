@@ -59,7 +59,7 @@ pub const FIGURES: &[Figure] = &[
     figure(
         "key_additions_per_certificate",
         "additions",
-        "public keys added or subtracted to verify a certificate of a peer, the mean; with real BLS signatures only",
+        "public keys added or subtracted to verify a certificate of a peer, the mean; with BLS only",
     ),
     figure("peak_rss_mb", "MB", "peak resident memory of all processes, in MB of 1,000,000 bytes"),
     figure(

@@ -4,6 +4,11 @@
 pub const FRAMES_PER_TURN: usize = 256;
 /// Maximum bytes of client frames per turn; each byte is hashed.
 pub const BYTES_PER_TURN: usize = 256 << 10;
+/// Maximum number of clients' unverified batches for each thread that verifies for a replica. Beyond it, clients wait.
+pub const MAX_BATCHES_PER_VERIFIER: usize = 4;
+/// Maximum number of bundles in one of these batches, about half a millisecond of work: agreement may have to wait for
+/// it.
+pub const BUNDLES_PER_BATCH: usize = 64;
 /// Maximum work for genuine clients per turn, in nanoseconds: more than [`FRAMES_PER_TURN`] one-command bundles take.
 pub const GENUINE_NS_PER_TURN: u64 = 20_000_000;
 /// Maximum work for all other clients per turn, in nanoseconds.

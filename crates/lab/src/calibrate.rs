@@ -4,27 +4,22 @@ mod clients;
 mod devices;
 pub mod fit;
 mod running;
+mod signatures;
 mod steps;
 mod threads;
 
 use crate::partial;
 use crate::spec::BenchSpec;
-use bytes::Bytes;
 use quorate_applications::{ApplicationKind, Executor, Reply};
 use quorate_client::load::thread_cpu_time;
-use quorate_crypto::scheme::Recipients;
-use quorate_crypto::statements::Statements;
-use quorate_crypto::{Claim, CryptoError, KeyPair, Keyring, ReplicaKeys, SEED_BYTES, SchemeKind};
+use quorate_crypto::CryptoError;
 use quorate_simulator::CostTable;
-use quorate_simulator::costs::{SignatureCosts, Steps};
 use quorate_storage::JournalError;
 use quorate_types::{
-    Address, Attachment, Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Committee, Digest, Domain, Hasher,
-    Height, ReplicaId, Signers, Subject, View, decode_message, encode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Hasher, Height, decode_message, encode_message,
 };
 use std::hint::black_box;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -33,8 +28,6 @@ use thiserror::Error;
 const MEASURED: Duration = Duration::from_millis(200);
 /// Rounds of each measurement. The fastest counts, because other work on the machine only adds time.
 const ROUNDS: usize = 5;
-/// Numbers of signatures verified in one batch.
-const BATCHES: [usize; 6] = [1, 3, 11, 21, 41, 67];
 /// Bytes hashed per call.
 const HASHED_BYTES: usize = 64 << 10;
 /// Bytes of a small message, such as a vote.
@@ -103,7 +96,7 @@ pub fn measure(extent: Extent, journal: Option<&Path>) -> Result<CostTable, Cali
     let running = move |table: &mut CostTable| running::running(table, extent);
     let flushes = move |table: &mut CostTable| devices::flushes(table, journal);
     let stages: [(&str, &Stage<'_>); 12] = [
-        ("signatures", &signatures),
+        ("signatures", &signatures::signatures),
         ("hashing", &hashing),
         ("the journal", &flushes),
         ("statuses", &devices::statuses),
@@ -145,66 +138,6 @@ fn hashing(table: &mut CostTable) -> Result<(), CalibrateError> {
     table.hash.byte_ns = (large - small).max(0.0) / (HASHED_BYTES - SMALL_BYTES) as f64;
     table.hash.each_us = US_PER_NS * (small - SMALL_BYTES as f64 * table.hash.byte_ns).max(0.0);
     Ok(())
-}
-
-fn signatures(table: &mut CostTable) -> Result<(), CalibrateError> {
-    for kind in SchemeKind::with_costs() {
-        table.signatures.insert(kind.costs_name().to_owned(), signatures_of(kind)?);
-    }
-    Ok(())
-}
-
-fn signatures_of(kind: SchemeKind) -> Result<SignatureCosts, CalibrateError> {
-    let most = BATCHES[BATCHES.len() - 1];
-    let keys: Vec<ReplicaKeys> = (0..most).map(|at| ReplicaKeys::from_seed(kind, [at as u8 + 1; SEED_BYTES])).collect();
-    let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
-    let members = keys.iter().map(|keys| keys.member(address.clone())).collect();
-    let keys: Vec<KeyPair> = keys.into_iter().map(|keys| keys.voting).collect();
-    let committee = Committee::new(ClusterId::from_name("calibrate"), members).expect("the size is sound");
-    let keyring = Keyring::of_member(kind, &committee, ReplicaId(0), &keys[0])?;
-    let subject = Subject { domain: Domain::Vote, view: View(1), height: Height(1), digest: Digest::ZERO };
-    let statements = Statements::new(&committee.cluster, &subject, [Attachment::None].iter());
-    let message = statements.at(0);
-    let sign = time(|| {
-        black_box(keyring.sign(&keys[0], black_box(message), Recipients::All));
-    });
-    // A signature with a part for each recipient costs the more, the more there are.
-    let parts = if kind.profile().has_public_keys_only() { 1 } else { most };
-    let sign_as = |(at, key): (usize, &KeyPair)| match parts {
-        1 => Ok(keyring.sign(key, message, Recipients::All)),
-        _ => Keyring::of_member(kind, &committee, ReplicaId(at as u16), key)
-            .map(|keyring| keyring.sign(key, message, Recipients::All)),
-    };
-    let signed = keys.iter().enumerate().map(sign_as).collect::<Result<Vec<Bytes>, CryptoError>>()?;
-    let (mut verify, mut verify_proof, mut assemble) = (Vec::new(), Vec::new(), Vec::new());
-    for count in BATCHES {
-        let claims: Vec<Claim<'_>> = (0..count).map(|at| (ReplicaId(at as u16), message, &signed[at][..])).collect();
-        let (signers, proof): (Signers, Bytes) =
-            (claims.iter().map(|claim| claim.0).collect(), keyring.assemble(&claims));
-        let proven = || assert!(keyring.verify_proof(&signers, &statements, black_box(&proof)).is_ok());
-        step(&mut verify_proof, count, time(proven));
-        // Verification and assembly may share work, so their sum is measured.
-        let assembly = time(|| drop(black_box(keyring.assemble(black_box(&claims)))));
-        let alone = || assert!(keyring.verify(claims[0].0, claims[0].1, black_box(claims[0].2)));
-        let verification = match count {
-            1 => time(alone),
-            _ => time(|| assert!(keyring.prove(black_box(&claims)).proof.is_ok())) - assembly,
-        };
-        step(&mut verify, count, verification);
-        step(&mut assemble, count, assembly);
-    }
-    Ok(SignatureCosts {
-        sign_us: sign * US_PER_NS / parts as f64,
-        verify_us: verify,
-        verify_proof_us: verify_proof,
-        assemble_us: assemble,
-    })
-}
-
-/// Adds the cost of `count` signatures. Noise must not make a larger batch cheaper than a smaller one.
-fn step(steps: &mut Steps, count: usize, took_ns: f64) {
-    let floor = steps.last().map_or(0.0, |(_, cost)| *cost);
-    steps.push((count as u32, (took_ns * US_PER_NS).max(floor)));
 }
 
 fn bundle(payload_bytes: usize) -> Bundle {

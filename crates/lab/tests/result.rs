@@ -27,6 +27,7 @@ fn the_keys_are_the_documented_ones() {
         "view_timeouts",
         "longest_gap_ms",
         "cpu_us_per_command",
+        "crypto_us_per_command",
         "bytes_per_command",
         "verifications_per_block",
         "peak_rss_mb",
@@ -48,6 +49,9 @@ fn the_keys_are_the_documented_ones() {
     assert_eq!(keys(&value), promised);
     assert_eq!(keys(&value["latency_ms"]), ["max", "mean", "p50", "p90", "p99", "p999"]);
     assert_eq!(keys(&value["cpu_us_per_command"]), ["clients", "replicas", "total"]);
+    assert_eq!(keys(&value["crypto_us_per_command"]), ["clients", "replicas", "source"]);
+    let primitives = ["hash", "mac", "sign", "verify_aggregate", "verify_batch", "verify_single"];
+    assert_eq!(keys(&value["crypto_us_per_command"]["replicas"]), primitives);
     assert_eq!(value["agreement"], json!(true));
     assert_eq!(value["client_bound"], json!(false));
     assert_eq!(value["spec"]["batch_policy"], json!("eager"));

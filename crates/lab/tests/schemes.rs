@@ -1,7 +1,7 @@
 //! Every protocol runs with every scheme, simulated with real signatures, and over sockets.
 
 use crate::common::Quiet;
-use quorate_lab::result::Agreement;
+use quorate_lab::result::{Agreement, CryptoSource, Primitives};
 use quorate_lab::sim::{self, SimOptions};
 use quorate_lab::spec::{
     AuthProfile, BatchSize, BenchSpec, BlsVerification, ClientAuthentication, Interval, ProtocolKind,
@@ -9,6 +9,7 @@ use quorate_lab::spec::{
 };
 use quorate_lab::{BenchResult, bench};
 use quorate_simulator::Signatures;
+use quorate_types::CryptoThreads;
 
 fn short(protocol: ProtocolKind, scheme: SchemeKind) -> BenchSpec {
     BenchSpec {
@@ -108,6 +109,43 @@ fn votes_by_codes_pass_a_simulation_and_a_run_over_sockets() {
         }
         let result = bench::run(&spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}"));
         passes_with_codes(&spec, &result);
+    }
+}
+
+/// Each way has the primitives that it is made of, and no others; together they take less than all of the processor.
+#[test]
+fn cryptography_is_reported_by_primitive() {
+    let [signed, by_codes, _] = of_the_paper();
+    let sums = short(ProtocolKind::ALL[0], SchemeKind::BLS12_381);
+    // Signing, batches, sums, codes. Whether several signatures of clients, or one, wait together depends on the timing.
+    for (spec, expected) in [
+        (&signed, [Some(true), Some(true), Some(false), Some(false)]),
+        (&by_codes, [Some(true), None, Some(false), Some(true)]),
+        (&sums, [Some(true), Some(false), Some(true), Some(false)]),
+    ] {
+        let what = format!("{} with {} in the profile {}", spec.protocol, spec.scheme, spec.auth_profile);
+        let simulated = sim::run(spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}")).bench;
+        let threads = CryptoThreads::Count(1);
+        let helped = BenchSpec { crypto_threads: threads, ..spec.clone() };
+        let [real, helped] =
+            [spec, &helped].map(|spec| bench::run(spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}")));
+        for (result, source) in
+            [(&simulated, CryptoSource::Charged), (&real, CryptoSource::Sampled), (&helped, CryptoSource::Sampled)]
+        {
+            let crypto = &result.crypto_us_per_command;
+            assert_eq!(crypto.source, source, "{what}");
+            let Primitives { sign, verify_single, verify_batch, verify_aggregate, mac, hash } = crypto.replicas;
+            let us = |time: Option<f64>| time.unwrap_or_else(|| panic!("{what}: {crypto:?}"));
+            let all = [sign, verify_batch, verify_aggregate, mac].map(us);
+            for (time, expected) in all.iter().zip(expected) {
+                assert!(expected.is_none_or(|expected| (*time > 0.0) == expected), "{what}: {crypto:?}");
+            }
+            let sum = all.iter().sum::<f64>() + us(verify_single) + us(hash);
+            let cpu = result.cpu_us_per_command.replicas.expect("commands were completed");
+            assert!(sum < cpu, "{what}: {sum} us of {cpu}");
+            let signs = spec.client_authentication == ClientAuthentication::Ed25519;
+            assert_eq!(crypto.clients.sign.expect("commands were completed") > 0.0, signs, "{what}: {crypto:?}");
+        }
     }
 }
 

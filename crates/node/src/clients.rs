@@ -10,20 +10,21 @@ use crate::devices::Devices;
 use crate::error::HostError;
 use crate::gateway::FORGED;
 use crate::host::Host;
-use crate::verifiers::BUNDLES_PER_BATCH;
 use bytes::Bytes;
 use quorate_consensus::data::pool::{self, Totals};
 use quorate_consensus::{Input, Protocol, Refusal};
 use quorate_gateway::admission::{Amount, Load};
 use quorate_gateway::budget::{
-    BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MAX_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
+    BUNDLES_PER_BATCH, BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MAX_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
     STRANGERS_NS_PER_TURN,
 };
 use quorate_gateway::turns::Standing;
 use quorate_hosting::{bad_expiry, refusal};
 use quorate_transports::LinkId;
 use quorate_types::limits::MAX_TEXT_BYTES;
-use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message, decode_message_by};
+use quorate_types::{
+    Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message, decode_message_by, question_digest,
+};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -165,7 +166,9 @@ impl<P: Protocol> Host<P> {
             Ok(ClientRequest::Query { id, question }) => {
                 let begun = Instant::now();
                 let Devices { executor, gateway, transport, .. } = &mut self.devices;
-                gateway.answer(&mut **transport, link, id, executor.height(), executor.query(&question));
+                let (height, answer) = (executor.height(), executor.query(&question).into());
+                let answer = ReplicaReply::Answer { id, question: question_digest(&question), height, answer };
+                gateway.send(&mut **transport, link, &answer);
                 // Part of the time since it began.
                 gateway.seals.take_spent_ns();
                 begun

@@ -23,6 +23,7 @@ use quorate_hosting::{DurabilityGate, Outgoing, Peers, split};
 use quorate_storage::Journal;
 use quorate_transports::Transport;
 use quorate_types::codec::WIRE_VERSION;
+use quorate_types::meter::{self, Tallies};
 use quorate_types::{
     Block, Bundle, Certificate, ClusterId, Digest, Encoder, Height, PayloadPath, Quorum, ReplicaId, Settings, Time,
     Wire, decode_message_by, encode_message,
@@ -425,6 +426,13 @@ impl<M: Message> Devices<M> {
         if let Some(question) = here {
             self.take_answer(question.answer());
         }
+    }
+
+    /// Returns the cryptography of this thread and of the verifiers.
+    pub fn crypto_work(&self) -> Tallies {
+        let mut work = meter::of_this_thread();
+        work += self.verifiers.as_ref().map(Verifiers::work).unwrap_or_default();
+        work
     }
 
     /// Returns whether other threads verify clients' bundles.

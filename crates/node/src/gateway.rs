@@ -10,7 +10,7 @@ use quorate_gateway::admission::{Admission, Amount};
 use quorate_hosting::{Answers, ReplyCache};
 use quorate_transports::{LinkId, Transport};
 use quorate_types::codec::WIRE_VERSION;
-use quorate_types::{Bundle, ClientId, Digest, Encoder, Height, ReplicaId, ReplicaReply, ReplyMode, Wire};
+use quorate_types::{Bundle, ClientId, Digest, Encoder, ReplicaId, ReplicaReply, ReplyMode, Wire};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
@@ -303,11 +303,6 @@ impl Gateway {
         let Reply { bundle, height, results, .. } = reply;
         let Some(results) = self.answers().form(results) else { return };
         self.send(transport, link, &ReplicaReply::Executed { bundle, height, results });
-    }
-
-    /// Answers a query from this replica's own state.
-    pub fn answer(&mut self, transport: &mut dyn Transport, link: LinkId, id: u64, height: Height, answer: Vec<u8>) {
-        self.send(transport, link, &ReplicaReply::Answer { id, height, answer: answer.into() });
     }
 }
 

@@ -21,8 +21,9 @@ use bytes::Bytes;
 use quorate_consensus::{Action, Envelope, Input, Protocol, Replica};
 use quorate_recording::Recorder;
 use quorate_storage::CpuAccount;
+use quorate_storage::account::thread_cpu_ns;
 use quorate_transports::{Counters, Event, Refusal, Remote};
-use quorate_types::{ReplicaId, Signers, Status, Time, decode_message_by};
+use quorate_types::{ReplicaId, Signers, Status, Time, decode_message_by, meter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -90,6 +91,7 @@ pub(crate) struct Host<P: Protocol> {
 impl<P: Protocol> RunningNode for Host<P> {
     fn run(mut self: Box<Self>) -> Result<Status, HostError> {
         let _counts = self.account.enter();
+        meter::time_with(thread_cpu_ns);
         self.recover(self.memory)?;
         self.devices.start_verifiers()?;
         self.feed(Input::Start)?;
@@ -351,6 +353,7 @@ impl<P: Protocol> Host<P> {
             verifications: self.devices.crypto.verifications() + self.devices.gateway.verifications(),
             certificates_verified: proofs.verified,
             key_additions: proofs.effort.key_additions,
+            crypto: self.devices.crypto_work(),
             bytes_sent: counters.bytes_sent,
             messages_sent: counters.frames_sent,
             packets_sent: counters.packets_sent,

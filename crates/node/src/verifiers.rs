@@ -6,7 +6,9 @@
 use crate::error::HostError;
 use quorate_consensus::seam::Job;
 use quorate_crypto::{AssembleTask, Assembled, BundleTask, CheckedBundles, Verified, VerifyTask};
+use quorate_gateway::budget::MAX_BATCHES_PER_VERIFIER;
 use quorate_storage::{Waker, account};
+use quorate_types::meter::{self, Tallies};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -16,10 +18,6 @@ use std::thread::{self, JoinHandle};
 
 /// Maximum number of unanswered questions of the core for each thread. Beyond it, the replica's thread verifies itself.
 const MAX_OPEN_PER_THREAD: usize = 16;
-/// Maximum number of clients' unverified batches for each thread. Beyond it, clients wait.
-const MAX_BATCHES_PER_THREAD: usize = 4;
-/// Maximum number of bundles in one batch, about half a millisecond of work: agreement may have to wait for it.
-pub(crate) const BUNDLES_PER_BATCH: usize = 64;
 
 /// What the replica asks of signatures.
 pub(crate) enum Question {
@@ -47,6 +45,8 @@ impl Question {
 }
 
 type Panic = Box<dyn Any + Send>;
+/// An answer, and what it took.
+type Answered = (Answer, Tallies);
 
 /// The questions that no thread works on yet.
 #[derive(Default)]
@@ -87,7 +87,9 @@ impl Queue {
 /// The threads of one replica. Dropping it ends them, after the question that each works on.
 pub(crate) struct Verifiers {
     queue: Arc<Queue>,
-    answers: Receiver<Result<Answer, Panic>>,
+    answers: Receiver<Result<Answered, Panic>>,
+    /// What the threads did for the answers so far.
+    work: Tallies,
     /// Number of unanswered questions of the core.
     open: usize,
     /// Number of unanswered batches of clients.
@@ -104,7 +106,8 @@ impl Verifiers {
         assert!(threads > 0, "without threads there are no verifiers");
         let (answered, answers) = mpsc::channel();
         let queue = Arc::new(Queue::default());
-        let mut verifiers = Verifiers { queue, answers, open: 0, batches: 0, threads: Vec::new() };
+        let mut verifiers =
+            Verifiers { queue, answers, work: Tallies::default(), open: 0, batches: 0, threads: Vec::new() };
         for _ in 0..threads {
             let (queue, answered, waker) = (verifiers.queue.clone(), answered.clone(), waker.clone());
             let run = move || work(&queue, &answered, &waker);
@@ -118,7 +121,7 @@ impl Verifiers {
 
     /// Returns whether another batch of clients may be asked about.
     pub fn takes_batches(&self) -> bool {
-        self.batches < MAX_BATCHES_PER_THREAD * self.threads.len()
+        self.batches < MAX_BATCHES_PER_VERIFIER * self.threads.len()
     }
 
     /// Asks, or returns the core's question if too many are unanswered.
@@ -140,9 +143,16 @@ impl Verifiers {
 
     /// Returns the next answer, if there is one. Continues a panic of the thread that worked on it.
     pub fn next(&mut self) -> Option<Answer> {
-        let answer = self.answers.try_recv().ok()?.unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+        let answered = self.answers.try_recv().ok()?;
+        let (answer, work) = answered.unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+        self.work += work;
         *self.count(matches!(answer, Answer::Bundles(..))) -= 1;
         Some(answer)
+    }
+
+    /// Returns the cryptography of the answers so far.
+    pub fn work(&self) -> Tallies {
+        self.work
     }
 
     fn count(&mut self, is_batch: bool) -> &mut usize {
@@ -160,9 +170,11 @@ impl Drop for Verifiers {
     }
 }
 
-fn work(queue: &Queue, answered: &Sender<Result<Answer, Panic>>, waker: &Waker) {
+fn work(queue: &Queue, answered: &Sender<Result<Answered, Panic>>, waker: &Waker) {
     while let Some(question) = queue.next() {
+        let before = meter::of_this_thread();
         let answer = panic::catch_unwind(AssertUnwindSafe(|| question.answer()));
+        let answer = answer.map(|answer| (answer, meter::of_this_thread().since(&before)));
         if answered.send(answer).is_err() {
             return;
         }

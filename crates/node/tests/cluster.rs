@@ -13,7 +13,7 @@ use quorate_transports::Remote;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{
     Bundle, ClientRequest, CryptoThreads, Digest, Height, Outcome, ReplicaId, ReplicaReply, Results, Status,
-    encode_message,
+    encode_message, question_digest,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -401,7 +401,9 @@ fn a_query_and_a_status_are_answered_without_ordering() {
     client.submit(&[bundle], 1, 4);
     client.send_raw(ReplicaId(2), encode_message(&ClientRequest::Query { id: 5, question: Bytes::new() }));
     let (height, answer) = client.wait(|_, reply| match reply {
-        ReplicaReply::Answer { id: 5, height, answer } => Some((*height, answer.clone())),
+        ReplicaReply::Answer { id: 5, question, height, answer } if *question == question_digest(b"") => {
+            Some((*height, answer.clone()))
+        }
         _ => None,
     });
     assert!(height > Height(0));

@@ -3,8 +3,9 @@
 use crate::costs::{CostTable, SignatureCosts, Steps};
 use crate::ledger::{Ledger, Work};
 use crate::steps::StepKind;
-use quorate_crypto::{MacKeys, SchemeKind};
+use quorate_crypto::{Effort, MacKeys, SchemeKind};
 use quorate_types::Domain;
+use quorate_types::meter::Primitive;
 use std::time::Duration;
 
 const PS_PER_US: f64 = 1e6;
@@ -37,9 +38,8 @@ pub struct Charges {
     /// For the seals on replies, if they have any.
     pub seals: Option<SignatureCharges>,
     pub flush: Duration,
-    /// Authenticating a bundle, and verifying several at once.
-    pub client_sign: u64,
-    pub verify_clients: Ladder,
+    /// For bundles: clients' signatures, or their codes.
+    pub clients: SignatureCharges,
     pub client_command: u64,
     pub client_reply: u64,
     pub client_bundle: u64,
@@ -58,40 +58,91 @@ pub struct Charges {
     pub status_bytes: u64,
 }
 
-/// Charges of a scheme.
+/// Charges of a scheme, in a committee of some size.
 #[derive(Clone, Debug)]
 pub struct SignatureCharges {
-    pub sign: u64,
+    kind: SchemeKind,
+    members: usize,
+    sign: u64,
     /// Verifying several signatures at once.
-    pub verify: Ladder,
+    verify: Ladder,
     /// Verifying the proof of a certificate, by the number of its signers.
-    pub verify_proof: Ladder,
+    verify_proof: Ladder,
     /// Assembling a proof from verified signatures.
-    pub assemble: Ladder,
+    assemble: Ladder,
+    key_addition: u64,
+    further_statement: u64,
 }
 
 impl SignatureCharges {
     /// Converts costs. A signature has `parts` parts, each for a recipient of its own.
-    fn new(costs: &SignatureCosts, parts: u64) -> SignatureCharges {
+    fn new(kind: SchemeKind, costs: &SignatureCosts, members: usize, parts: usize) -> SignatureCharges {
         let us = |value: f64| (value * PS_PER_US) as u64;
         let ladder = |steps: &Steps| Ladder(steps.iter().map(|(count, cost)| (u64::from(*count), us(*cost))).collect());
         SignatureCharges {
-            sign: parts * us(costs.sign_us),
+            kind,
+            members,
+            sign: parts as u64 * us(costs.sign_us),
             verify: ladder(&costs.verify_us),
             verify_proof: ladder(&costs.verify_proof_us),
             assemble: ladder(&costs.assemble_us),
+            key_addition: us(costs.key_addition_us),
+            further_statement: us(costs.further_statement_us),
         }
+    }
+
+    /// Charges for one signature.
+    pub fn sign(&self, ledger: &mut Ledger) {
+        ledger.charge_crypto(Work::Signatures, self.kind.signs_by(), 1, self.sign);
+    }
+
+    /// Returns what verifying this many signatures together takes.
+    pub fn verify(&self, signatures: u64) -> Checks {
+        Checks::of(self.kind.verifies_by(signatures as usize, false), signatures, self.verify.cost(signatures))
+    }
+
+    /// Returns what it takes to verify the proof of a certificate, by the number of signers of each statement.
+    pub fn verify_proof(&self, groups: &[usize]) -> Checks {
+        let signers = groups.iter().sum::<usize>();
+        let cost = match self.kind.profile().aggregatable {
+            true => self.verify_proof.cost_of_sum(signers as u64) + self.of_groups(groups),
+            false => self.verify_proof.cost(signers as u64),
+        };
+        Checks::of(self.kind.verifies_by(signers, true), signers as u64, cost)
+    }
+
+    /// Returns what it takes to assemble a certificate, if `checked` signatures were verified together. Those that spoil
+    /// a sum are checked again.
+    pub fn assemble(&self, groups: &[usize], checked: u64, is_assembled: bool) -> Checks {
+        let signers = groups.iter().sum::<usize>() as u64;
+        let verified = match self.kind.scheme().adds_up_votes() && checked > 1 {
+            true => self.verify.cost_of_sum(checked) + self.of_groups(groups),
+            false => self.verify.cost(checked),
+        };
+        let assembled = if is_assembled { self.assemble.cost(signers) } else { 0 };
+        Checks::of(self.kind.verifies_by(checked as usize, false), checked, verified + assembled)
+    }
+
+    /// Returns what is beside the pairings of one statement: additions of keys, and pairings of further statements.
+    fn of_groups(&self, groups: &[usize]) -> u64 {
+        let Effort { key_additions, .. } = self.effort(groups);
+        key_additions * self.key_addition + groups.len().saturating_sub(1) as u64 * self.further_statement
+    }
+
+    /// Returns the operations that verify such a proof.
+    pub fn effort(&self, groups: &[usize]) -> Effort {
+        self.kind.scheme().effort_of_proof(self.members, groups)
     }
 }
 
 impl Charges {
-    /// Converts a validated table and the costs of the scheme's signatures. Clients sign with Ed25519.
-    pub fn new(table: &CostTable, signatures: &SignatureCosts) -> Charges {
+    /// Converts a validated table and the costs of the scheme's signatures, in a cluster of `replicas`. Clients sign
+    /// with Ed25519.
+    pub fn new(table: &CostTable, scheme: SchemeKind, signatures: &SignatureCosts, replicas: usize) -> Charges {
         let free = SignatureCosts::free();
         let of_clients = table.signatures.get(SchemeKind::ED25519.name()).unwrap_or(&free);
         let us = |value: f64| (value * PS_PER_US) as u64;
         let per_byte = |value: f64| us(value / NS_PER_US);
-        let ladder = |steps: &Steps| Ladder(steps.iter().map(|(count, cost)| (u64::from(*count), us(*cost))).collect());
         Charges {
             turn: us(table.core.turn_us),
             wake_up: None,
@@ -108,12 +159,11 @@ impl Charges {
             send_byte: per_byte(table.wire.send_byte_ns),
             hash_byte: per_byte(table.hash.byte_ns),
             hash_each: us(table.hash.each_us),
-            signatures: SignatureCharges::new(signatures, 1),
+            signatures: SignatureCharges::new(scheme, signatures, replicas, 1),
             macs: None,
             seals: None,
             flush: Duration::from_nanos(us(table.journal.flush_us) / PS_PER_NS),
-            client_sign: us(of_clients.sign_us),
-            verify_clients: ladder(&of_clients.verify_us),
+            clients: SignatureCharges::new(SchemeKind::ED25519, of_clients, replicas, 1),
             client_command: us(table.client.command_us),
             client_reply: us(table.client.reply_us),
             client_bundle: us(table.client.bundle_us),
@@ -129,20 +179,19 @@ impl Charges {
         }
     }
 
-    /// Adds the charges of votes with codes, in a cluster of `replicas`.
-    pub fn with_macs(self, macs: &SignatureCosts, replicas: usize) -> Charges {
-        Charges { macs: Some(SignatureCharges::new(macs, replicas as u64)), ..self }
+    /// Adds the charges of votes with codes of a scheme, in a cluster of `replicas`.
+    pub fn with_macs(self, scheme: SchemeKind, macs: &SignatureCosts, replicas: usize) -> Charges {
+        Charges { macs: Some(SignatureCharges::new(scheme, macs, replicas, replicas)), ..self }
     }
 
     /// Replaces the charges of clients' signatures by those of codes, one for each of `replicas`.
-    pub fn with_client_codes(self, macs: &SignatureCosts, replicas: usize) -> Charges {
-        let SignatureCharges { sign, verify, .. } = SignatureCharges::new(macs, replicas as u64);
-        Charges { client_sign: sign, verify_clients: verify, ..self }
+    pub fn with_client_codes(self, scheme: SchemeKind, macs: &SignatureCosts, replicas: usize) -> Charges {
+        Charges { clients: SignatureCharges::new(scheme, macs, replicas, replicas), ..self }
     }
 
     /// Adds the charges of seals on replies. A code is for one client.
-    pub fn with_seals(self, seals: &SignatureCosts) -> Charges {
-        Charges { seals: Some(SignatureCharges::new(seals, 1)), ..self }
+    pub fn with_seals(self, scheme: SchemeKind, seals: &SignatureCosts, replicas: usize) -> Charges {
+        Charges { seals: Some(SignatureCharges::new(scheme, seals, replicas, 1)), ..self }
     }
 
     /// Returns the charges of the signatures, or codes, of statements in a domain.
@@ -152,7 +201,8 @@ impl Charges {
 
     /// Charges for hashes of this many bytes in all.
     pub fn hash(&self, ledger: &mut Ledger, hashes: usize, bytes: u64) {
-        ledger.charge_sum(Work::HashedBytes, bytes, bytes * self.hash_byte + hashes as u64 * self.hash_each);
+        let cost = bytes * self.hash_byte + hashes as u64 * self.hash_each;
+        ledger.charge_crypto(Work::HashedBytes, Primitive::Hash, bytes, cost);
     }
 
     /// Charges what each turn costs.
@@ -226,6 +276,41 @@ impl Ladder {
                 let (most, cost) = steps[steps.len() - 1];
                 cost * count / most
             }
+        }
+    }
+
+    /// Returns the cost of verifying a sum: the same for any number of signers beyond the last entry.
+    fn cost_of_sum(&self, count: u64) -> u64 {
+        self.cost(count.min(self.0[self.0.len() - 1].0))
+    }
+}
+
+/// Signatures that were verified, and the cost by primitive.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checks {
+    pub signatures: u64,
+    pub picoseconds: u64,
+    by_primitive: [u64; Primitive::ALL.len()],
+}
+
+impl Checks {
+    fn of(primitive: Primitive, signatures: u64, picoseconds: u64) -> Checks {
+        let mut by_primitive = [0; Primitive::ALL.len()];
+        by_primitive[primitive as usize] = picoseconds;
+        Checks { signatures, picoseconds, by_primitive }
+    }
+
+    pub fn add(&mut self, other: Checks) {
+        self.signatures += other.signatures;
+        self.picoseconds += other.picoseconds;
+        self.by_primitive.iter_mut().zip(other.by_primitive).for_each(|(sum, more)| *sum += more);
+    }
+
+    /// Charges for them.
+    pub fn charge(&self, ledger: &mut Ledger) {
+        ledger.charge_sum(Work::Verifications, self.signatures, 0);
+        for primitive in Primitive::ALL {
+            ledger.charge_crypto(Work::Verifications, primitive, 0, self.by_primitive[primitive as usize]);
         }
     }
 }

@@ -110,13 +110,32 @@ pub struct SignatureCosts {
     pub verify_proof_us: Steps,
     /// Assembling a proof from signatures, by their number.
     pub assemble_us: Steps,
+    /// In schemes with aggregates: adding a key to the sum that a pairing is made of, or subtracting one. The ladders
+    /// above are without. In older files 0, and the ladders include the additions of some committee.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub key_addition_us: f64,
+    /// In schemes with aggregates: one more statement among those of a certificate's signers, without additions of
+    /// keys. 0 in older files.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub further_statement_us: f64,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 impl SignatureCosts {
     /// Returns costs of zero.
     pub fn free() -> SignatureCosts {
         let nothing = || vec![(1, 0.0)];
-        SignatureCosts { sign_us: 0.0, verify_us: nothing(), verify_proof_us: nothing(), assemble_us: nothing() }
+        SignatureCosts {
+            sign_us: 0.0,
+            verify_us: nothing(),
+            verify_proof_us: nothing(),
+            assemble_us: nothing(),
+            key_addition_us: 0.0,
+            further_statement_us: 0.0,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What was charged, by the kind of work.
 
+use quorate_types::meter::Primitive;
 use serde::Serialize;
 
 const PS_PER_US: f64 = 1e6;
@@ -71,6 +72,8 @@ struct Sum {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ledger {
     work: [Sum; Work::ALL.len()],
+    /// The part of it that is cryptography, in picoseconds.
+    crypto: [u64; Primitive::ALL.len()],
     total: u64,
 }
 
@@ -111,6 +114,17 @@ impl Ledger {
         self.total += picoseconds;
     }
 
+    /// Charges `count` pieces of work of one primitive that together cost this many picoseconds.
+    pub fn charge_crypto(&mut self, work: Work, primitive: Primitive, count: u64, picoseconds: u64) {
+        self.charge_sum(work, count, picoseconds);
+        self.crypto[primitive as usize] += picoseconds;
+    }
+
+    /// Returns what a primitive cost, in microseconds.
+    pub fn crypto_us(&self, primitive: Primitive) -> f64 {
+        self.crypto[primitive as usize] as f64 / PS_PER_US
+    }
+
     /// Returns everything that was charged, in picoseconds.
     pub fn total(&self) -> u64 {
         self.total
@@ -131,6 +145,7 @@ impl Ledger {
             let Sum { count, picoseconds } = other.work[work as usize];
             self.charge_sum(work, count, picoseconds);
         }
+        self.crypto.iter_mut().zip(other.crypto).for_each(|(sum, more)| *sum += more);
     }
 
     /// Returns what was charged since an earlier reading.
@@ -140,6 +155,7 @@ impl Ledger {
             let (now, then) = (self.work[work as usize], earlier.work[work as usize]);
             since.charge_sum(work, now.count - then.count, now.picoseconds - then.picoseconds);
         }
+        since.crypto = Primitive::ALL.map(|kind| self.crypto[kind as usize] - earlier.crypto[kind as usize]);
         since
     }
 

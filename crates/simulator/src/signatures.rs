@@ -1,11 +1,12 @@
 //! Crypto device of a simulated replica: real, or a model that only costs time.
 
-use crate::charges::Charges;
+use crate::charges::{Charges, Checks};
 use crate::trace::mix;
 use bytes::Bytes;
+use quorate_crypto::statements::Statements;
 use quorate_crypto::{Crypto, MacKeys, Proofs, SchemeProfile};
 use quorate_types::identity::ProofShape;
-use quorate_types::{Certificate, ClusterId, Domain, Quorum, ReplicaId, Subject, Vote};
+use quorate_types::{Attachment, Certificate, ClusterId, Domain, Quorum, ReplicaId, Subject, Vote};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Device that signs and verifies.
@@ -17,6 +18,7 @@ pub enum Device {
 
 /// Model of a scheme's signatures.
 pub struct Modelled {
+    cluster: ClusterId,
     genesis: Certificate,
     quorum: Quorum,
     shape: ProofShape,
@@ -32,6 +34,7 @@ pub struct Modelled {
     known: BTreeSet<u64>,
     order: VecDeque<u64>,
     verifications: u64,
+    proofs: Proofs,
 }
 
 impl Modelled {
@@ -47,6 +50,7 @@ impl Modelled {
         let macs = macs.map(|profile| profile.shape(quorum.replicas()));
         let longest = macs.iter().chain([&shape]).map(|shape| shape.proof_bytes(quorum.replicas())).max();
         Modelled {
+            cluster,
             genesis: Certificate::genesis(&cluster),
             quorum,
             shape,
@@ -57,6 +61,7 @@ impl Modelled {
             known: BTreeSet::new(),
             order: VecDeque::new(),
             verifications: 0,
+            proofs: Proofs::default(),
         }
     }
 
@@ -132,17 +137,16 @@ fn name(certificate: &Certificate) -> u64 {
     signers.iter().fold(about, |sum, signer| mix(sum, u64::from(signer.0)))
 }
 
-/// Signatures that were verified, and the cost.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Checks {
-    pub signatures: u64,
-    pub picoseconds: u64,
-}
-
-impl Checks {
-    fn add(&mut self, signatures: u64, picoseconds: u64) {
-        self.signatures += signatures;
-        self.picoseconds += picoseconds;
+/// Returns the number of signers of each different statement.
+fn groups_of<'a>(
+    cluster: &ClusterId,
+    subject: &Subject,
+    attachments: impl ExactSizeIterator<Item = &'a Attachment> + Clone,
+    signers: usize,
+) -> Vec<usize> {
+    match attachments.len() {
+        0 => vec![signers],
+        _ => Statements::new(cluster, subject, attachments).groups(signers),
     }
 }
 
@@ -167,10 +171,18 @@ impl Device {
                 Device::Modelled(modelled) => modelled.check(certificate),
             };
             genuine &= sound;
-            work.add(checked, charges.signatures(certificate.subject.domain).verify_proof.cost(checked));
+            if checked > 0 {
+                let Certificate { subject, signers, attachments, .. } = certificate;
+                let groups = groups_of(self.cluster(), subject, attachments.iter(), signers.len());
+                let charges = charges.signatures(subject.domain);
+                if let (Device::Modelled(modelled), true) = (&mut *self, sound) {
+                    modelled.proofs.add(charges.effort(&groups));
+                }
+                work.add(charges.verify_proof(&groups));
+            }
         }
         for vote in votes {
-            work.add(1, charges.signatures(vote.subject.domain).verify.cost(1));
+            work.add(charges.signatures(vote.subject.domain).verify(1));
             match self {
                 Device::Real(crypto) => genuine &= crypto.verify_vote(vote),
                 Device::Modelled(modelled) => {
@@ -189,7 +201,9 @@ impl Device {
         votes: Vec<Vote>,
         charges: &Charges,
     ) -> (Result<Certificate, Vec<ReplicaId>>, Checks) {
-        let (signers, charges) = (votes.len() as u64, charges.signatures(subject.domain));
+        let charges = charges.signatures(subject.domain);
+        let attachments = votes.iter().map(|vote| &vote.attachment);
+        let groups = groups_of(self.cluster(), subject, attachments, votes.len());
         let (result, checked) = match self {
             Device::Real(crypto) => {
                 let before = crypto.verifications();
@@ -198,15 +212,22 @@ impl Device {
             }
             Device::Modelled(modelled) => modelled.assemble(subject, votes),
         };
-        let assembled = if result.is_ok() { charges.assemble.cost(signers) } else { 0 };
-        (result, Checks { signatures: checked, picoseconds: charges.verify.cost(checked) + assembled })
+        let checks = charges.assemble(&groups, checked, result.is_ok());
+        (result, checks)
     }
 
-    /// Returns the certificates verified since the start, and what that took; a model has no keys to add.
+    fn cluster(&self) -> &ClusterId {
+        match self {
+            Device::Real(crypto) => crypto.cluster(),
+            Device::Modelled(modelled) => &modelled.cluster,
+        }
+    }
+
+    /// Returns the certificates verified since the start, and what that took.
     pub fn proofs(&self) -> Proofs {
         match self {
             Device::Real(crypto) => crypto.proofs(),
-            Device::Modelled(_) => Proofs::default(),
+            Device::Modelled(modelled) => modelled.proofs,
         }
     }
 

@@ -21,3 +21,4 @@ mod state_transfer;
 #[path = "../../crypto/tests/toy/mod.rs"]
 mod toy;
 mod transfers;
+mod verifiers;

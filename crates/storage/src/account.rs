@@ -107,6 +107,11 @@ pub fn spawn<T: Send + 'static>(
     })
 }
 
+/// Returns the CPU time of the calling thread, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// Returns the CPU clock of the calling thread, which other threads may read.
 fn thread_clock() -> Option<libc::clockid_t> {
     let mut clock = 0;

@@ -2,7 +2,7 @@
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::command::Bundle;
-use crate::digest::Digest;
+use crate::digest::{Digest, Hasher};
 use crate::ids::Height;
 use crate::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES, MAX_TEXT_BYTES};
 use bytes::Bytes;
@@ -21,6 +21,13 @@ pub enum ClientRequest {
     /// The key that the id of the link's client is derived from, with its certificate if it has one. A replica needs
     /// it for codes on replies, and knows it from bundles; so it comes before questions. It is not answered.
     Introduce { credential: Bytes },
+}
+
+/// Returns the digest that an answer names its question by.
+pub fn question_digest(question: &[u8]) -> Digest {
+    let mut hasher = Hasher::new(*b"qQ01");
+    hasher.update(question);
+    hasher.finish()
 }
 
 /// Maximum length of a credential: a key of Ed25519 and a certificate.
@@ -275,7 +282,8 @@ impl ResultsBuilder {
     }
 }
 
-/// Kind of a frame of [sealed replies](crate::SealedReplies), among the kinds of replies.
+/// Kind of a frame of [sealed replies](crate::SealedReplies), among the kinds of replies. Kind 3 was an answer that did
+/// not name its question.
 pub(crate) const SEALED_KIND: u8 = 7;
 
 /// Message from a replica to a client.
@@ -302,8 +310,9 @@ pub enum ReplicaReply {
         /// Time after which there should be room, in milliseconds.
         retry_after_ms: u32,
     },
-    /// Answer to a query, and the height of the state that it was read from.
-    Answer { id: u64, height: Height, answer: Bytes },
+    /// Answer to a query, and the height of the state that it was read from. It names the question by its
+    /// [digest](question_digest) too, because anybody on an unprotected channel can ask another one of that number.
+    Answer { id: u64, question: Digest, height: Height, answer: Bytes },
     /// Counters, as the JSON form of [`crate::Status`].
     Status { id: u64, json: Bytes },
     /// The last executed height. A replica may lie: among n-f answers, the (f+1)-th highest lies between two honest
@@ -326,9 +335,10 @@ impl Wire for ReplicaReply {
                 out.put_bytes(why.as_bytes());
                 out.put_u8(u8::from(*again));
             }
-            ReplicaReply::Answer { id, height, answer } => {
-                out.put_u8(3);
+            ReplicaReply::Answer { id, question, height, answer } => {
+                out.put_u8(8);
                 out.put_u64(*id);
+                question.encode(out);
                 height.encode(out);
                 out.put_bytes(answer);
             }
@@ -369,8 +379,9 @@ impl Wire for ReplicaReply {
                 };
                 Ok(ReplicaReply::Refused { bundle, why, again })
             }
-            3 => Ok(ReplicaReply::Answer {
+            8 => Ok(ReplicaReply::Answer {
                 id: input.get_u64("query id")?,
+                question: Digest::decode(input)?,
                 height: Height::decode(input)?,
                 answer: input.get_bytes("answer", MAX_BUNDLE_BYTES)?,
             }),

@@ -1,6 +1,7 @@
 //! SHA-256 digests. Every hash begins with a four-byte tag that names the kind of its content.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
+use crate::meter::{self, Primitive, Timer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -80,23 +81,40 @@ impl Wire for Digest {
     }
 }
 
+/// What beginning and finishing a hash costs, in bytes that are hashed in that time; for [estimates](meter) only.
+const BYTES_FOR_EACH: u64 = 200;
+
 /// Incremental SHA-256 over tagged content.
 #[derive(Clone)]
-pub struct Hasher(Sha256);
+pub struct Hasher {
+    state: Sha256,
+    bytes: u64,
+    timer: Option<Timer>,
+    timed_ns: u64,
+}
 
 impl Hasher {
     /// Starts a hash of the kind named by `tag`. No two kinds share a tag.
     pub fn new(tag: [u8; 4]) -> Self {
         let mut state = Sha256::new();
         state.update(tag);
-        Hasher(state)
+        Hasher { state, bytes: BYTES_FOR_EACH, timer: meter::timer(Primitive::Hash), timed_ns: 0 }
     }
 
     pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
+        self.bytes += bytes.len() as u64;
+        match self.timer {
+            None => self.state.update(bytes),
+            Some(timer) => timer.time(&mut self.timed_ns, || self.state.update(bytes)),
+        }
     }
 
-    pub fn finish(self) -> Digest {
-        Digest(self.0.finalize().into())
+    pub fn finish(mut self) -> Digest {
+        let digest = match self.timer {
+            None => self.state.finalize(),
+            Some(timer) => timer.time(&mut self.timed_ns, || self.state.finalize()),
+        };
+        meter::count(Primitive::Hash, self.bytes, self.timer.map(|_| self.timed_ns));
+        Digest(digest.into())
     }
 }

@@ -3,6 +3,7 @@
 use crate::batch::BatchSize;
 use crate::digest::Digest;
 use crate::ids::{Height, ReplicaId, View};
+use crate::meter::Tallies;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -29,6 +30,9 @@ pub struct Status {
     /// Public keys added or subtracted to verify them, in schemes with aggregates.
     #[serde(default)]
     pub key_additions: u64,
+    /// Cryptography of the replica's own thread and of those that verify signatures for it.
+    #[serde(default)]
+    pub crypto: Tallies,
     /// Bytes handed to the network, framing included.
     pub bytes_sent: u64,
     /// Messages handed to the network.

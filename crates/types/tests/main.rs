@@ -10,6 +10,7 @@ mod common;
 mod crypto_threads;
 mod digest_index;
 mod hostile_counts;
+mod meter;
 mod payload_paths;
 mod quorum;
 mod signers;

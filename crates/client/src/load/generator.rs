@@ -4,7 +4,7 @@ use crate::distrust::Distrusted;
 use crate::load::core::{LoadCore, Stage};
 use crate::load::pause::Pause;
 use crate::load::recorder::LoadReport;
-use crate::load::usage::Usage;
+use crate::load::usage::{Usage, time_crypto};
 use crate::load::{LoadOptions, LoadOptionsError};
 use crate::reach::{Reach, ReachLog, Wanted, await_replicas};
 use crate::session::{Destination, Outgoing, SessionCounters, SessionOptions};
@@ -176,6 +176,7 @@ impl LoadGenerator {
 
     /// Runs the load to its end on the calling thread.
     pub fn run(mut self) -> Result<LoadReport, LoadError> {
+        time_crypto();
         let (transport, handle) = (&mut *self.transport, &self.handle);
         let goes_on = || handle.check().is_ok();
         let (reach, enough) = await_replicas(transport, &mut self.log, self.wanted, self.connect_timeout, goes_on)?;

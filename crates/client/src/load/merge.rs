@@ -95,8 +95,9 @@ impl LoadReport {
         self.preload_refused += other.preload_refused;
         self.malformed += other.malformed;
         self.bundles = sum_of_counters(&self.bundles, &other.bundles);
-        self.usage =
-            Usage { cpu: self.usage.cpu + other.usage.cpu, busy: self.usage.busy.max(other.usage.busy), ..self.usage };
+        let Usage { cpu, busy, crypto, .. } = &mut self.usage;
+        (*cpu, *busy) = (*cpu + other.usage.cpu, (*busy).max(other.usage.busy));
+        *crypto += other.usage.crypto;
     }
 }
 

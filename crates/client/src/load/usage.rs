@@ -1,6 +1,7 @@
 //! Resources of a thread, as the operating system counts them.
 
 use quorate_transports::Counters;
+use quorate_types::meter::{self, Tallies};
 use std::time::Duration;
 
 /// Resources that the load generator's thread and its connections used since their start.
@@ -9,13 +10,15 @@ pub struct Usage {
     pub cpu: Duration,
     /// Time on a processor or waiting for one; `None` if the kernel does not report it.
     pub busy: Option<Duration>,
+    /// Cryptography of the thread.
+    pub crypto: Tallies,
     pub transport: Counters,
 }
 
 impl Usage {
     /// Reads the usage of the calling thread.
     pub fn of_thread(transport: Counters) -> Usage {
-        Usage { cpu: thread_cpu_time(), busy: thread_schedule(), transport }
+        Usage { cpu: thread_cpu_time(), busy: thread_schedule(), crypto: meter::of_this_thread(), transport }
     }
 
     /// Returns the usage since an earlier reading.
@@ -24,6 +27,7 @@ impl Usage {
         Usage {
             cpu: self.cpu.saturating_sub(earlier.cpu),
             busy: self.busy.zip(earlier.busy).map(|(now, then)| now.saturating_sub(then)),
+            crypto: self.crypto.since(&earlier.crypto),
             transport: Counters {
                 bytes_sent: now.bytes_sent - then.bytes_sent,
                 frames_sent: now.frames_sent - then.frames_sent,
@@ -38,6 +42,11 @@ impl Usage {
             },
         }
     }
+}
+
+/// Lets a part of the cryptography be timed from now on.
+pub(crate) fn time_crypto() {
+    meter::time_with(|| thread_cpu_time().as_nanos() as u64);
 }
 
 /// Returns the CPU time of the calling thread.

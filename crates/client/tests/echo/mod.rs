@@ -10,7 +10,7 @@ use quorate_crypto::{
 use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::{
     Bundle, ClientId, ClientRequest, ClusterId, Committee, Digest, Encoder, Height, Member, Outcome, ReplicaId,
-    ReplicaReply, Results, SealedReplies, Status, View, decode_message, encode_message,
+    ReplicaReply, Results, SealedReplies, Status, View, decode_message, encode_message, question_digest,
 };
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -44,7 +44,12 @@ pub enum Manner {
     Unsealed,
     /// Acknowledges without results.
     Acknowledges,
+    /// Answers another question, as if somebody had asked it under the client's number.
+    AskedAnother,
 }
+
+/// The question that [`Manner::AskedAnother`] answers.
+pub const OTHER_QUESTION: &[u8] = b"another question";
 
 pub struct EchoCluster {
     pub config: ClientConfig,
@@ -192,8 +197,13 @@ impl Echo {
         Some(match request {
             ClientRequest::Submit(bundle) => self.execute(&bundle),
             ClientRequest::Query { id, question } => {
-                let answer = if self.manner == Manner::Lies { "a lie".into() } else { question };
-                ReplicaReply::Answer { id, height: Height(u64::from(self.replica.0)), answer }
+                let asked = match self.manner {
+                    Manner::AskedAnother => Bytes::from_static(OTHER_QUESTION),
+                    _ => question,
+                };
+                let question = question_digest(&asked);
+                let answer = if self.manner == Manner::Lies { "a lie".into() } else { asked };
+                ReplicaReply::Answer { id, question, height: Height(u64::from(self.replica.0)), answer }
             }
             ClientRequest::Status { id, .. } => {
                 let json = serde_json::to_vec(&self.status()).unwrap();
@@ -255,6 +265,7 @@ impl Echo {
             committed_blocks: 1,
             view_timeouts: 0,
             verifications: 0,
+            crypto: Default::default(),
             certificates_verified: 0,
             key_additions: 0,
             bytes_sent: 0,

@@ -3,7 +3,7 @@
 use crate::bisect::find_bad;
 use crate::bls12381::{
     Claim as Summand, KeyTable, POSSESSION, PUBLIC_KEY_BYTES, PrivateKey as Secret, PublicKey, SIGNATURE_BYTES,
-    SIGNATURES, aggregate,
+    SIGNATURES, aggregate, key_additions,
 };
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::scheme::{
@@ -64,6 +64,12 @@ static PROFILE: SchemeProfile = SchemeProfile {
     signature: SignatureSize::Fixed(SIGNATURE_BYTES),
 };
 
+impl Bls {
+    fn subtracts_absentees(&self) -> bool {
+        self.0 != BlsVerification::Aggregate
+    }
+}
+
 impl Scheme for Bls {
     fn profile(&self) -> &SchemeProfile {
         &PROFILE
@@ -75,6 +81,15 @@ impl Scheme for Bls {
             BlsVerification::Aggregate => "bls12-381-aggregate",
             BlsVerification::Cached => PROFILE.name,
         }
+    }
+
+    fn effort_of_proof(&self, members: usize, groups: &[usize]) -> Effort {
+        let of_group = |signers: &usize| key_additions(members, *signers, self.subtracts_absentees());
+        Effort { key_additions: groups.iter().map(of_group).sum(), pairings: 1 + groups.len() as u64 }
+    }
+
+    fn adds_up_votes(&self) -> bool {
+        self.0 != BlsVerification::Each
     }
 
     fn derive(&self, seed: &[u8; SEED_BYTES]) -> Box<dyn PrivateKey> {
@@ -105,8 +120,8 @@ impl Scheme for Bls {
             }
             keys.push(key);
         }
-        let table = KeyTable::new(keys, self.0 != BlsVerification::Aggregate);
-        Ok(Box::new(BlsKeys { table, verifies_each: self.0 == BlsVerification::Each }))
+        let table = KeyTable::new(keys, self.subtracts_absentees());
+        Ok(Box::new(BlsKeys { table, verifies_each: !self.adds_up_votes() }))
     }
 }
 
@@ -210,5 +225,10 @@ impl Keys for BlsKeys {
             return Err(ProofFault::Signature);
         }
         self.table.verify_encoded(proof, signed.into_iter()).ok_or(ProofFault::Signature)
+    }
+
+    fn add_up(&self, signers: &Signers) -> Effort {
+        let signers: Vec<usize> = signers.iter().map(ReplicaId::index).collect();
+        self.table.add_up(&signers)
     }
 }

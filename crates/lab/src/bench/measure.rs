@@ -2,8 +2,8 @@
 
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, PacketFigures, Sample, Second,
-    Step, log_buckets, per, recovery_percent, version,
+    Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, Event, Frontier, Growth, Latency, Machine, PacketFigures,
+    Sample, Second, Step, log_buckets, per, recovery_percent, version,
 };
 use crate::spec::{BenchSpec, Pacing};
 use quorate_client::load::{INTERVAL, LoadProgress, LoadReport, StepReport};
@@ -177,6 +177,7 @@ pub fn result(
         longest_gap_ms: (report.completed > 0).then_some(report.longest_gap.as_secs_f64() * 1e3),
         recovery_percent: recovery_percent(spec, measured_intervals(report)),
         cpu_us_per_command: CpuPerCommand { total: add(replicas, clients), replicas, clients },
+        crypto_us_per_command: CryptoPerCommand::sampled(&growth, ordered, &report.usage.crypto, report.completed),
         bytes_per_command: add(sent_by_replicas, sent_by_clients),
         packets: PacketFigures::of(&growth),
         verifications_per_block: per(growth.sum(|status| status.verifications) as f64, blocks),

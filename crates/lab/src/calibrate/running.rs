@@ -126,6 +126,8 @@ impl Group {
                     {
                         *us *= factor;
                     }
+                    (costs.key_addition_us, costs.further_statement_us) =
+                        (costs.key_addition_us * factor, costs.further_statement_us * factor);
                 };
                 signatures.values_mut().for_each(by_count);
                 signatures.values_mut().map(|costs| &mut costs.sign_us).collect()

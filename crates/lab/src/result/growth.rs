@@ -2,6 +2,7 @@
 
 use super::per;
 use quorate_crypto::SchemeKind;
+use quorate_types::meter::Tallies;
 use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeMap;
 
@@ -43,6 +44,13 @@ impl<'a> Growth<'a> {
         let certificates = self.sum(|status| status.certificates_verified);
         let additions = self.sum(|status| status.key_additions);
         per(additions as f64, certificates).filter(|_| scheme.profile().aggregatable)
+    }
+
+    /// Returns the cryptography of all replicas.
+    pub fn crypto(&self) -> Tallies {
+        let mut sum = Tallies::default();
+        self.0.iter().for_each(|(first, last)| sum += last.crypto.since(&first.crypto));
+        sum
     }
 
     /// Returns the largest number of views that a replica entered. Views are positions, not counters: a replica that

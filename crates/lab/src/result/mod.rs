@@ -12,6 +12,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
+mod crypto;
 mod emulation;
 mod growth;
 mod machine;
@@ -21,6 +22,7 @@ mod searched;
 mod seconds;
 mod table;
 
+pub use crypto::{CryptoPerCommand, CryptoSource, Primitives};
 pub use emulation::{AddedTime, EmulationResult};
 pub(crate) use growth::Growth;
 pub use machine::Machine;
@@ -76,6 +78,9 @@ pub struct BenchResult {
     pub recovery_percent: Option<f64>,
     /// User and system time per committed command.
     pub cpu_us_per_command: CpuPerCommand,
+    /// Part of this time that went into cryptography, by primitive.
+    #[serde(default)]
+    pub crypto_us_per_command: CryptoPerCommand,
     /// Bytes that all replicas and clients wrote to sockets, per committed command.
     pub bytes_per_command: Option<f64>,
     /// What a transport over packets did in the measured time; absent for streams, and in simulations.
@@ -84,7 +89,7 @@ pub struct BenchResult {
     /// Signatures that all replicas verified, per committed block.
     pub verifications_per_block: Option<f64>,
     /// Public keys added or subtracted to verify a certificate that a peer showed, the mean; present in schemes with
-    /// aggregates, if replicas verified any. Modelled signatures have no keys.
+    /// aggregates, if replicas verified any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_additions_per_certificate: Option<f64>,
     /// Messages between replicas, per committed block.

@@ -4,12 +4,12 @@ use super::SimOptions;
 use crate::bench::{BUSY_FRACTION, evidence, measured_intervals, note_counts, steps, timeline};
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, Event, Frontier, Growth, Latency, Machine, Sample, count, figure, line,
-    log_buckets, optional, per, recovery_percent, version,
+    Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency, Machine,
+    Primitives, Sample, count, figure, line, log_buckets, optional, per, recovery_percent, version,
 };
 use crate::spec::BenchSpec;
 use quorate_client::load::LoadReport;
-use quorate_simulator::ledger::{Charged, Share};
+use quorate_simulator::ledger::{Charged, Ledger, Share};
 use quorate_simulator::{ClientMachine, SimReport, SimSpec};
 use quorate_types::{ReplicaId, Status};
 use serde::Serialize;
@@ -299,6 +299,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         longest_gap_ms: load.filter(|load| load.completed > 0).map(|load| load.longest_gap.as_secs_f64() * 1e3),
         recovery_percent: load.and_then(|load| recovery_percent(spec, measured_intervals(load))),
         cpu_us_per_command: CpuPerCommand { total: replicas.zip(clients).map(|(a, b)| a + b), replicas, clients },
+        crypto_us_per_command: report.charged.as_ref().map(|charged| crypto(charged, load)).unwrap_or_default(),
         bytes_per_command: per(sum(|status| status.bytes_sent) as f64, ordered),
         bytes_per_block: per(sum(|status| status.bytes_sent) as f64, blocks),
         packets: None,
@@ -327,6 +328,13 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         emulation: None,
         version: version(),
     }
+}
+
+/// Returns what was charged for cryptography per completed command, as [`Charges`] are.
+fn crypto(charged: &Charged, load: Option<&LoadReport>) -> CryptoPerCommand {
+    let completed = load.map_or(0, |load| load.completed);
+    let of = |ledger: &Ledger| Primitives::of(completed, |primitive| Some(ledger.crypto_us(primitive)));
+    CryptoPerCommand { source: CryptoSource::Charged, replicas: of(&charged.replicas), clients: of(&charged.clients) }
 }
 
 fn busiest(report: &SimReport, growth: &Growth<'_>) -> f64 {

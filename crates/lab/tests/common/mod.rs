@@ -4,7 +4,7 @@
 use hdrhistogram::Histogram;
 use quorate_lab::bench::{Progress, Watcher};
 use quorate_lab::result::{
-    Agreement, BenchResult, CpuPerCommand, Event, Latency, Machine, Second, log_buckets, per, version,
+    Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, Event, Latency, Machine, Second, log_buckets, per, version,
 };
 use quorate_lab::spec::{BenchSpec, Fault, Interval, LeaderKind};
 use quorate_types::ReplicaId;
@@ -58,6 +58,7 @@ pub fn sample() -> BenchResult {
         longest_gap_ms: Some(1043.7),
         recovery_percent: None,
         cpu_us_per_command: CpuPerCommand { total: Some(7.31), replicas: Some(5.02), clients: Some(2.11) },
+        crypto_us_per_command: CryptoPerCommand::default(),
         bytes_per_command: Some(2743.0),
         packets: None,
         verifications_per_block: per(21_345.0, committed_blocks),

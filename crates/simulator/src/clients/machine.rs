@@ -130,7 +130,7 @@ impl Machine {
                 charges.hash(&mut self.ledger, 1, u64::from(bytes));
                 // Like the client library, it does not verify what it does not wait for.
                 if replies.iter().any(|reply| self.core.awaits(reply)) {
-                    self.ledger.charge(Work::Verifications, 1, seals.verify.cost(1));
+                    seals.verify(1).charge(&mut self.ledger);
                 }
             }
             for reply in replies {
@@ -159,7 +159,7 @@ impl Machine {
             let copies = if one.is_some() { 1 } else { u64::from(self.replicas) };
             self.ledger.charge(Work::Bundles, 1, charges.client_bundle);
             if bundle.authenticator().is_some() {
-                self.ledger.charge(Work::Signatures, 1, charges.client_sign);
+                charges.clients.sign(&mut self.ledger);
             }
             self.ledger.charge(Work::WireBytes, copies * bytes as u64, charges.client_send_byte);
             sends.push((one, bundle, bytes));

@@ -153,7 +153,7 @@ impl<P: Protocol> Node<P> {
             executed_of_all: amount(totals.executed_of_all),
         };
         self.admission.observe(self.now.0, load);
-        if self.requests.is_empty() {
+        if self.requests.is_empty() || self.verifiers.have_enough() {
             return;
         }
         self.ledger.charge(Work::Reads, 1, world.charges.read_call);
@@ -172,7 +172,7 @@ impl<P: Protocol> Node<P> {
                 continue;
             }
             (frames, bytes) = (frames + 1, bytes + size as usize);
-            let before = self.ledger.total();
+            let (before, mut forged_ns) = (self.ledger.total(), 0);
             self.ledger.charge(Work::Received, 1, world.charges.receive);
             self.ledger.charge(Work::WireBytes, u64::from(size), world.charges.receive_byte);
             world.charges.hash(&mut self.ledger, 1, u64::from(size));
@@ -188,11 +188,7 @@ impl<P: Protocol> Node<P> {
                     }
                 }
                 Request::Forged => {
-                    let verify = match self.parts.judge {
-                        Judge::Unauthenticated => &world.charges.signatures(Domain::Vote).verify,
-                        _ => &world.charges.verify_clients,
-                    };
-                    self.ledger.charge(Work::Verifications, 1, verify.cost(1));
+                    forged_ns = self.charge_forgery(world.charges);
                     self.blame(link);
                 }
                 Request::Nothing => unreachable!("a link without requests is not served"),
@@ -204,11 +200,14 @@ impl<P: Protocol> Node<P> {
                     self.door.answers_unread(link, answer);
                 }
             }
-            let cost_ns = nanos(self.ledger.total() - before);
+            let cost_ns = nanos(self.ledger.total() - before) + forged_ns;
             self.requests.charge(link, cost_ns);
             spent_ns += cost_ns;
         }
-        self.ledger.charge_sum(Work::Verifications, signatures, world.charges.verify_clients.cost(signatures));
+        if self.verifiers.take_clients(signatures) && !self.parts.judge.judges_alone() {
+            return self.verify_later(bundles, sources, signatures, world);
+        }
+        world.charges.clients.verify(signatures).charge(&mut self.ledger);
         if bundles.is_empty() {
             return;
         }
@@ -218,6 +217,20 @@ impl<P: Protocol> Node<P> {
         self.misbehave();
         self.perform_all(world);
         self.feed_local(world);
+    }
+
+    /// Charges for a forged bundle, and returns the nanoseconds that another thread spends on it.
+    fn charge_forgery(&mut self, charges: &Charges) -> u64 {
+        let checks = match self.parts.judge {
+            Judge::Unauthenticated => charges.signatures(Domain::Vote).verify(1),
+            _ => charges.clients.verify(1),
+        };
+        if !self.verifiers.exist() || self.parts.judge.judges_alone() {
+            checks.charge(&mut self.ledger);
+            return 0;
+        }
+        self.verifiers.work(self.asks_at(), &checks, self.speed);
+        nanos(checks.picoseconds)
     }
 
     /// Judges a client's bundle. Refuses it and blames its link if it is forged. Counts in `signatures` those to charge
@@ -231,7 +244,7 @@ impl<P: Protocol> Node<P> {
     ) -> bool {
         let (genuine, checks) = self.parts.judge.check(bundle);
         match self.parts.judge.judges_alone() {
-            true => self.ledger.charge_sum(Work::Verifications, checks, world.charges.verify_clients.cost(checks)),
+            true => world.charges.clients.verify(checks).charge(&mut self.ledger),
             false => *signatures += checks,
         }
         if !genuine {
@@ -268,7 +281,7 @@ impl<P: Protocol> Node<P> {
                 check(bundle);
             }
         }
-        self.ledger.charge_sum(Work::Verifications, checked, charges.verify_clients.cost(checked));
+        charges.clients.verify(checked).charge(&mut self.ledger);
     }
 
     /// Answers a bundle, or returns it to be ordered.
@@ -358,7 +371,7 @@ impl<P: Protocol> Node<P> {
         let Some(seal_bytes) = self.parts.seal_bytes else { return };
         for (machine, replies) in std::mem::take(&mut self.unsealed) {
             let charges = world.charges.seals.as_ref().expect("the table has the costs of the seals");
-            self.ledger.charge(Work::Signatures, 1, charges.sign);
+            charges.sign(&mut self.ledger);
             let parcel = Parcel::sealed(replies, seal_bytes);
             world.charges.hash(&mut self.ledger, 1, u64::from(parcel.bytes));
             self.departs(Destination::One(self.parts.replicas + machine), parcel, 1, world);

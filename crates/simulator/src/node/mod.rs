@@ -9,10 +9,11 @@ mod journal;
 mod sending;
 mod status;
 mod transfer;
+mod verifiers;
 
 pub use gateway::HONEST_LINK;
 
-use crate::charges::{Charges, nanos};
+use crate::charges::{Charges, Checks, nanos};
 use crate::chronicle::Chronicle;
 use crate::clients::MAX_CLIENT_MACHINES;
 use crate::clock::{Clock, NEVER};
@@ -22,7 +23,7 @@ use crate::keys::Judge;
 use crate::ledger::{Ledger, Work};
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
-use crate::signatures::{Checks, Device};
+use crate::signatures::Device;
 use crate::steps::{StepKind, bundles_in};
 use crate::transcript::Transcript;
 use gateway::Door;
@@ -47,6 +48,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use transfer::Stored;
+use verifiers::Verifiers;
 
 /// Maximum number of consecutive inputs from the node's own devices.
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
@@ -173,7 +175,7 @@ pub struct Node<P: Protocol> {
     adopted: Height,
     /// State that it is adopting, until that is durable.
     adopting: Option<(Certificate, Frontier)>,
-    servers: Vec<Time>,
+    verifiers: Verifiers,
     /// Everything charged so far, and the part of it that was charged before this turn, in picoseconds.
     ledger: Ledger,
     charged_before: u64,
@@ -221,7 +223,7 @@ impl<P: Protocol> Node<P> {
             states: StateKeeper::default(),
             adopted: Height(0),
             adopting: None,
-            servers: vec![Time(0); parts.crypto_servers],
+            verifiers: Verifiers::new(parts.crypto_servers),
             ledger: Ledger::default(),
             charged_before: 0,
             wrote_to: [0; WORDS],
@@ -271,7 +273,7 @@ impl<P: Protocol> Node<P> {
         let flushed = awaited.is_some_and(|record| self.journal.has(record) || self.journal.may_flush());
         !self.started
             || !self.peers.is_empty()
-            || !self.requests.is_empty()
+            || !self.requests.is_empty() && !self.verifiers.have_enough()
             || !self.local.is_empty()
             || flushed
             || self.next_alarm() <= now
@@ -290,6 +292,7 @@ impl<P: Protocol> Node<P> {
         self.ring_alarms(world);
         self.serve_clients(world);
         self.feed_local(world);
+        self.hand_out(world);
         self.settle_journal(world);
         self.feed_local(world);
         let calls: u32 = self.wrote_to.iter().map(|word| word.count_ones()).sum();
@@ -304,8 +307,11 @@ impl<P: Protocol> Node<P> {
         self.ledger.total() - self.charged_before
     }
 
-    pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+    /// Returns everything charged to its thread, and to those that verify for it.
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = self.ledger.clone();
+        ledger.add(self.verifiers.ledger());
+        ledger
     }
 
     fn start(&mut self, world: &mut Surroundings<'_, P::Message>) {
@@ -394,6 +400,10 @@ impl<P: Protocol> Node<P> {
     fn step(&mut self, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
         if self.struck {
             return;
+        }
+        // Without other threads, bundles reach the replica as they are read.
+        if let Input::Submit { bundles, .. } = &input {
+            self.take_batch(bundles, world);
         }
         self.think(input, world);
         self.misbehave();
@@ -485,13 +495,12 @@ impl<P: Protocol> Node<P> {
 
     /// Answers for the crypto device: at once on this core, or later on a separate thread.
     fn answer(&mut self, checks: Checks, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
-        let asked = self.now + Duration::from_nanos(nanos(self.spent()));
-        let Some(server) = self.servers.iter_mut().min() else {
-            self.ledger.charge_sum(Work::Verifications, checks.signatures, checks.picoseconds);
+        if !self.verifiers.exist() {
+            checks.charge(&mut self.ledger);
             return self.local.push_back(input);
-        };
-        *server = (*server).max(asked) + Duration::from_nanos(nanos(checks.picoseconds * self.speed / FULL_SPEED));
-        world.begun.push(Begun::Question(server.since(self.now).as_nanos() as u64, input));
+        }
+        let done = self.verifiers.work(self.asks_at(), &checks, self.speed);
+        world.begun.push(Begun::Question(done.since(self.now).as_nanos() as u64, input));
     }
 
     /// Passes a crash point. Returns false if the replica crashes there.
@@ -557,7 +566,7 @@ impl<P: Protocol> Node<P> {
         (self.alive, self.started, self.struck, self.struck_at) = (true, false, false, None);
         self.born = None;
         (self.alarms, self.alarm_known) = ([NEVER; Timer::ALL.len()], NEVER);
-        self.servers.fill(Time(0));
+        self.verifiers.clear();
     }
 
     /// Changes the rate of its clock from now on.

@@ -84,7 +84,7 @@ impl<P: Protocol> Node<P> {
         let vote = message.vote_to_sign().expect("a message that is to be signed has a vote in it");
         assert_eq!(vote.voter, self.parts.me, "a replica signs for itself");
         self.parts.device.sign(vote, &self.parts.cluster);
-        self.ledger.charge(Work::Signatures, 1, world.charges.signatures(vote.subject.domain).sign);
+        world.charges.signatures(vote.subject.domain).sign(&mut self.ledger);
         world.oracle.signs(self.parts.me, &vote.subject, &vote.attachment);
     }
 }

@@ -3,6 +3,7 @@
 use super::Node;
 use crate::chronicle::Landmarks;
 use quorate_consensus::Protocol;
+use quorate_types::meter::Tallies;
 use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeMap;
 
@@ -49,6 +50,8 @@ impl<P: Protocol> Node<P> {
             verifications: self.parts.device.verifications(),
             certificates_verified: proofs.verified,
             key_additions: proofs.effort.key_additions,
+            // The ledger has the exact times.
+            crypto: Tallies::default(),
             bytes_sent: self.bytes_sent,
             messages_sent: self.messages_sent,
             packets_sent: 0,
@@ -56,7 +59,7 @@ impl<P: Protocol> Node<P> {
             retransmission_timeouts: 0,
             handshakes: 0,
             handshakes_us: 0,
-            cpu_ns: self.busy_ns,
+            cpu_ns: self.busy_ns + self.verifiers.busy_ns(),
             allocations: 0,
             allocated_bytes: 0,
             busy_ns: self.busy_ns,

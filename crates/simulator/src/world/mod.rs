@@ -191,17 +191,18 @@ pub struct Parts<'a, P: Protocol> {
 /// Returns what a replica's work costs, with all that `spec` authenticates messages by.
 fn charges_of(spec: &SimSpec) -> Charges {
     let signatures = spec.costs.signatures_of(spec.scheme).expect("the caller checks the costs of the scheme");
-    let mut charges = Charges::new(&spec.costs, &signatures);
+    let replicas = spec.quorum.replicas();
+    let mut charges = Charges::new(&spec.costs, spec.scheme, &signatures, replicas);
     if let Some(macs) = spec.macs {
         let costs = spec.costs.signatures_of(macs).expect("the caller checks the costs of the codes");
-        charges = charges.with_macs(&costs, spec.quorum.replicas());
+        charges = charges.with_macs(macs, &costs, replicas);
         if spec.client_authentication == ClientAuthentication::Mac {
-            charges = charges.with_client_codes(&costs, spec.quorum.replicas());
+            charges = charges.with_client_codes(macs, &costs, replicas);
         }
     }
     if let Some(seals) = spec.reply_seals {
         let costs = spec.costs.signatures_of(seals).expect("the caller checks the costs of the seals");
-        charges = charges.with_seals(&costs);
+        charges = charges.with_seals(seals, &costs, replicas);
     }
     charges
 }

@@ -220,7 +220,7 @@ impl<P: Protocol> World<'_, P> {
     /// Returns everything that was charged so far.
     fn charged(&self) -> Charged {
         let mut replicas = Ledger::default();
-        self.nodes.iter().for_each(|node| replicas.add(node.ledger()));
+        self.nodes.iter().for_each(|node| replicas.add(&node.ledger()));
         Charged { replicas, clients: self.clients.ledger() }
     }
 

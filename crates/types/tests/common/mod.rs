@@ -172,8 +172,9 @@ pub fn reply() -> impl Strategy<Value = ReplicaReply> {
             why,
             again
         }),
-        (any::<u64>(), height(), bytes(30)).prop_map(|(id, height, answer)| ReplicaReply::Answer {
+        (any::<u64>(), digest(), height(), bytes(30)).prop_map(|(id, question, height, answer)| ReplicaReply::Answer {
             id,
+            question,
             height,
             answer
         }),

@@ -1,0 +1,74 @@
+//! Time spent on cryptography, by primitive.
+
+use super::{Growth, per};
+use quorate_types::meter::{Primitive, Tallies};
+use serde::{Deserialize, Serialize};
+
+const NS_PER_US: f64 = 1e3;
+
+/// Processor time of cryptography per committed command.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct CryptoPerCommand {
+    pub source: CryptoSource,
+    /// All replicas: their own threads, and those that verify signatures for them.
+    pub replicas: Primitives,
+    /// The threads that make the load.
+    pub clients: Primitives,
+}
+
+/// Where times of cryptography come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CryptoSource {
+    /// All calls were counted, and a part of them was timed by the clock of the thread.
+    #[default]
+    Sampled,
+    /// All was charged by the simulator's table of costs.
+    Charged,
+}
+
+/// Microseconds per committed command by primitive; `null` if nothing was committed, or no call was timed.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Primitives {
+    pub sign: Option<f64>,
+    /// Signatures verified one at a time.
+    pub verify_single: Option<f64>,
+    /// Signatures verified by one equation.
+    pub verify_batch: Option<f64>,
+    /// Signatures that were added up, and sums of them.
+    pub verify_aggregate: Option<f64>,
+    /// Codes, made and verified.
+    pub mac: Option<f64>,
+    /// SHA-256, apart from what signatures and codes hash themselves.
+    pub hash: Option<f64>,
+}
+
+impl Primitives {
+    /// Returns the times of `us` per command.
+    pub fn of(commands: u64, us: impl Fn(Primitive) -> Option<f64>) -> Primitives {
+        let each = |primitive| us(primitive).and_then(|us| per(us, commands));
+        Primitives {
+            sign: each(Primitive::Sign),
+            verify_single: each(Primitive::VerifySingle),
+            verify_batch: each(Primitive::VerifyBatch),
+            verify_aggregate: each(Primitive::VerifyAggregate),
+            mac: each(Primitive::Mac),
+            hash: each(Primitive::Hash),
+        }
+    }
+
+    fn of_tallies(work: &Tallies, commands: u64) -> Primitives {
+        Primitives::of(commands, |primitive| Some(work.of(primitive).estimated_ns()? / NS_PER_US))
+    }
+}
+
+impl CryptoPerCommand {
+    /// Returns the estimates of what replicas and clients counted, by the commands that each completed.
+    pub(crate) fn sampled(growth: &Growth<'_>, executed: u64, clients: &Tallies, completed: u64) -> CryptoPerCommand {
+        CryptoPerCommand {
+            source: CryptoSource::Sampled,
+            replicas: Primitives::of_tallies(&growth.crypto(), executed),
+            clients: Primitives::of_tallies(clients, completed),
+        }
+    }
+}
