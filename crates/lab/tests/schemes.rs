@@ -135,7 +135,8 @@ fn cryptography_is_reported_by_primitive() {
             let crypto = &result.crypto_us_per_command;
             assert_eq!(crypto.source, source, "{what}");
             let Primitives { sign, verify_single, verify_batch, verify_aggregate, mac, hash } = crypto.replicas;
-            let us = |time: Option<f64>| time.unwrap_or_else(|| panic!("{what}: {crypto:?}"));
+            // A primitive with fewer than seven calls may have no estimate.
+            let us = |time: Option<f64>| time.unwrap_or_default();
             let all = [sign, verify_batch, verify_aggregate, mac].map(us);
             for (time, expected) in all.iter().zip(expected) {
                 assert!(expected.is_none_or(|expected| (*time > 0.0) == expected), "{what}: {crypto:?}");
