@@ -4,6 +4,7 @@ use crate::carrier::{Carrier, TransportProfile};
 use crate::datagrams::Datagrams;
 use crate::quic::Quic;
 use crate::rudp::Rudp;
+use crate::sctp::Sctp;
 use crate::tcp::Tcp;
 use crate::udp::Udp;
 
@@ -21,12 +22,15 @@ impl TransportKind {
     /// Robust UDP: see [`rudp`](crate::rudp).
     pub const RUDP: TransportKind = TransportKind::of(&Datagrams(&Rudp));
 
+    /// SCTP over the kernel's UDP: see [`sctp`](crate::sctp).
+    pub const SCTP: TransportKind = TransportKind::of(&Datagrams(&Sctp));
+
     /// QUIC over the kernel's UDP: see [`quic`](crate::quic).
     pub const QUIC: TransportKind = TransportKind::of(&Datagrams(&Quic));
 
     /// Every kind, in the order in which errors list them.
     pub const ALL: &'static [TransportKind] =
-        &[TransportKind::TCP, TransportKind::UDP, TransportKind::RUDP, TransportKind::QUIC];
+        &[TransportKind::TCP, TransportKind::UDP, TransportKind::RUDP, TransportKind::SCTP, TransportKind::QUIC];
 
     /// Returns the handle of a kind that is not listed. Its name must be unique.
     pub const fn of(carrier: &'static dyn Carrier) -> TransportKind {

@@ -377,5 +377,7 @@ conformance!(stream tcp_masked, super::TcpMasked);
 conformance!(reliable quic_tls, super::QuicTls:);
 conformance!(reliable rudp_plain, super::RudpPlain:);
 conformance!(reliable rudp_dtls, super::RudpDtls:);
+conformance!(reliable sctp_plain, super::SctpPlain:);
+conformance!(reliable sctp_dtls, super::SctpDtls:);
 conformance!(lossy udp_plain, super::UdpPlain:);
 conformance!(lossy udp_dtls, super::UdpDtls:);

@@ -2,22 +2,16 @@
 //! The tests at the end run it over the kernel's UDP.
 
 use crate::datagrams::{Ground, frames};
+use crate::net::{A, B, Fate, MS, Net, even, rough};
 use crate::support::{End, R0, R1, ToyVerifier, client, connected, drive, drive_with, quick, replica_end};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_channels::{ChannelConfig, ChannelError, ChannelKind, LocalEnd, Loss, Machine, Output, Side};
 use quorate_transports::{LinkConfig, QuicConfig, TransportKind, Wire, WireSettings};
 use quorate_types::{ClientId, ClusterId, ReplicaId, Time};
-use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
-
-const A: usize = 0;
-const B: usize = 1;
-const MS: u64 = 1_000_000;
-/// Packets that an end may take for one test: beyond it, the two talk without end.
-const MAX_PACKETS: usize = 200_000;
 
 fn cluster() -> ClusterId {
     ClusterId::from_name("quic")
@@ -32,138 +26,13 @@ fn open(end: &ChannelConfig, side: Side, settings: &WireSettings, nonce: u8) -> 
     association.open(end, side, settings, [nonce; 32]).expect("TLS can be set up")
 }
 
-/// What becomes of a packet: its delays in nanoseconds, none if it is lost.
-type Fate = Box<dyn FnMut(usize, &Bytes) -> Vec<u64>>;
-
-/// Two ends and the link between them.
-struct Net {
-    now: Time,
-    ends: [Box<dyn Machine>; 2],
-    fate: Fate,
-    /// Packets on the way, by arrival and number.
-    flying: BTreeMap<(Time, u64), (usize, Bytes)>,
-    sent: u64,
-    frames: [Vec<(Time, Bytes)>; 2],
-    established: [bool; 2],
-    lost: [Option<Loss>; 2],
-    /// Of each packet: its time, its sender and its length.
-    trace: Vec<(Time, usize, usize)>,
-}
-
-impl Net {
-    fn new(ends: [Box<dyn Machine>; 2], fate: Fate) -> Net {
-        Net {
-            now: Time(0),
-            ends,
-            fate,
-            flying: BTreeMap::new(),
-            sent: 0,
-            frames: [Vec::new(), Vec::new()],
-            established: [false; 2],
-            lost: [None, None],
-            trace: Vec::new(),
-        }
-    }
-
-    /// Replica 0 dials replica 1.
-    fn pair(settings: &WireSettings, fate: Fate) -> Net {
-        let dials = Side::Initiator { expects: ReplicaId(1) };
-        let ends = [open(&end(0, 0), dials, settings, 1), open(&end(1, 1), Side::Responder, settings, 2)];
-        let mut net = Net::new(ends, fate);
-        net.step(A, |machine, now, out| machine.start(now, out));
-        net
-    }
-
-    fn step(&mut self, at: usize, act: impl FnOnce(&mut dyn Machine, Time, &mut Vec<Output>)) {
-        let mut out = Vec::new();
-        act(&mut *self.ends[at], self.now, &mut out);
-        for said in out {
-            match said {
-                Output::Packet(packet) => {
-                    self.trace.push((self.now, at, packet.len()));
-                    assert!(self.trace.len() < MAX_PACKETS, "the two talk without end");
-                    for delay in (self.fate)(at, &packet) {
-                        self.inject(1 - at, packet.clone(), delay);
-                    }
-                }
-                Output::Established => self.established[at] = true,
-                Output::Frame(frame) => self.frames[at].push((self.now, frame)),
-                Output::Lost(why) => self.lost[at] = Some(why),
-            }
-        }
-    }
-
-    fn inject(&mut self, to: usize, packet: Bytes, delay: u64) {
-        self.sent += 1;
-        self.flying.insert((self.now + Duration::from_nanos(delay), self.sent), (to, packet));
-    }
-
-    fn send(&mut self, from: usize, frame: Bytes) {
-        self.step(from, |machine, now, out| {
-            machine.send(now, frame, out);
-            machine.flush(now, out);
-        });
-    }
-
-    /// Runs until `wanted`, or for `limit_ms` from now. Returns whether it was reached.
-    fn run(&mut self, limit_ms: u64, wanted: impl Fn(&Net) -> bool) -> bool {
-        let limit = Time(self.now.0 + limit_ms * MS);
-        while !wanted(self) {
-            let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
-            let alarm = self.ends.iter().filter_map(|end| end.due()).min();
-            let Some(next) = [arrival, alarm].into_iter().flatten().min().filter(|next| *next <= limit) else {
-                self.now = limit;
-                return false;
-            };
-            self.now = self.now.max(next);
-            if arrival == Some(next) {
-                let (_, (to, packet)) = self.flying.pop_first().expect("it was just seen");
-                self.step(to, |machine, now, out| machine.packet(now, packet, out));
-            } else {
-                for at in [A, B] {
-                    if self.ends[at].due().is_some_and(|due| due <= self.now) {
-                        self.step(at, |machine, now, out| machine.timer(now, out));
-                    }
-                }
-            }
-        }
-        true
-    }
-
-    fn connect(&mut self) {
-        assert!(self.run(60_000, |net| net.established == [true; 2]), "not connected: {:?}", self.lost);
-    }
-
-    fn got(&self, at: usize) -> Vec<Bytes> {
-        self.frames[at].iter().map(|(_, frame)| frame.clone()).collect()
-    }
-}
-
-/// Every packet takes 10 ms.
-fn even() -> Fate {
-    Box::new(|_, _| vec![10 * MS])
-}
-
-/// Loses, repeats and delays packets at random, each `one_in` at random.
-fn rough(seed: u64, one_in: u64) -> Fate {
-    let mut state = seed | 1;
-    Box::new(move |_, _| {
-        let mut draw = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
-        let lost = draw().is_multiple_of(one_in);
-        let mut delays = Vec::new();
-        if !lost {
-            delays.push(5 * MS + draw() % (10 * MS));
-        }
-        if draw().is_multiple_of(one_in) {
-            delays.push(5 * MS + draw() % (30 * MS));
-        }
-        delays
-    })
+/// Replica 0 dials replica 1.
+fn pair(settings: &WireSettings, fate: Fate) -> Net {
+    let dials = Side::Initiator { expects: ReplicaId(1) };
+    let ends = [open(&end(0, 0), dials, settings, 1), open(&end(1, 1), Side::Responder, settings, 2)];
+    let mut net = Net::new(ends, fate);
+    net.step(A, |machine, now, out| machine.start(now, out));
+    net
 }
 
 fn defaults() -> WireSettings {
@@ -173,7 +42,7 @@ fn defaults() -> WireSettings {
 #[test]
 fn frames_arrive_once_and_in_order_over_a_rough_path() {
     for seed in 1..=5 {
-        let mut net = Net::pair(&defaults(), rough(seed, 3));
+        let mut net = pair(&defaults(), rough(seed, 3));
         for frame in frames() {
             net.send(A, frame.clone());
             net.send(B, frame);
@@ -189,7 +58,7 @@ fn frames_arrive_once_and_in_order_over_a_rough_path() {
 #[test]
 fn equal_nonces_and_paths_give_equal_packets() {
     let trace = |seed| {
-        let mut net = Net::pair(&defaults(), rough(seed, 5));
+        let mut net = pair(&defaults(), rough(seed, 5));
         frames().into_iter().for_each(|frame| net.send(A, frame));
         assert!(net.run(600_000, |net| net.frames[B].len() == 60));
         net.trace
@@ -200,7 +69,7 @@ fn equal_nonces_and_paths_give_equal_packets() {
 
 #[test]
 fn bulk_delays_no_ordinary_frame() {
-    let mut net = Net::pair(&defaults(), even());
+    let mut net = pair(&defaults(), even());
     net.connect();
     net.step(A, |machine, now, out| {
         (0..200).for_each(|_| machine.send_bulk(now, Bytes::from(vec![7; 100_000]), out));
@@ -218,7 +87,7 @@ fn bulk_delays_no_ordinary_frame() {
 
 #[test]
 fn a_lost_packet_of_bulk_holds_back_no_ordinary_frame() {
-    let mut net = Net::pair(&defaults(), even());
+    let mut net = pair(&defaults(), even());
     net.connect();
     net.run(100, |_| false);
     // The first packets of bulk are lost.
@@ -242,7 +111,7 @@ fn a_lost_packet_of_bulk_holds_back_no_ordinary_frame() {
 
 #[test]
 fn a_silent_remote_is_lost_after_the_idle_timeout_and_an_idle_one_is_not() {
-    let mut net = Net::pair(&defaults(), even());
+    let mut net = pair(&defaults(), even());
     net.connect();
     assert!(!net.run(60_000, |net| net.lost.iter().any(Option::is_some)), "{:?}", net.lost);
     net.fate = Box::new(|_, _| vec![]);
@@ -254,7 +123,7 @@ fn a_silent_remote_is_lost_after_the_idle_timeout_and_an_idle_one_is_not() {
 
 #[test]
 fn closing_is_told() {
-    let mut net = Net::pair(&defaults(), even());
+    let mut net = pair(&defaults(), even());
     net.connect();
     net.step(B, |machine, now, out| machine.close(now, out));
     assert!(net.run(1_000, |net| net.lost[A].is_some()));
@@ -264,14 +133,14 @@ fn closing_is_told() {
 #[test]
 fn either_end_notices_that_the_other_has_restarted() {
     // The end that dialled comes back with a new connection.
-    let mut net = Net::pair(&defaults(), even());
+    let mut net = pair(&defaults(), even());
     net.connect();
     net.ends[A] = open(&end(0, 0), Side::Initiator { expects: ReplicaId(1) }, &defaults(), 3);
     net.step(A, |machine, now, out| machine.start(now, out));
     assert!(net.run(1_000, |net| net.lost[B].is_some()));
     assert_eq!(net.lost[B], Some(Loss::Restarted));
     // The end that accepted comes back and knows nothing.
-    let mut net = Net::pair(&defaults(), even());
+    let mut net = pair(&defaults(), even());
     net.connect();
     net.ends[B] = open(&end(1, 1), Side::Responder, &defaults(), 4);
     net.send(A, Bytes::from(vec![1; 200]));
@@ -283,7 +152,7 @@ fn either_end_notices_that_the_other_has_restarted() {
 
 #[test]
 fn packets_that_nobody_can_read_end_no_connection() {
-    let mut net = Net::pair(&defaults(), even());
+    let mut net = pair(&defaults(), even());
     net.connect();
     for number in 0..2_000_u32 {
         net.inject(A, Bytes::from([&[0x45][..], &number.to_le_bytes().repeat(20)].concat()), 0);
@@ -324,6 +193,34 @@ fn nothing_begins_before_the_address_is_proved_and_answers_are_short() {
 }
 
 #[test]
+fn an_end_claims_its_own_packets_and_leaves_those_of_a_new_connection_to_another() {
+    let mut net = pair(&defaults(), even());
+    net.connect();
+    let first_packet = |nonce| {
+        let (mut fresh, mut out) =
+            (open(&end(0, 0), Side::Initiator { expects: ReplicaId(1) }, &defaults(), nonce), Vec::new());
+        fresh.start(Time(0), &mut out);
+        match &out[..] {
+            [Output::Packet(packet)] => packet.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (unreadable, newcomer) = (Bytes::from(vec![0x45; 100]), first_packet(9));
+    assert!(net.ends[B].claims(&unreadable), "packets that nobody can read make no machine");
+    assert!(!net.ends[B].claims(&newcomer));
+    assert!(net.ends[A].claims(&unreadable), "the end that dialled has only this connection");
+    // The machine for the newcomer claims its packets, and no packets of the established connection.
+    let (mut next, mut out) = (open(&end(1, 1), Side::Responder, &defaults(), 10), Vec::new());
+    assert!(next.claims(&newcomer));
+    next.packet(Time(0), newcomer.clone(), &mut out);
+    assert!(next.claims(&newcomer) && !next.claims(&unreadable));
+    // One for a packet of a connection that is gone claims the others of that, too.
+    let mut lost = open(&end(1, 1), Side::Responder, &defaults(), 11);
+    lost.packet(Time(0), unreadable.clone(), &mut out);
+    assert!(lost.claims(&unreadable) && lost.claims(&newcomer));
+}
+
+#[test]
 fn impostors_and_strangers_are_refused_with_the_reason() {
     let dials = Side::Initiator { expects: ReplicaId(1) };
     let refused = |one: ChannelConfig, other: ChannelConfig| {
@@ -348,7 +245,7 @@ fn impostors_and_strangers_are_refused_with_the_reason() {
 
 #[test]
 fn a_frame_over_the_limit_ends_the_connection() {
-    let mut net = Net::pair(&defaults(), even());
+    let mut net = pair(&defaults(), even());
     net.connect();
     net.ends[B].set_frame_limit(5_000);
     net.send(A, Bytes::from(vec![1; 5_000]));
@@ -366,7 +263,7 @@ fn packets_stay_within_the_configured_size() {
     };
     let longest = |settings: WireSettings, path: usize| {
         let fate = move |_: usize, packet: &Bytes| if packet.len() > path { vec![] } else { vec![MS] };
-        let mut net = Net::pair(&settings, Box::new(fate));
+        let mut net = pair(&settings, Box::new(fate));
         net.send(A, Bytes::from(vec![1; 3_000_000]));
         assert!(net.run(60_000, |net| net.frames[B].len() == 1), "{:?}", net.lost);
         net.trace.iter().map(|(_, _, bytes)| *bytes).max()
@@ -431,7 +328,7 @@ proptest! {
     /// After the handshake nobody on the path can do more than delay: what arrives is what was sent.
     #[test]
     fn forged_packets_change_nothing(forgeries in proptest::collection::vec(forgery(), 1..40)) {
-        let mut net = Net::pair(&defaults(), even());
+        let mut net = pair(&defaults(), even());
         net.connect();
         let mut left = forgeries.into_iter();
         let seen: std::rc::Rc<std::cell::RefCell<Vec<(usize, Bytes)>>> = std::rc::Rc::default();
@@ -467,7 +364,7 @@ proptest! {
             log.borrow_mut().push((from, packet.clone()));
             vec![10 * MS]
         };
-        let mut net = Net::pair(&defaults(), Box::new(fate));
+        let mut net = pair(&defaults(), Box::new(fate));
         for _ in 0..100 {
             for (from, packet) in seen.borrow_mut().drain(..) {
                 if let Some(forgery) = left.next() {

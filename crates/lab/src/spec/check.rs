@@ -420,12 +420,13 @@ impl BenchSpec {
     fn idle_transport(&self) -> [(&'static str, bool, String); 3] {
         let default = BenchSpec::default();
         let over_packets = self.transport.profile().carriage == Carriage::Datagrams;
-        let repeats = over_packets && self.transport != TransportKind::UDP;
+        let repeats = [TransportKind::RUDP, TransportKind::SCTP].contains(&self.transport);
+        let has_mtu = over_packets && self.transport != TransportKind::QUIC;
         let why = format!("--transport is {}", self.transport);
         [
             ("retransmission", self.retransmission != default.retransmission && !repeats, why.clone()),
             ("pacing", self.pacing && self.transport != TransportKind::RUDP, why.clone()),
-            ("mtu_bytes", self.mtu_bytes != 0 && !over_packets, why),
+            ("mtu_bytes", self.mtu_bytes != 0 && !has_mtu, why),
         ]
     }
 

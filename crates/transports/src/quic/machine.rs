@@ -1,9 +1,9 @@
 //! One end of one connection.
 
-use super::lanes::{self, SendLane, take_frames};
-use super::{Acknowledged, Clock, Parts};
+use super::{Acknowledged, Clock, Parts, TAG_BYTES, streams, tag};
 use crate::config::WireSettings;
 use crate::framing::FrameBuffer;
+use crate::lanes::{SendLane, take_frames};
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, Incoming,
@@ -11,7 +11,8 @@ use quinn_proto::{
 };
 use quorate_channels::tls::{self, Shared};
 use quorate_channels::{
-    Channel, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity, Side,
+    Channel, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity, Repairs,
+    Side,
 };
 use quorate_types::Time;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -33,6 +34,11 @@ const CODE_CLOSED: u32 = 0;
 const CODE_REFUSED: u32 = 1;
 /// First bit of a packet of a handshake (RFC 9000, section 17.2).
 const LONG_HEADER: u8 = 0x80;
+/// Places of a connection's name in packets: after the first byte, or after that, the version and the name's length.
+const SHORT_NAME_AT: usize = 1;
+const LONG_NAME_LENGTH_AT: usize = 5;
+/// Longest name in bytes.
+const MAX_NAME_BYTES: usize = 20;
 
 /// The other end for the library. The driver demultiplexes by address, so that a machine knows only one.
 const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
@@ -75,6 +81,12 @@ pub struct QuicMachine {
     clock: Arc<Clock>,
     acknowledged: Arc<Acknowledged>,
     connection: Option<(ConnectionHandle, Connection)>,
+    /// What the names of this end's connection begin with.
+    tag: [u8; TAG_BYTES],
+    /// The name to which a newcomer has addressed its first packet.
+    asked_for: Option<Bytes>,
+    /// The first packet was of a connection that this end does not know.
+    began_short: bool,
     /// The handshake inside, once TLS has its keys.
     inner: Option<PlainChannel>,
     /// Bytes of that handshake.
@@ -90,7 +102,7 @@ pub struct QuicMachine {
     bulk_out: SendLane,
     bulk_in_stream: Option<StreamId>,
     bulk_in: FrameBuffer,
-    /// Bytes given to the library and not acknowledged: an upper bound.
+    /// Bytes of frames given to the library and not acknowledged: an upper bound.
     unacknowledged: usize,
     /// Frames of the library that were received.
     received: u64,
@@ -127,6 +139,9 @@ impl QuicMachine {
             clock,
             acknowledged,
             connection: None,
+            tag: tag(&nonce),
+            asked_for: None,
+            began_short: false,
             inner: None,
             opened: BytesMut::new(),
             remote: None,
@@ -250,11 +265,11 @@ impl QuicMachine {
         let Some((_, connection)) = &mut self.connection else { return Ok(()) };
         if self.remote.is_some() {
             let frames = if Some(stream) == self.bulk_in_stream { &mut self.bulk_in } else { &mut self.ordinary_in };
-            return lanes::read(connection, stream, |bytes| take_frames(frames, bytes, out));
+            return streams::read(connection, stream, |bytes| take_frames(frames, bytes, out));
         }
         let Some(inner) = self.inner.as_mut().filter(|_| Some(stream) == self.ordinary) else { return Ok(()) };
         let opened = &mut self.opened;
-        lanes::read(connection, stream, |bytes| {
+        streams::read(connection, stream, |bytes| {
             opened.extend_from_slice(bytes);
             Ok(())
         })?;
@@ -292,9 +307,9 @@ impl QuicMachine {
             self.unacknowledged = self.unacknowledged.min(on_the_way);
         }
         if let Some(stream) = self.ordinary {
-            self.unacknowledged += self.handshake_out.write(connection, stream)?;
+            streams::write(connection, stream, &mut self.handshake_out)?;
             if self.remote.is_some() && self.handshake_out.bytes() == 0 {
-                self.unacknowledged += self.ordinary_out.write(connection, stream)?;
+                self.unacknowledged += streams::write(connection, stream, &mut self.ordinary_out)?;
             }
         }
         if self.bulk_out.bytes() > 0 && self.remote.is_some() {
@@ -304,7 +319,7 @@ impl QuicMachine {
                 connection.send_stream(stream).set_priority(BULK_PRIORITY).expect("the stream was just opened");
             }
             let stream = self.bulk_out_stream.expect("it was opened");
-            self.unacknowledged += self.bulk_out.write(connection, stream)?;
+            self.unacknowledged += streams::write(connection, stream, &mut self.bulk_out)?;
         }
         let limit = super::SEND_WINDOWS as usize * self.window_bytes;
         self.unacknowledged = self.unacknowledged.min(limit);
@@ -339,7 +354,13 @@ impl QuicMachine {
     }
 
     fn on_packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) -> Result<(), Loss> {
-        let is_short = packet.first().is_some_and(|first| first & LONG_HEADER == 0);
+        let is_short = is_short(&packet);
+        if self.connection.is_none() {
+            self.began_short |= is_short && self.asked_for.is_none();
+            if !is_short {
+                self.asked_for = long_name(&packet).map(Bytes::copy_from_slice);
+            }
+        }
         let packet = packet.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         self.packets.clear();
         let event = self.endpoint.handle(instant(now), REMOTE, None, None, packet, &mut self.packets);
@@ -440,6 +461,17 @@ impl QuicMachine {
     }
 }
 
+/// Returns whether a packet is one of an established connection.
+fn is_short(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|first| first & LONG_HEADER == 0)
+}
+
+/// Returns the name to which a packet of a handshake is addressed.
+fn long_name(packet: &[u8]) -> Option<&[u8]> {
+    let bytes = usize::from(*packet.get(LONG_NAME_LENGTH_AT)?).min(MAX_NAME_BYTES);
+    packet.get(LONG_NAME_LENGTH_AT + 1..LONG_NAME_LENGTH_AT + 1 + bytes)
+}
+
 /// Returns the key that the end which accepted has shown.
 fn shown_key(connection: &Connection) -> Result<Vec<u8>, ChannelError> {
     let shown = connection.crypto_session().peer_identity();
@@ -475,6 +507,20 @@ impl Machine for QuicMachine {
         if self.remote.is_some() {
             self.step(now, out, |_, _| Ok(()));
         }
+    }
+
+    /// An established connection claims all packets but those of another handshake, so that packets of strangers make
+    /// no machine. One that has just begun leaves the packets of an older connection to that.
+    fn claims(&self, packet: &[u8]) -> bool {
+        if self.client.is_some() || matches!(self.side, Side::Initiator { .. }) {
+            return true;
+        }
+        if is_short(packet) {
+            let is_own = packet.get(SHORT_NAME_AT..SHORT_NAME_AT + TAG_BYTES) == Some(&self.tag);
+            return is_own || self.remote.is_some() || self.began_short;
+        }
+        let Some(name) = long_name(packet) else { return true };
+        self.connection.is_none() || name.starts_with(&self.tag) || self.asked_for.as_deref() == Some(name)
     }
 
     fn due(&self) -> Option<Time> {
@@ -515,5 +561,10 @@ impl Machine for QuicMachine {
     fn set_frame_limit(&mut self, bytes: usize) {
         self.ordinary_in.set_limit(bytes);
         self.bulk_in.set_limit(bytes);
+    }
+    fn repairs(&self) -> Repairs {
+        let Some((_, connection)) = &self.connection else { return Repairs::default() };
+        let retransmissions = connection.stats().path.lost_packets;
+        Repairs { retransmissions, timeouts: 0, round_trip: Some(connection.rtt()) }
     }
 }

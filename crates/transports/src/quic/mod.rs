@@ -10,8 +10,9 @@
 //! **Strangers.** An end that accepts begins nothing before the other end has repeated a token that was sent to its
 //! address. Tokens are worth something to the machine that made them only, thus from one address only.
 //!
-//! **Restarts.** If the end that dialled has restarted, its first packet with a valid token ends the old connection. An
-//! end that accepts and has restarted answers packets that it cannot know with one that nobody can read. That is no
+//! **Restarts.** An end that dialled and has restarted begins a connection that the old one does not
+//! [claim](Machine::claims): the driver makes another machine for it, which replaces the old one once it is
+//! authenticated. An end that accepts and has restarted answers packets that it cannot know with one that nobody can read. That is no
 //! proof of anything, since anyone may send such a packet. So its receiver asks for an acknowledgement, and gives up the
 //! connection if none comes.
 //!
@@ -19,8 +20,8 @@
 //! machine's nonce, its time from the driver. Only keys are drawn from the operating system.
 
 mod acknowledged;
-mod lanes;
 mod machine;
+mod streams;
 
 use crate::carrier::{Association, TransportProfile};
 use crate::config::{Congestion, QuicConfig, WireSettings};
@@ -56,6 +57,8 @@ const VERSION: u32 = 1;
 /// Length of the names that an end which accepts gives its connections, in bytes. The other end gives none: its
 /// packets need no name, since a machine has one connection.
 const NAME_BYTES: usize = 8;
+/// Bytes at the start of a name that are the same in all names of a machine.
+const TAG_BYTES: usize = 4;
 /// Connection's window in bytes until the other end is authenticated: enough for the handshake inside.
 const HANDSHAKE_WINDOW_BYTES: u32 = 16 << 10;
 /// Number of packets in an idle timeout that keep an idle link alive.
@@ -122,6 +125,11 @@ fn derive(purpose: [u8; 4], nonce: &[u8], count: u64) -> [u8; 32] {
     hasher.finish().0
 }
 
+/// Returns what all names of a machine begin with.
+fn tag(nonce: &[u8]) -> [u8; TAG_BYTES] {
+    derive(*b"qtag", nonce, 0)[..TAG_BYTES].try_into().expect("a digest is longer")
+}
+
 /// Makes the names of a machine's connection.
 struct Names {
     nonce: [u8; NONCE_BYTES],
@@ -132,7 +140,9 @@ struct Names {
 impl ConnectionIdGenerator for Names {
     fn generate_cid(&mut self) -> ConnectionId {
         self.made += 1;
-        ConnectionId::new(&derive(*b"qcid", &self.nonce, self.made)[..self.bytes])
+        let mut name = derive(*b"qcid", &self.nonce, self.made);
+        name[..TAG_BYTES].copy_from_slice(&tag(&self.nonce));
+        ConnectionId::new(&name[..self.bytes])
     }
 
     fn cid_len(&self) -> usize {

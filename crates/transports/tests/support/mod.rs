@@ -159,6 +159,8 @@ packets!(QuicTls, TransportKind::QUIC, ChannelKind::TLS, keeps_order: true);
 packets!(RudpDtls, TransportKind::RUDP, ChannelKind::DTLS, keeps_order: false);
 packets!(UdpPlain, TransportKind::UDP, ChannelKind::PLAIN, keeps_order: false);
 packets!(UdpDtls, TransportKind::UDP, ChannelKind::DTLS, keeps_order: false);
+packets!(SctpPlain, TransportKind::SCTP, ChannelKind::PLAIN, keeps_order: true);
+packets!(SctpDtls, TransportKind::SCTP, ChannelKind::DTLS, keeps_order: true);
 
 struct Masks(ChannelConfig);
 

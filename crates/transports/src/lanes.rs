@@ -1,13 +1,12 @@
-//! Frames to and from the streams of one direction.
+//! Frames to and from streams of bytes: what waits for a stream, and what comes from it.
 
 use crate::framing::{FrameBuffer, HEADER_BYTES, header};
 use bytes::{Bytes, BytesMut};
-use quinn_proto::{Connection, ReadError, ReadableError, StreamId, WriteError};
 use quorate_channels::{Loss, Output};
 use std::collections::VecDeque;
 
-/// Frames with a body up to this size are copied into one piece with others, larger ones are shared: the library
-/// searches its pieces one by one.
+/// Frames with a body up to this size are copied into one piece with others, larger ones are shared. Few
+/// pieces matter where a library searches them one by one.
 const COALESCE_BYTES: usize = 4 << 10;
 /// Size at which a piece ends.
 const PIECE_BYTES: usize = 64 << 10;
@@ -54,50 +53,31 @@ impl SendLane {
         }
     }
 
-    /// Gives the stream as much as it takes. Returns the number of bytes.
-    pub fn write(&mut self, connection: &mut Connection, stream: StreamId) -> Result<usize, Loss> {
+    /// Returns the pieces that wait, in order.
+    pub fn pieces(&mut self) -> &mut [Bytes] {
         self.end_piece();
-        let mut written = 0;
-        while !self.pieces.is_empty() {
-            match connection.send_stream(stream).write_chunks(self.pieces.make_contiguous()) {
-                Ok(taken) => {
-                    self.pieces.drain(..taken.chunks);
-                    written += taken.bytes;
-                    self.bytes -= taken.bytes;
-                }
-                Err(WriteError::Blocked) => break,
-                Err(_) => return Err(Loss::Violation("it stopped one of its streams")),
-            }
-        }
-        Ok(written)
+        self.pieces.make_contiguous()
     }
-}
 
-/// Passes what a stream has received to `take`, in order.
-pub fn read(
-    connection: &mut Connection,
-    stream: StreamId,
-    mut take: impl FnMut(&[u8]) -> Result<(), Loss>,
-) -> Result<(), Loss> {
-    let mut stream = connection.recv_stream(stream);
-    let mut chunks = match stream.read(true) {
-        Ok(chunks) => chunks,
-        Err(ReadableError::ClosedStream | ReadableError::IllegalOrderedRead) => return Ok(()),
-    };
-    let outcome = loop {
-        match chunks.next(usize::MAX) {
-            Ok(Some(chunk)) => {
-                if let Err(why) = take(&chunk.bytes) {
-                    break Err(why);
-                }
-            }
-            Err(ReadError::Blocked) => break Ok(()),
-            Ok(None) | Err(ReadError::Reset(_)) => break Err(Loss::Violation("it ended one of its streams")),
+    /// Removes the first `pieces` pieces, of which and of the next one `bytes` bytes were taken.
+    pub fn taken(&mut self, pieces: usize, bytes: usize) {
+        self.pieces.drain(..pieces);
+        self.bytes -= bytes;
+    }
+
+    /// Removes and returns at most `most` bytes from the front; `None` if nothing waits.
+    pub fn take(&mut self, most: usize) -> Option<Bytes> {
+        if self.pieces.is_empty() {
+            self.end_piece();
         }
-    };
-    // Whether there is something to send is found out after each step anyway.
-    let _ = chunks.finalize();
-    outcome
+        let first = self.pieces.front_mut()?;
+        let taken = first.split_to(most.min(first.len()));
+        if first.is_empty() {
+            self.pieces.pop_front();
+        }
+        self.bytes -= taken.len();
+        Some(taken)
+    }
 }
 
 /// Appends bytes of a stream to its incomplete frame, and reports the frames that are complete.

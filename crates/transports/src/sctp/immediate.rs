@@ -1,0 +1,71 @@
+//! The bit by which a sender asks for an acknowledgement at once (RFC 7053), set in a packet that the library has made.
+
+/// Length of the common header, in bytes: ports, tag and checksum.
+const HEADER_BYTES: usize = 12;
+/// Place of the checksum in it.
+const CHECKSUM: std::ops::Range<usize> = 8..12;
+/// Length of a chunk's header, in bytes: kind, flags and length.
+const CHUNK_HEADER_BYTES: usize = 4;
+const KIND_DATA: u8 = 0;
+const FLAG_IMMEDIATE: u8 = 8;
+/// The polynomial of CRC32c (RFC 9260, appendix A), its bits reversed.
+const POLYNOMIAL: u32 = 0x82f6_3b78;
+/// Checksums of all bytes at eight distances from the end.
+static TABLES: [[u32; 256]; 8] = tables();
+
+const fn tables() -> [[u32; 256]; 8] {
+    let mut tables = [[0; 256]; 8];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut crc, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ POLYNOMIAL } else { crc >> 1 };
+            bit += 1;
+        }
+        tables[0][byte] = crc;
+        byte += 1;
+    }
+    let mut table = 1;
+    while table < 8 {
+        byte = 0;
+        while byte < 256 {
+            let before: u32 = tables[table - 1][byte];
+            tables[table][byte] = (before >> 8) ^ tables[0][(before & 0xff) as usize];
+            byte += 1;
+        }
+        table += 1;
+    }
+    tables
+}
+
+/// Returns the CRC32c of some bytes, eight at a time.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    let mut crc = !0_u32;
+    let (eights, rest) = bytes.as_chunks::<8>();
+    for eight in eights {
+        let word = u64::from_le_bytes(*eight) ^ u64::from(crc);
+        crc = (0..8).fold(0, |sum, at| sum ^ TABLES[7 - at][(word >> (8 * at) & 0xff) as usize]);
+    }
+    for byte in rest {
+        crc = (crc >> 8) ^ TABLES[0][((crc ^ u32::from(*byte)) & 0xff) as usize];
+    }
+    !crc
+}
+
+/// Sets the bit in the last chunk of data, and the checksum. Returns false if there is no data.
+pub fn ask(packet: &mut [u8]) -> bool {
+    let (mut at, mut last) = (HEADER_BYTES, None);
+    while let Some([kind, _, high, low]) = packet.get(at..at + CHUNK_HEADER_BYTES) {
+        if *kind == KIND_DATA {
+            last = Some(at + 1);
+        }
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        at += length.max(CHUNK_HEADER_BYTES).next_multiple_of(4);
+    }
+    let Some(flags) = last else { return false };
+    packet[flags] |= FLAG_IMMEDIATE;
+    packet[CHECKSUM].fill(0);
+    let sum = crc32c(packet);
+    packet[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
+    true
+}
