@@ -57,36 +57,53 @@ fn without_loss_a_packet_transport_delivers_like_a_stream() {
     assert_eq!(toy_wire().transport, REPEATING);
 }
 
-/// A cluster over QUIC between four regions of the world, with loss, for three seconds.
-fn quic(protocol: ProtocolKind, probability: f64) -> SimSpec {
-    let wire = Wire { transport: TransportKind::QUIC, channel: ChannelKind::TLS, ..Wire::default() };
+/// The transports over packets, each with the channels that it takes.
+const WIRES: [(TransportKind, ChannelKind); 5] = [
+    (TransportKind::QUIC, ChannelKind::TLS),
+    (TransportKind::RUDP, ChannelKind::PLAIN),
+    (TransportKind::RUDP, ChannelKind::DTLS),
+    (TransportKind::UDP, ChannelKind::PLAIN),
+    (TransportKind::UDP, ChannelKind::DTLS),
+];
+
+/// A cluster between four regions of the world, with loss, for three seconds.
+fn around_the_world((transport, channel): (TransportKind, ChannelKind), protocol: ProtocolKind, loss: f64) -> SimSpec {
+    let wire = Wire { transport, channel, ..Wire::default() };
     let mut spec = SimSpec { wire, network: NetworkSpec::preset("wan4").expect("a preset"), ..spec(protocol) };
-    spec.network.loss = Loss::Independent { probability };
+    spec.network.loss = Loss::Independent { probability: loss };
     (spec.load.warmup, spec.load.duration) = (Duration::from_secs(2), Duration::from_secs(3));
     spec
 }
 
 #[test]
-fn quic_carries_protocols_around_the_world_with_loss() {
-    for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
-        let report = sound(run(&quic(protocol, 0.01), 1, &commands));
-        assert!(report.load.is_some_and(|load| load.completed > 1_000), "{protocol}");
-        assert!(report.lost_packets > 0, "{protocol}: nothing was lost");
+fn every_wire_carries_protocols_around_the_world_with_loss() {
+    for (wire, protocol) in WIRES.into_iter().zip([ProtocolKind::Jolteon, ProtocolKind::Pbft].into_iter().cycle()) {
+        let report = sound(run(&around_the_world(wire, protocol, 0.01), 1, &commands));
+        let completed = report.load.map_or(0, |load| load.completed);
+        // What UDP loses, view changes and fetches have to make up for.
+        let least = if wire.0 == TransportKind::UDP { 50 } else { 1_000 };
+        assert!(completed > least, "{wire:?}, {protocol}: {completed}");
+        assert!(report.lost_packets > 0, "{wire:?}, {protocol}: nothing was lost");
+    }
+}
+
+/// DTLS is missing: its library draws keys and signatures whose lengths no seed decides.
+#[test]
+fn equal_seeds_give_equal_traces_over_every_seeded_wire() {
+    for wire in WIRES.into_iter().filter(|(_, channel)| *channel != ChannelKind::DTLS) {
+        let spec = around_the_world(wire, ProtocolKind::Jolteon, 0.02);
+        let [first, again, other] = [1, 1, 2].map(|seed| sound(run(&spec, seed, &commands)).trace_hash);
+        assert_eq!(first, again, "{wire:?}");
+        assert_ne!(first, other, "{wire:?}");
     }
 }
 
 #[test]
-fn equal_seeds_give_equal_traces_over_quic() {
-    let spec = quic(ProtocolKind::Jolteon, 0.02);
-    let [first, again, other] = [1, 1, 2].map(|seed| sound(run(&spec, seed, &commands)).trace_hash);
-    assert_eq!(first, again);
-    assert_ne!(first, other);
-}
-
-#[test]
-fn quic_survives_cuts_and_restarts() {
-    let chaos = Some(Duration::from_secs(1));
-    let mut spec = SimSpec { chaos, ..quic(ProtocolKind::Jolteon, 0.0) };
-    (spec.load.duration, spec.load.drain) = (Duration::from_secs(3600), Duration::ZERO);
-    sound(run(&spec, 1, &commands));
+fn every_wire_survives_cuts_and_restarts() {
+    for wire in WIRES {
+        let chaos = Some(Duration::from_secs(1));
+        let mut spec = SimSpec { chaos, ..around_the_world(wire, ProtocolKind::Jolteon, 0.0) };
+        (spec.load.duration, spec.load.drain) = (Duration::from_secs(3600), Duration::ZERO);
+        sound(run(&spec, 1, &commands));
+    }
 }
