@@ -1,11 +1,11 @@
 //! Settings of transports: those of all links, and those of each kind.
 
 use crate::retransmission::RetransmissionConfig;
+use crate::setting::{ConfigError, Setting, refuse_zeros};
 use quorate_gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use quorate_types::Fault;
 use quorate_types::limits::MAX_FRAME_BYTES;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::time::Duration;
 
 /// Longest IP packet on Ethernet.
@@ -277,22 +277,6 @@ impl From<TcpConfig> for WireSettings {
     }
 }
 
-/// Setting of this crate, in a table of the configuration file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Setting {
-    pub table: &'static str,
-    pub key: &'static str,
-}
-
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}.{}`", self.table, self.key)
-    }
-}
-
-/// Invalid setting.
-pub type ConfigError = Fault<Setting>;
-
 impl LinkConfig {
     /// Returns an error for the first invalid setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
@@ -347,14 +331,5 @@ impl WireSettings {
         self.retransmission.validate()?;
         self.quic.validate()?;
         refuse_zeros("tcp", &[("silent_remote_ms", silent_remote_ms), ("unacknowledged_ms", unacknowledged_ms)])
-    }
-}
-
-pub(crate) fn refuse_zeros(table: &'static str, settings: &[(&'static str, u64)]) -> Result<(), ConfigError> {
-    match settings.iter().find(|(_, value)| *value == 0) {
-        Some((key, _)) => {
-            Err(Fault::new(Setting { table, key }, "is 0", "set at least 1, or leave it out for its default"))
-        }
-        None => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! Errors of setting up a transport, and reasons why a link ends.
 
-use crate::config::ConfigError;
 use crate::framing::FrameTooLong;
+use crate::setting::ConfigError;
 use quorate_channels::{ChannelError, Loss};
 use quorate_types::{Address, Fault, ReplicaId};
 use std::io;

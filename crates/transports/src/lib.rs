@@ -21,21 +21,20 @@ pub mod quic;
 pub mod retransmission;
 pub mod rudp;
 pub mod sctp;
+mod setting;
 mod tcp;
 pub mod udp;
 mod wire;
 mod write_queue;
 
 pub use carrier::{Association, Carrier, TransportProfile};
-pub use config::{
-    ConfigError, Congestion, LinkConfig, PacketConfig, QuicConfig, SOURCE as CONFIG_SOURCE, Setting, TcpConfig,
-    WireSettings,
-};
+pub use config::{Congestion, LinkConfig, PacketConfig, QuicConfig, SOURCE as CONFIG_SOURCE, TcpConfig, WireSettings};
 pub use datagrams::{DatagramTransport, Datagrams};
 pub use endpoint::{Endpoint, Endpoints, Listening};
 pub use error::{LinkError, Refusal, SetupError, WireError};
 pub use kind::TransportKind;
 pub use retransmission::{RetransmissionConfig, RetransmissionProfile};
+pub use setting::{ConfigError, Setting};
 pub use tcp::TcpTransport;
 pub use wire::Wire;
 pub use write_queue::{STAGED_BYTES, WriteQueue};

@@ -1,6 +1,6 @@
 //! When to send again: profiles of retransmission, and the estimate of round trips that they bound.
 
-use crate::config::{ConfigError, Setting, refuse_zeros};
+use crate::setting::{ConfigError, Setting, refuse_zeros};
 use quorate_types::Fault;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

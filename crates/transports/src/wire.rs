@@ -1,7 +1,8 @@
 //! A transport together with the channel that protects it.
 
-use crate::config::{ConfigError, WireSettings};
+use crate::config::WireSettings;
 use crate::error::{SetupError, WireError};
+use crate::setting::ConfigError;
 use crate::{Endpoint, Endpoints, Transport, TransportKind};
 use quorate_channels::{Carriage, ChannelConfig, ChannelKind, LocalEnd};
 use quorate_types::identity::{Signer, Verifier};
