@@ -1,7 +1,7 @@
 //! The list of the kinds of channel.
 
 use crate::dtls::Dtls;
-use crate::plain::Plain;
+use crate::plain_kind::Plain;
 use crate::suite::{ChannelProfile, ChannelSuite};
 use crate::tls::Tls;
 

@@ -12,6 +12,7 @@ mod hello;
 mod kind;
 mod machine;
 pub mod plain;
+mod plain_kind;
 pub mod plain_packets;
 mod suite;
 pub mod tls;

@@ -22,50 +22,10 @@
 //! proof, so that the initiator's operator sees the reason too.
 
 use crate::hello::{self, HELLO_BYTES, HelloBytes, Place};
-use crate::plain_packets::PlainPackets;
-use crate::{
-    Carriage, Channel, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, LocalEnd, Machine, NONCE_BYTES,
-    RemoteIdentity, Side,
-};
+use crate::{Channel, ChannelConfig, ChannelError, LocalEnd, NONCE_BYTES, RemoteIdentity, Side};
 use bytes::{Buf, BytesMut};
 use quorate_types::ReplicaId;
 use quorate_types::limits::MAX_SIGNATURE_BYTES;
-
-/// The plain channel as a kind.
-pub(crate) struct Plain;
-
-static PROFILE: ChannelProfile = ChannelProfile {
-    name: "plain",
-    summary: "peers are authenticated by a signed handshake; the messages themselves travel in the clear",
-    over: &[Carriage::Stream, Carriage::Datagrams],
-    encrypts: false,
-    authenticates_frames: false,
-    guards_packets: true,
-};
-
-impl ChannelSuite for Plain {
-    fn profile(&self) -> &ChannelProfile {
-        &PROFILE
-    }
-
-    fn over_stream(
-        &self,
-        end: &ChannelConfig,
-        side: Side,
-        nonce: [u8; NONCE_BYTES],
-    ) -> Result<Box<dyn Channel>, ChannelError> {
-        Ok(Box::new(PlainChannel::new(end.clone(), side, nonce)))
-    }
-
-    fn over_packets(
-        &self,
-        end: &ChannelConfig,
-        side: Side,
-        nonce: [u8; NONCE_BYTES],
-    ) -> Result<Box<dyn Machine>, ChannelError> {
-        Ok(Box::new(PlainPackets::new(end.clone(), side, nonce)))
-    }
-}
 
 enum State {
     AwaitHello,

@@ -1,0 +1,41 @@
+//! The plain channel as a kind, over streams and over packets.
+
+use crate::plain::PlainChannel;
+use crate::plain_packets::PlainPackets;
+use crate::{Carriage, Channel, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, Machine, NONCE_BYTES, Side};
+
+/// The plain channel as a kind.
+pub(crate) struct Plain;
+
+static PROFILE: ChannelProfile = ChannelProfile {
+    name: "plain",
+    summary: "peers are authenticated by a signed handshake; the messages themselves travel in the clear",
+    over: &[Carriage::Stream, Carriage::Datagrams],
+    encrypts: false,
+    authenticates_frames: false,
+    guards_packets: true,
+};
+
+impl ChannelSuite for Plain {
+    fn profile(&self) -> &ChannelProfile {
+        &PROFILE
+    }
+
+    fn over_stream(
+        &self,
+        end: &ChannelConfig,
+        side: Side,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Box<dyn Channel>, ChannelError> {
+        Ok(Box::new(PlainChannel::new(end.clone(), side, nonce)))
+    }
+
+    fn over_packets(
+        &self,
+        end: &ChannelConfig,
+        side: Side,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Box<dyn Machine>, ChannelError> {
+        Ok(Box::new(PlainPackets::new(end.clone(), side, nonce)))
+    }
+}
