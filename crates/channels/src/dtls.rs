@@ -5,9 +5,9 @@
 //! without it; what is above repeats them.
 //!
 //! DTLS itself authenticates nobody here. The end that accepts shows a certificate that its process made when it
-//! started; the signatures of the handshake inside cover it, so they are worth nothing in any other session. An end that
-//! accepts keeps nothing of a first hello but its answer, a cookie (RFC 9147, section 5.1), so that nobody with a forged
-//! address gets further. Only version 1.3 is offered and accepted, so there is none to fall back to.
+//! started. The signatures of the handshake inside cover it, so they are worth nothing in any other session. An end
+//! that accepts keeps nothing of a first hello but its answer, a cookie (RFC 9147, section 5.1), so that nobody with a
+//! forged address gets further. Only version 1.3 is offered and accepted, so there is none to fall back to.
 
 use crate::plain_packets::PlainPackets;
 use crate::{
@@ -221,7 +221,7 @@ impl DtlsPackets {
     }
 }
 
-/// Passes on the packets that the session has made; whatever else it says is left for later.
+/// Passes on the packets that the session has made. What else it had to say has been heard before.
 fn flush(session: &mut dimpl::Dtls, room: &mut [u8], out: &mut Vec<Output>) {
     while let dimpl::Output::Packet(packet) = session.poll_output(room) {
         out.push(Output::Packet(Bytes::copy_from_slice(packet)));

@@ -140,7 +140,7 @@ impl PlainPackets {
         }
     }
 
-    /// Refuses a first packet that does not begin a handshake. Whoever sends data has a connection that this end has
+    /// Refuses a first packet that does not begin a handshake. A sender of data has a connection that this end has
     /// forgotten: it is told so.
     fn refuse(&mut self, packet: &[u8], out: &mut Vec<Output>) {
         let why = match packet {

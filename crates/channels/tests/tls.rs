@@ -283,7 +283,7 @@ fn an_impostor_of_a_replica_is_refused_by_both_ends() {
 
 #[test]
 fn a_failure_after_half_a_handshake_message_is_an_error() {
-    // A ClientHello of 1,000 bytes, of which 128 come, and then a record of no known kind.
+    // The first 128 of the 1,000 bytes of a ClientHello, and then a record of no known kind.
     let mut bytes = vec![22, 3, 3, 0, 132, 1, 0, 3, 0xe8];
     bytes.resize(5 + 132, 0);
     bytes.extend([99, 3, 3, 0, 1, 0]);

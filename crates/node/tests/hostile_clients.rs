@@ -281,7 +281,7 @@ fn links_with_forged_bundles_lose_their_standing_and_are_cut() {
     let attack = Attack::start(&targets(&cluster), move |target, _: &mut ()| {
         if let Ok(mut stream) = dial(target, forgers_id()) {
             let _ = stream.write_all(&flood);
-            // Until the replica cuts the link: whoever leaves at the first refusal may be gone before that.
+            // Until the replica cuts the link: one that leaves at the first refusal may be gone before that.
             while stream.read(&mut [0; 4_096]).is_ok_and(|count| count > 0) {}
         }
     });

@@ -24,7 +24,7 @@ fn completed(report: &SimReport) -> u64 {
     report.load.as_ref().expect("the load is over").completed
 }
 
-/// BLS of which only additions of keys cost anything: a microsecond each.
+/// Costs of BLS where only additions of keys cost anything: a microsecond each.
 fn additions_only(way: BlsVerification, signatures: Signatures) -> SimSpec {
     let scheme = way.of(SchemeKind::BLS12_381);
     let mut spec =

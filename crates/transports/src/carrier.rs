@@ -1,7 +1,7 @@
 //! Interface of a kind of transport: its properties, and how it makes transports or packet connections.
 
 use crate::{Endpoint, Endpoints, SetupError, Transport, WireSettings};
-use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
+use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side, Stack};
 use quorate_types::{Address, Committee};
 use std::io;
 
@@ -77,4 +77,21 @@ pub trait Association: Send + Sync {
         settings: &WireSettings,
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError>;
+}
+
+/// Creates one end of a connection above the channel that `end` names. `machine` is given the bytes that the channel
+/// leaves in a packet.
+///
+/// # Errors
+/// If the channel does not work over packets.
+pub fn above_channel<M: Machine + 'static>(
+    end: &ChannelConfig,
+    side: Side,
+    settings: &WireSettings,
+    nonce: [u8; NONCE_BYTES],
+    machine: impl FnOnce(usize) -> M,
+) -> Result<Box<dyn Machine>, ChannelError> {
+    let below = end.kind.suite().over_packets(end, side, nonce)?;
+    let room = below.room(settings.packets.payload_bytes());
+    Ok(Box::new(Stack::new(below, Box::new(machine(room)))))
 }

@@ -59,7 +59,7 @@ impl SendLane {
         self.pieces.make_contiguous()
     }
 
-    /// Removes the first `pieces` pieces, of which and of the next one `bytes` bytes were taken.
+    /// Removes the first `pieces` pieces. From them and the next one, `bytes` bytes were taken.
     pub fn taken(&mut self, pieces: usize, bytes: usize) {
         self.pieces.drain(..pieces);
         self.bytes -= bytes;

@@ -13,6 +13,7 @@ mod datagrams;
 mod endpoint;
 mod error;
 pub mod framing;
+mod instants;
 mod kind;
 mod lanes;
 mod links;

@@ -106,7 +106,7 @@ impl Packer {
     }
 }
 
-/// A frame of which pieces have come.
+/// A frame that has come in part.
 #[derive(Debug)]
 struct Partial {
     frame: u32,

@@ -12,7 +12,7 @@ quorate_types::choice! {
     /// Named bounds of the retransmission timeout (RTO) and delay of acknowledgements: the transports paper, table 2,
     /// and one that follows the network.
     RetransmissionProfile, "retransmission profile",
-    /// The smallest round trip seen plus a margin, as the paper recommends (section 8).
+    /// The smallest round trip seen plus a margin, as the paper recommends (section 7.5).
     Auto = "auto",
     /// The defaults of SCTP.
     Default = "default",

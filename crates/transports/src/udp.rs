@@ -8,12 +8,12 @@
 //! packet  pieces                see `pieces`; an empty one only shows that the remote is alive
 //! ```
 
-use crate::carrier::{Association, TransportProfile};
+use crate::carrier::{Association, TransportProfile, above_channel};
 use crate::config::{PacketConfig, WireSettings};
 use crate::pieces::{Assembler, Packer};
 use bytes::{Bytes, BytesMut};
 use quorate_channels::{
-    Carriage, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, RemoteIdentity, Side, Stack,
+    Carriage, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, RemoteIdentity, Side,
 };
 use quorate_types::Time;
 use quorate_types::limits::MAX_FRAME_BYTES;
@@ -43,9 +43,7 @@ impl Association for Udp {
         settings: &WireSettings,
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError> {
-        let below = end.kind.suite().over_packets(end, side, nonce)?;
-        let room = below.room(settings.packets.payload_bytes());
-        Ok(Box::new(Stack::new(below, Box::new(UdpMachine::new(settings.packets, room)))))
+        above_channel(end, side, settings, nonce, |room| UdpMachine::new(settings.packets, room))
     }
 }
 

@@ -21,7 +21,7 @@ fn numbered(count: u32) -> Vec<Bytes> {
 
 /// The frames, sorted unless the transport keeps their order.
 fn ordered<S: Stack>(mut frames: Vec<Bytes>) -> Vec<Bytes> {
-    if !S::KEEPS_ORDER {
+    if !S::keeps_order() {
         frames.sort();
     }
     frames

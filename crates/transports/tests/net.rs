@@ -10,10 +10,10 @@ pub const A: usize = 0;
 pub const B: usize = 1;
 pub const MS: u64 = 1_000_000;
 /// Packets that an end may take for one test: beyond it, the two talk without end.
-const MAX_PACKETS: usize = 200_000;
+const MAX_PACKETS: usize = 1_000_000;
 
-/// What becomes of a packet: its delays in nanoseconds, none if it is lost.
-pub type Fate = Box<dyn FnMut(usize, &Bytes) -> Vec<u64>>;
+/// What becomes of a packet, by time and sender: its delays in nanoseconds, none if it is lost.
+pub type Fate = Box<dyn FnMut(Time, usize, &Bytes) -> Vec<u64>>;
 
 /// Two ends and the link between them.
 pub struct Net {
@@ -21,7 +21,7 @@ pub struct Net {
     pub ends: [Box<dyn Machine>; 2],
     pub fate: Fate,
     /// Packets on the way, by arrival and number.
-    flying: BTreeMap<(Time, u64), (usize, Bytes)>,
+    pub flying: BTreeMap<(Time, u64), (usize, Bytes)>,
     sent: u64,
     pub frames: [Vec<(Time, Bytes)>; 2],
     pub established: [bool; 2],
@@ -53,7 +53,7 @@ impl Net {
                 Output::Packet(packet) => {
                     self.trace.push((self.now, at, packet.len()));
                     assert!(self.trace.len() < MAX_PACKETS, "the two talk without end");
-                    for delay in (self.fate)(at, &packet) {
+                    for delay in (self.fate)(self.now, at, &packet) {
                         self.inject(1 - at, packet.clone(), delay);
                     }
                 }
@@ -112,26 +112,32 @@ impl Net {
 
 /// Every packet takes 10 ms.
 pub fn even() -> Fate {
-    Box::new(|_, _| vec![10 * MS])
+    Box::new(|_, _, _| vec![10 * MS])
+}
+
+/// Choices that a seed determines (xorshift). The seed must not be zero.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn draw(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
 }
 
 /// Loses, repeats and delays packets at random, each `one_in` at random.
 pub fn rough(seed: u64, one_in: u64) -> Fate {
-    let mut state = seed | 1;
-    Box::new(move |_, _| {
-        let mut draw = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
-        let lost = draw().is_multiple_of(one_in);
+    let mut random = Random(seed | 1);
+    Box::new(move |_, _, _| {
+        let lost = random.draw().is_multiple_of(one_in);
         let mut delays = Vec::new();
         if !lost {
-            delays.push(5 * MS + draw() % (10 * MS));
+            delays.push(5 * MS + random.draw() % (10 * MS));
         }
-        if draw().is_multiple_of(one_in) {
-            delays.push(5 * MS + draw() % (30 * MS));
+        if random.draw().is_multiple_of(one_in) {
+            delays.push(5 * MS + random.draw() % (30 * MS));
         }
         delays
     })

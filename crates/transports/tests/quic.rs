@@ -92,7 +92,7 @@ fn a_lost_packet_of_bulk_holds_back_no_ordinary_frame() {
     net.run(100, |_| false);
     // The first packets of bulk are lost.
     let mut sent = 0;
-    net.fate = Box::new(move |from, _| {
+    net.fate = Box::new(move |_, from, _| {
         sent += usize::from(from == A);
         if from == A && sent <= 2 { vec![] } else { vec![10 * MS] }
     });
@@ -114,7 +114,7 @@ fn a_silent_remote_is_lost_after_the_idle_timeout_and_an_idle_one_is_not() {
     let mut net = pair(&defaults(), even());
     net.connect();
     assert!(!net.run(60_000, |net| net.lost.iter().any(Option::is_some)), "{:?}", net.lost);
-    net.fate = Box::new(|_, _| vec![]);
+    net.fate = Box::new(|_, _, _| vec![]);
     let cut = net.now;
     assert!(net.run(60_000, |net| net.lost[A].is_some()));
     assert_eq!(net.lost[A], Some(Loss::Silent(3_000)));
@@ -262,7 +262,7 @@ fn packets_stay_within_the_configured_size() {
         WireSettings { quic, ..defaults() }
     };
     let longest = |settings: WireSettings, path: usize| {
-        let fate = move |_: usize, packet: &Bytes| if packet.len() > path { vec![] } else { vec![MS] };
+        let fate = move |_: Time, _: usize, packet: &Bytes| if packet.len() > path { vec![] } else { vec![MS] };
         let mut net = pair(&settings, Box::new(fate));
         net.send(A, Bytes::from(vec![1; 3_000_000]));
         assert!(net.run(60_000, |net| net.frames[B].len() == 1), "{:?}", net.lost);
@@ -333,7 +333,7 @@ proptest! {
         let mut left = forgeries.into_iter();
         let seen: std::rc::Rc<std::cell::RefCell<Vec<(usize, Bytes)>>> = std::rc::Rc::default();
         let log = seen.clone();
-        net.fate = Box::new(move |from, packet| {
+        net.fate = Box::new(move |_, from, packet| {
             log.borrow_mut().push((from, packet.clone()));
             vec![10 * MS]
         });
@@ -360,7 +360,7 @@ proptest! {
         let mut left = forgeries.into_iter();
         let seen: std::rc::Rc<std::cell::RefCell<Vec<(usize, Bytes)>>> = std::rc::Rc::default();
         let log = seen.clone();
-        let fate = move |from: usize, packet: &Bytes| {
+        let fate = move |_: Time, from: usize, packet: &Bytes| {
             log.borrow_mut().push((from, packet.clone()));
             vec![10 * MS]
         };

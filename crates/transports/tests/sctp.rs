@@ -76,7 +76,7 @@ fn a_lost_last_packet_is_sent_again_after_a_round_trip_or_two() {
         net.run(50, |_| false);
     }
     let mut left = 1;
-    net.fate = Box::new(move |from, _| {
+    net.fate = Box::new(move |_, from, _| {
         if from == A && left > 0 {
             left -= 1;
             return vec![];
@@ -112,7 +112,7 @@ fn a_silent_remote_is_lost_and_an_idle_one_is_not() {
     let mut net = pair(&defaults(), even());
     net.connect();
     assert!(!net.run(60_000, |net| net.lost.iter().any(Option::is_some)), "{:?}", net.lost);
-    net.fate = Box::new(|_, _| vec![]);
+    net.fate = Box::new(|_, _, _| vec![]);
     assert!(net.run(60_000, |net| net.lost[A].is_some()));
     assert_eq!(net.lost[A], Some(Loss::Silent(2_000)));
 }

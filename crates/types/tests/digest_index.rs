@@ -6,7 +6,7 @@ use quorate_types::Digest;
 use quorate_types::digest_index::DigestIndex;
 use std::collections::BTreeMap;
 
-/// A digest of which many share their first eight bytes, and thus their hash.
+/// Returns one of many digests that share their first eight bytes, and thus their hash.
 fn digest(number: u8) -> Digest {
     let mut bytes = [number / 4; 32];
     bytes[31] = number;

@@ -2,10 +2,9 @@
 
 use super::{
     BatchPolicy, BenchSpec, ClientAuthentication, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem,
-    ReplyAuthentication, SchemeKind, SpecError, TransportKind, When, WorkloadKind,
+    ReplyAuthentication, SpecError, When,
 };
 use crate::affinity;
-use quorate_channels::Carriage;
 use quorate_client::load::MAX_SAMPLES;
 use quorate_consensus::config::MAX_WINDOW;
 use quorate_crypto::Authentication;
@@ -377,128 +376,6 @@ impl BenchSpec {
         }
     }
 
-    /// Returns the keys that were set but have no effect, each with the reason.
-    fn without_effect(&self) -> Vec<(&'static str, String)> {
-        let keys = self.idle_batching().into_iter().chain(self.idle_transport()).chain(self.idle_others());
-        keys.filter(|(_, is_idle, _)| *is_idle).map(|(key, _, why)| (key, why)).collect()
-    }
-
-    /// Returns for each key of batching whether it was set without effect, and the reason.
-    fn idle_batching(&self) -> [(&'static str, bool, String); 5] {
-        let default = BenchSpec::default();
-        [
-            (
-                "pipeline",
-                self.pipeline != default.pipeline && !self.protocol.has_slots(),
-                format!("{} has no slots", self.protocol),
-            ),
-            (
-                "batch_latency_ms",
-                self.batch_latency_ms != default.batch_latency_ms && !self.batch.is_auto(),
-                format!("--batch is {}, not auto", self.batch),
-            ),
-            (
-                "batch_policy",
-                self.batch_policy != default.batch_policy && self.batch.is_auto(),
-                "--batch is auto, not a number of commands".into(),
-            ),
-            (
-                "batch_wait_ms",
-                self.batch_wait_ms != default.batch_wait_ms && self.batch_policy != BatchPolicy::Timed,
-                format!("--batch-policy is {}, not timed", self.batch_policy),
-            ),
-            (
-                "bundle_wait_ms",
-                self.bundle_wait_ms != 0 && matches!(self.pacing(), Pacing::Closed { .. }),
-                "the load is a closed loop".to_owned(),
-            ),
-        ]
-    }
-
-    /// Returns for each other key whether it was set without effect, and the reason.
-    /// Returns the settings of transports that the chosen one ignores.
-    fn idle_transport(&self) -> [(&'static str, bool, String); 3] {
-        let default = BenchSpec::default();
-        let over_packets = self.transport.profile().carriage == Carriage::Datagrams;
-        let repeats = [TransportKind::RUDP, TransportKind::SCTP].contains(&self.transport);
-        let has_mtu = over_packets && self.transport != TransportKind::QUIC;
-        let why = format!("--transport is {}", self.transport);
-        [
-            ("retransmission", self.retransmission != default.retransmission && !repeats, why.clone()),
-            ("pacing", self.pacing && self.transport != TransportKind::RUDP, why.clone()),
-            ("mtu_bytes", self.mtu_bytes != 0 && !has_mtu, why),
-        ]
-    }
-
-    fn idle_others(&self) -> [(&'static str, bool, String); 8] {
-        let default = BenchSpec::default();
-        let is_ycsb = !matches!(self.workload, WorkloadKind::Fixed | WorkloadKind::File(_));
-        [
-            (
-                "bls_verification",
-                self.bls_verification != default.bls_verification && self.scheme != SchemeKind::BLS12_381,
-                format!("--scheme is {}, not {}", self.scheme, SchemeKind::BLS12_381),
-            ),
-            (
-                "client_verdicts",
-                self.client_verdicts != default.client_verdicts && self.host != Host::Threads,
-                format!("--host is {}", self.host),
-            ),
-            (
-                "mac_scheme",
-                self.mac_scheme != default.mac_scheme && !self.uses_codes(),
-                format!(
-                    "--auth-profile is {}, without codes, and neither clients nor replies have any",
-                    self.auth_profile
-                ),
-            ),
-            (
-                "accept_weak_scheme",
-                self.accept_weak_scheme && self.scheme.profile().weakness.is_none(),
-                format!("--scheme {} is not weak", self.scheme),
-            ),
-            (
-                "records",
-                self.records != default.records && !is_ycsb,
-                format!("--workload {} has no records", self.workload),
-            ),
-            (
-                "payload",
-                self.payload != default.payload && matches!(self.workload, WorkloadKind::File(_)),
-                "the commands are those of the file".to_owned(),
-            ),
-            (
-                "fsync",
-                self.fsync != default.fsync && self.journal() == JournalKind::Memory,
-                "the journal is in memory".to_owned(),
-            ),
-            (
-                "record_limit_mb",
-                self.record_limit_mb != default.record_limit_mb && self.record.is_none(),
-                "nothing is recorded".to_owned(),
-            ),
-        ]
-    }
-
-    /// Returns a sentence for each key that was set but has no effect in a simulation.
-    pub fn idle_in_simulation(&self) -> Vec<String> {
-        let default = BenchSpec::default();
-        let keys = [
-            ("host", self.host != default.host),
-            ("base_port", self.base_port != default.base_port),
-            ("journal", self.journal.is_some()),
-            ("fsync", self.fsync != default.fsync && self.journal() != JournalKind::Memory),
-            ("client_verdicts", self.client_verdicts != default.client_verdicts),
-            ("payload_path", self.payload_path != default.payload_path),
-            ("count_allocations", self.count_allocations),
-        ];
-        let idle = keys.into_iter().filter(|(_, is_set)| *is_set);
-        idle.map(|(key, _)| {
-            format!("{}: has no effect, because replicas, ports, disks and memory are simulated", flag(key))
-        })
-        .collect()
-    }
-
     /// Returns a warning if more replicas misbehave than the cluster tolerates. Silent replicas are judged separately.
     pub fn beyond_faults(&self) -> Option<String> {
         let misbehaves = |fault: &&Fault| matches!(fault, Fault::Misbehave(..));
@@ -593,7 +470,8 @@ fn clash(one: Fault, other: Fault) -> Option<ReplicaId> {
     replicas.iter().find(|replica| !fit && others.contains(*replica))
 }
 
-fn flag(key: &str) -> String {
+/// Returns the flag of a key.
+pub(super) fn flag(key: &str) -> String {
     format!("--{}", key.replace('_', "-"))
 }
 

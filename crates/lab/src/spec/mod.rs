@@ -10,6 +10,7 @@ mod choices;
 mod defaults;
 mod error;
 mod fault;
+mod idle;
 mod profile;
 mod resolve;
 mod torture;

@@ -1,5 +1,6 @@
 //! Converts flags and files to a spec, and a spec back to the command that reproduces it.
 
+use super::check::flag;
 use super::defaults::OwnDefault;
 use super::{
     BenchSpec, CLUSTER, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, RUN, SpecError, defaults, nearest, torture,
@@ -320,10 +321,6 @@ pub fn heading_of(key: &str) -> String {
     let table = flag_table();
     let arg = table.get_arguments().find(|arg| arg.get_id() == key);
     arg.and_then(|arg| arg.get_help_heading()).unwrap_or_default().to_owned()
-}
-
-fn flag(key: &str) -> String {
-    format!("--{}", key.replace('_', "-"))
 }
 
 impl BenchSpec {

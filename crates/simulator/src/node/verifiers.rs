@@ -103,7 +103,7 @@ impl Verifiers {
 }
 
 impl<P: Protocol> Node<P> {
-    /// Has the threads verify bundles of clients, `signatures` of which have to be.
+    /// Has the threads verify bundles of clients, which need `signatures` verifications.
     pub(super) fn verify_later(
         &mut self,
         bundles: Vec<Bundle>,

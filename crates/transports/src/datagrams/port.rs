@@ -67,14 +67,12 @@ impl Port {
         })
     }
 
-    /// Queues a packet for the next [`Port::write`]. Returns false, and loses it, if too many wait.
-    pub fn queue(&mut self, to: SocketAddr, packet: Bytes) -> bool {
-        if self.waiting_bytes + packet.len() > MAX_WAITING_BYTES {
-            return false;
+    /// Queues a packet for the next [`Port::write`]. If too many wait, it is lost, as in a network.
+    pub fn queue(&mut self, to: SocketAddr, packet: Bytes) {
+        if self.waiting_bytes + packet.len() <= MAX_WAITING_BYTES {
+            self.waiting_bytes += packet.len();
+            self.waiting.push_back((to, packet));
         }
-        self.waiting_bytes += packet.len();
-        self.waiting.push_back((to, packet));
-        true
     }
 
     /// Returns whether packets wait that the socket may take.

@@ -3,6 +3,7 @@
 use super::{Acknowledged, Clock, Parts, TAG_BYTES, streams, tag};
 use crate::config::WireSettings;
 use crate::framing::FrameBuffer;
+use crate::instants::{REMOTE, instant, time};
 use crate::lanes::{SendLane, take_frames};
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
@@ -15,9 +16,8 @@ use quorate_channels::{
     Side,
 };
 use quorate_types::Time;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Packets that the library makes in one go.
 const PACKETS_AT_ONCE: usize = 16;
@@ -39,23 +39,6 @@ const SHORT_NAME_AT: usize = 1;
 const LONG_NAME_LENGTH_AT: usize = 5;
 /// Longest name in bytes.
 const MAX_NAME_BYTES: usize = 20;
-
-/// The other end for the library. The driver demultiplexes by address, so that a machine knows only one.
-const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
-
-/// The instant that stands for the zero of every machine's time: the library takes instants, and uses differences.
-fn zero() -> Instant {
-    static ZERO: OnceLock<Instant> = OnceLock::new();
-    *ZERO.get_or_init(Instant::now)
-}
-
-fn instant(now: Time) -> Instant {
-    zero() + Duration::from_nanos(now.0)
-}
-
-fn time(instant: Instant) -> Time {
-    Time(0) + instant.saturating_duration_since(zero())
-}
 
 /// Doubt whether the remote still knows this connection.
 struct Doubt {

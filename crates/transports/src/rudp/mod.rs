@@ -1,9 +1,9 @@
-//! Robust UDP: retransmission without order and without congestion control (the transports paper, section 6.2).
+//! Robust UDP: retransmission without order and without congestion control (the transports paper, section 6).
 //!
 //! A timeout is computed as in TCP (RFC 6298) from the time that messages take to be answered. Later messages of the
 //! remote acknowledge earlier ones of this end: every packet names the first number that is missing, which of the next
-//! 256 are there, and which came last. An acknowledgement travels alone only when no message has left for the time of the profile. A
-//! receiver that sees a gap asks for what is missing with an explicit NACK, and only that is sent again.
+//! 256 are there, and which came last. An acknowledgement travels alone only when no message has left for the time of
+//! the profile. A receiver that sees a gap asks for what is missing with an explicit NACK, and only that is sent again.
 //!
 //! Frames are handed over when they are whole, not in their order, so a lost packet delays no frame but its own. Bulk
 //! frames have packets of their own, behind all others. With `pacing`, packets leave at the rate at which the remote
@@ -22,9 +22,9 @@ mod sending;
 
 pub use machine::RudpMachine;
 
-use crate::carrier::{Association, TransportProfile};
+use crate::carrier::{Association, TransportProfile, above_channel};
 use crate::config::WireSettings;
-use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side, Stack};
+use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
 
 /// Robust UDP as a kind of transport.
 pub(crate) struct Rudp;
@@ -50,8 +50,8 @@ impl Association for Rudp {
         settings: &WireSettings,
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError> {
-        let below = end.kind.suite().over_packets(end, side, nonce)?;
-        let room = below.room(settings.packets.payload_bytes());
-        Ok(Box::new(Stack::new(below, Box::new(RudpMachine::new(&settings.packets, settings.retransmission, room)))))
+        above_channel(end, side, settings, nonce, |room| {
+            RudpMachine::new(&settings.packets, settings.retransmission, room)
+        })
     }
 }

@@ -3,6 +3,7 @@
 use super::immediate;
 use crate::config::WireSettings;
 use crate::framing::FrameBuffer;
+use crate::instants::{REMOTE, instant, time};
 use crate::lanes::{SendLane, take_frames};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_channels::{Loss, Machine, Output, RemoteIdentity, Side};
@@ -11,9 +12,8 @@ use sctp_proto::{
     Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Event, Payload,
     PayloadProtocolIdentifier, StreamEvent, TransportConfig,
 };
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Streams, the same in both directions.
 const ORDINARY: u16 = 0;
@@ -38,23 +38,6 @@ const FIRST_NUMBER: u32 = 1;
 /// A chunk that begins an association (RFC 9260, section 3.3.2), and its length in bytes.
 const KIND_INIT: u8 = 1;
 const INIT_BYTES: u16 = 20;
-
-/// The other end for the library. A machine knows only one.
-const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
-
-/// The instant that stands for the zero of every machine's time: the library takes instants, and uses differences.
-fn zero() -> Instant {
-    static ZERO: OnceLock<Instant> = OnceLock::new();
-    *ZERO.get_or_init(Instant::now)
-}
-
-fn instant(now: Time) -> Instant {
-    zero() + Duration::from_nanos(now.0)
-}
-
-fn time(instant: Instant) -> Time {
-    Time(0) + instant.saturating_duration_since(zero())
-}
 
 /// Returns the chunk with which an end would begin.
 fn init(tag: u32, window_bytes: u32) -> Bytes {

@@ -14,10 +14,10 @@
 mod immediate;
 mod machine;
 
-use crate::carrier::{Association, TransportProfile};
+use crate::carrier::{Association, TransportProfile, above_channel};
 use crate::config::WireSettings;
 use machine::SctpMachine;
-use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side, Stack};
+use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
 
 /// SCTP as a kind of transport.
 pub(crate) struct Sctp;
@@ -43,8 +43,6 @@ impl Association for Sctp {
         settings: &WireSettings,
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError> {
-        let below = end.kind.suite().over_packets(end, side, nonce)?;
-        let room = below.room(settings.packets.payload_bytes());
-        Ok(Box::new(Stack::new(below, Box::new(SctpMachine::new(side, settings, room)))))
+        above_channel(end, side, settings, nonce, |room| SctpMachine::new(side, settings, room))
     }
 }

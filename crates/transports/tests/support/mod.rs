@@ -64,7 +64,9 @@ pub fn client_end(cluster: ClusterId, client: u64) -> ChannelConfig {
 /// A transport and a channel that work together.
 pub trait Stack {
     /// Frames arrive in the order in which they were sent.
-    const KEEPS_ORDER: bool = true;
+    fn keeps_order() -> bool {
+        true
+    }
     const OVER_PACKETS: bool = false;
     /// Returns what the replica listens on: one of the two sockets with its port, or a new one.
     fn bind(held: (Option<TcpListener>, Option<UdpSocket>), address: SocketAddr) -> Endpoint {
@@ -125,12 +127,14 @@ impl Stack for TcpMasked {
 
 /// A pair over packets.
 macro_rules! packets {
-    ($name:ident, $transport:expr, $channel:expr, keeps_order: $order:expr) => {
+    ($name:ident, $transport:expr, $channel:expr) => {
         pub struct $name;
 
         impl Stack for $name {
-            const KEEPS_ORDER: bool = $order;
             const OVER_PACKETS: bool = true;
+            fn keeps_order() -> bool {
+                $transport.profile().keeps_order
+            }
             fn bind(held: (Option<TcpListener>, Option<UdpSocket>), address: SocketAddr) -> Endpoint {
                 held.1.unwrap_or_else(|| UdpSocket::bind(address).expect("the port is free again")).into()
             }
@@ -154,13 +158,13 @@ macro_rules! packets {
     };
 }
 
-packets!(RudpPlain, TransportKind::RUDP, ChannelKind::PLAIN, keeps_order: false);
-packets!(QuicTls, TransportKind::QUIC, ChannelKind::TLS, keeps_order: true);
-packets!(RudpDtls, TransportKind::RUDP, ChannelKind::DTLS, keeps_order: false);
-packets!(UdpPlain, TransportKind::UDP, ChannelKind::PLAIN, keeps_order: false);
-packets!(UdpDtls, TransportKind::UDP, ChannelKind::DTLS, keeps_order: false);
-packets!(SctpPlain, TransportKind::SCTP, ChannelKind::PLAIN, keeps_order: true);
-packets!(SctpDtls, TransportKind::SCTP, ChannelKind::DTLS, keeps_order: true);
+packets!(RudpPlain, TransportKind::RUDP, ChannelKind::PLAIN);
+packets!(QuicTls, TransportKind::QUIC, ChannelKind::TLS);
+packets!(RudpDtls, TransportKind::RUDP, ChannelKind::DTLS);
+packets!(UdpPlain, TransportKind::UDP, ChannelKind::PLAIN);
+packets!(UdpDtls, TransportKind::UDP, ChannelKind::DTLS);
+packets!(SctpPlain, TransportKind::SCTP, ChannelKind::PLAIN);
+packets!(SctpDtls, TransportKind::SCTP, ChannelKind::DTLS);
 
 struct Masks(ChannelConfig);
 

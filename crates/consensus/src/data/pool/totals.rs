@@ -32,7 +32,7 @@ pub struct Totals {
     pub open: Amount,
     /// Own bundles executed since the start.
     pub executed: Amount,
-    /// All bundles executed since the start, whoever sent them.
+    /// All bundles executed since the start, from all clients.
     pub executed_of_all: Amount,
 }
 
