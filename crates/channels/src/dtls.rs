@@ -12,10 +12,9 @@
 use crate::plain_packets::PlainPackets;
 use crate::{
     Carriage, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, Loss, Machine, NONCE_BYTES, Output,
-    RemoteIdentity, Side,
+    RemoteIdentity, Side, certificate,
 };
 use bytes::Bytes;
-use dimpl::certificate::generate_self_signed_certificate;
 use dimpl::{Config, DtlsCertificate};
 use quorate_types::Time;
 use std::sync::{Arc, OnceLock};
@@ -78,7 +77,7 @@ impl Shared {
     }
 
     fn make() -> Result<Shared, ChannelError> {
-        let certificate = generate_self_signed_certificate().map_err(dtls)?;
+        let certificate = certificate::self_signed()?;
         let config = Config::builder()
             .mtu(HANDSHAKE_PACKET_BYTES)
             .require_client_certificate(false)

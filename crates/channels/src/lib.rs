@@ -6,6 +6,7 @@
 //! file and one line there. [`plain`], [`tls`] and [`dtls`] document what each protects.
 
 mod carriage;
+pub mod certificate;
 pub mod dtls;
 mod error;
 mod hello;

@@ -2,10 +2,9 @@
 
 use crate::handshake::{config, key, replica};
 use bytes::Bytes;
-use dimpl::certificate::generate_self_signed_certificate;
 use proptest::prelude::*;
 use quorate_channels::{
-    ChannelConfig, ChannelError, ChannelKind, LocalEnd, Loss, Machine, Output, RemoteIdentity, Side,
+    ChannelConfig, ChannelError, ChannelKind, LocalEnd, Loss, Machine, Output, RemoteIdentity, Side, certificate,
 };
 use quorate_types::{ClientId, ReplicaId, Time};
 use std::sync::Arc;
@@ -235,7 +234,7 @@ struct Bare {
 impl Bare {
     fn new(dials: bool) -> Bare {
         let config = dimpl::Config::builder().require_client_certificate(false).build().expect("a configuration");
-        let certificate = generate_self_signed_certificate().expect("a certificate");
+        let certificate = certificate::self_signed().expect("a certificate");
         let mut session = dimpl::Dtls::new_13(Arc::new(config), certificate, Instant::now());
         session.set_active(dials);
         session.handle_timeout(Instant::now()).expect("a clock");
