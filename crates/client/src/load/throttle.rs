@@ -140,7 +140,8 @@ impl Throttle {
             self.credit = self.credit.min((pace * MAX_BURST.as_nanos()).max(u128::from(self.least) * NS_PER_S / 10));
             self.credited_at = now;
         }
-        let allows = now >= self.held_until && self.credit >= NS_PER_S;
+        // While nothing may be sent, there is no credit: it counts from `held_until`.
+        let allows = self.credit >= NS_PER_S;
         match allows {
             true => self.credit -= NS_PER_S,
             false => self.troubled_at = now,
