@@ -6,7 +6,7 @@ use crate::clients::{self, ClientMachine, Clients};
 use crate::faults::{Point, misbehaviour, served_within};
 use crate::keys::{ClientKeys, devices};
 use crate::ledger::Charged;
-use crate::network::{Endpoints, Links, Loss, NetworkSpec, Place};
+use crate::network::{Endpoints, Links, Loss, NetworkSpec, Place, TcpCounts};
 use crate::node::{Node, Parts, Reborn};
 use crate::oracle::Oracle;
 use crate::spec::{SimSpec, WorkloadFactory};
@@ -61,8 +61,8 @@ pub struct SimReport {
     /// Number of [`Point`]s that each replica passed in all its lives.
     pub points: Vec<Point>,
     pub lost_packets: u64,
-    /// Number of segments that streams sent again.
-    pub retransmissions: u64,
+    /// What the stand-in for the kernel's TCP counted.
+    pub streams: TcpCounts,
     /// Number of messages dropped because a stream's queue was full.
     pub not_queued: u64,
     pub chronicle: Chronicle,
@@ -316,7 +316,7 @@ fn network_in(chaos: &Chaos, spec: &SimSpec, seed: u64) -> NetworkSpec {
 }
 
 fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimReport {
-    let (retransmissions, not_queued) = (world.retransmissions(), world.not_queued());
+    let (streams, not_queued) = (world.stream_counts(), world.not_queued());
     let sound = world.oracle.violation.is_none();
     let end = world.nodes.iter().map(|node| (node.alive && sound).then(|| node.status(true))).collect();
     let delay = &world.spec.network.delay;
@@ -338,7 +338,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimR
         crashed: world.crashed,
         restarts: world.restarts,
         lost_packets: world.links.lost,
-        retransmissions,
+        streams,
         not_queued,
         chronicle: world.chronicle,
         stopped: world.stopped,

@@ -3,7 +3,7 @@
 use crate::common::{commands, spec};
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::network::{Delay, Delivery, End, Links, Loss, Stream, StreamOptions, Todo, Topology};
+use quorate_simulator::network::{Delay, Delivery, End, Links, Loss, Topology};
 use quorate_simulator::{CostTable, Leaves, NetworkSpec, SimReport, run};
 use quorate_transports::BULK_AHEAD_BYTES;
 use quorate_types::{ReplicaId, Time};
@@ -221,60 +221,6 @@ fn packets_are_duplicated_and_reordered() {
     assert!(fates.iter().all(|fate| fate.arrives < Some(Time(2_050_000))));
 }
 
-const OPTIONS: StreamOptions =
-    StreamOptions { initial_ns: 1_000_000_000, min_ns: 200_000_000, max_ns: 60_000_000_000, fast_retransmit: true };
-
-fn sent(todo: &mut Vec<Todo>) -> Vec<u64> {
-    let number = |todo: Todo| match todo {
-        Todo::Send(segment) => Some(segment.number),
-        Todo::Wake(_) => None,
-    };
-    todo.drain(..).filter_map(number).collect()
-}
-
-#[test]
-fn three_duplicates_retransmit_and_later_messages_wait_for_the_gap() {
-    let mut stream: Stream<char> = Stream::new(OPTIONS);
-    let (mut todo, mut letters) = (Vec::new(), Vec::new());
-    for letter in ['a', 'b', 'c', 'd', 'e'] {
-        stream.send(Time(0), letter, 10, 100, &mut todo);
-    }
-    assert_eq!(sent(&mut todo), [0, 1, 2, 3, 4]);
-    assert_eq!(stream.on_segment(0, &mut letters), 1);
-    stream.on_acknowledged(Time(10), 1, &mut todo);
-    // Segment 1 is lost.
-    for number in [2, 3, 4] {
-        assert_eq!(stream.on_segment(number, &mut letters), 1);
-        assert_eq!(letters, ['a'], "head-of-line blocking");
-        stream.on_acknowledged(Time(20), 1, &mut todo);
-    }
-    assert_eq!(sent(&mut todo), [1]);
-    assert_eq!(stream.on_segment(1, &mut letters), 5);
-    assert_eq!(letters, ['a', 'b', 'c', 'd', 'e']);
-    stream.on_acknowledged(Time(30), 5, &mut todo);
-    assert_eq!((stream.unacknowledged_bytes(), stream.retransmissions), (0, 1));
-}
-
-#[test]
-fn the_timeout_doubles_and_a_round_trip_resets_it() {
-    let mut stream: Stream<char> = Stream::new(OPTIONS);
-    let mut todo = Vec::new();
-    stream.send(Time(0), 'a', 10, 100, &mut todo);
-    assert!(todo.contains(&Todo::Wake(Time::from_millis(1000))));
-    todo.clear();
-    stream.on_timer(Time::from_millis(1000), &mut todo);
-    assert!(todo.contains(&Todo::Wake(Time::from_millis(3000))), "{todo:?}");
-    assert_eq!(sent(&mut todo), [0]);
-    stream.on_acknowledged(Time::from_millis(1100), 1, &mut todo);
-    // A fresh segment's round trip of 100 ms gives 100 + 4 * 50 ms.
-    stream.send(Time::from_millis(2000), 'b', 10, 100, &mut todo);
-    stream.on_acknowledged(Time::from_millis(2100), 2, &mut todo);
-    todo.clear();
-    stream.send(Time::from_millis(5000), 'c', 10, 100, &mut todo);
-    stream.on_timer(Time::from_millis(5000), &mut todo);
-    assert!(todo.contains(&Todo::Wake(Time::from_millis(5300))), "{todo:?}");
-}
-
 #[test]
 fn scheduled_faults_happen_and_datagrams_are_lost() {
     let mut spec = spec(ProtocolKind::Jolteon);
@@ -362,7 +308,7 @@ fn a_short_retransmission_timeout_hides_losses() {
         (spec.network.transport.rto_min_ms, spec.network.transport.rto_initial_ms) = (rto_min_ms, rto_min_ms);
         let report = run(&spec, 1, &commands);
         assert_eq!(report.violation, None);
-        assert!(report.retransmissions > 0);
+        assert!(report.streams.retransmissions > 0);
         report.load.expect("the load is over").throughput()
     };
     let (short, long) = (gap(5.0), gap(200.0));

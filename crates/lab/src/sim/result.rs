@@ -138,8 +138,11 @@ pub struct SeedResult {
     pub throughput_ops: Option<f64>,
     pub p50_ms: Option<f64>,
     pub lost_packets: u64,
-    /// Segments that streams retransmitted.
+    /// Segments that the stand-in for TCP sent again.
     pub retransmissions: u64,
+    /// Retransmission timeouts of the stand-in that expired.
+    pub rto_events: u64,
+    pub tail_loss_probes: u64,
     /// Name of the oracle that reported a violation, and its message.
     pub oracle: Option<(String, String)>,
     /// The last views before the violation.
@@ -255,7 +258,9 @@ fn seed_result(spec: &BenchSpec, options: &SimOptions, report: &SimReport) -> Se
         throughput_ops: report.load.as_ref().map(LoadReport::throughput),
         p50_ms: report.load.as_ref().and_then(|load| load.latency_ms(0.5)),
         lost_packets: report.lost_packets,
-        retransmissions: report.retransmissions,
+        retransmissions: report.streams.retransmissions,
+        rto_events: report.streams.rto_events,
+        tail_loss_probes: report.streams.tail_loss_probes,
         oracle: report.violation.as_ref().map(|violation| (violation.property.to_string(), violation.what.clone())),
         transcript: report.transcript.clone(),
         replay: command(spec, options, report.seed),

@@ -6,7 +6,7 @@ mod endpoints;
 mod links;
 mod routes;
 mod spec;
-mod stream;
+mod tcp;
 
 pub use delay::{ClientRegions, Delay};
 pub use end::End;
@@ -15,4 +15,4 @@ pub use links::{Fate, Links};
 pub use quorate_links::Loss;
 pub use routes::Route;
 pub use spec::{Bandwidth, Delivery, DeliverySpec, Jitter, LinkSpec, NetworkSpec, Packets, Topology};
-pub use stream::{Segment, Stream, StreamOptions, Todo};
+pub use tcp::{Endpoint, Segment, TcpCounts, TcpOptions, Todo};

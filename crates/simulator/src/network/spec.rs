@@ -160,12 +160,19 @@ pub struct DeliverySpec {
     pub kind: Delivery,
     /// Retransmission timeout before the first measured round trip, in milliseconds (RFC 6298, 2.1: one second).
     pub rto_initial_ms: f64,
-    /// Minimum retransmission timeout, in milliseconds (RFC 6298, 2.4: one second; Linux: 200).
+    /// Minimum of what the retransmission timeout adds to the smoothed round trip, in milliseconds (Linux: 200).
     pub rto_min_ms: f64,
     /// Maximum retransmission timeout, in milliseconds (RFC 6298, 2.5: at least 60 seconds).
     pub rto_max_ms: f64,
-    /// Retransmit on the third duplicate acknowledgement (RFC 5681, 3.2).
+    /// Segments that overtake others reveal their loss (RFC 8985, 6).
     pub fast_retransmit: bool,
+    /// Repeat the last segment before the timeout (RFC 8985, 7).
+    pub tail_loss_probe: bool,
+    /// Tick of the kernel's clock in milliseconds, which retransmission and acknowledgements are rounded up to; 0: exact.
+    pub tick_ms: f64,
+    /// Simulate streams packet by packet, with congestion window and acknowledgements, also where nothing is lost.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub every_packet: bool,
     /// Maximum number of unacknowledged bytes on a stream. Messages beyond it are dropped.
     pub queue_bytes: u64,
 }
@@ -178,6 +185,9 @@ impl Default for DeliverySpec {
             rto_min_ms: 200.0,
             rto_max_ms: 60_000.0,
             fast_retransmit: true,
+            tail_loss_probe: true,
+            tick_ms: 4.0,
+            every_packet: false,
             queue_bytes: 64 << 20,
         }
     }

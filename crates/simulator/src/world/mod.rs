@@ -12,6 +12,7 @@ mod packets;
 mod parts;
 mod seconds;
 mod shipping;
+mod streams;
 mod trouble;
 mod turns;
 
@@ -26,7 +27,7 @@ use crate::chronicle::Chronicle;
 use crate::clients::Clients;
 use crate::keys::ClientKeys;
 use crate::ledger::Charged;
-use crate::network::{Links, Segment, Stream};
+use crate::network::{Links, Segment};
 use crate::node::{Begun, Destination, Node, Reborn};
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
@@ -61,7 +62,7 @@ enum Load<M> {
     /// A parcel for one life of the receiver.
     Parcel(u32, Parcel<M>),
     /// A segment of a stream, which belongs to certain lives of its ends: their sum.
-    Segment(u32, Segment),
+    Segment(u32, Box<Segment>),
     /// A packet of the connection with this number.
     Packet(u32, Bytes),
 }
@@ -84,12 +85,11 @@ enum Event<M> {
         queued: bool,
         load: Load<M>,
     },
-    /// An acknowledgement on its way back to `from`.
-    Acknowledge {
+    /// What an endpoint writes to a stream leaves.
+    Write {
         from: u16,
         to: u16,
         lives: u32,
-        upto: u64,
     },
     /// Timer of a connection's end.
     MachineAlarm {
@@ -97,9 +97,10 @@ enum Event<M> {
         other: u16,
         number: u32,
     },
-    Retransmit {
-        from: u16,
-        to: u16,
+    /// Timer of a stream's end.
+    StreamAlarm {
+        me: u16,
+        other: u16,
         lives: u32,
     },
     /// The end of a turn, or of a part of one, with the number of the part.
@@ -360,21 +361,15 @@ impl<'a, P: Protocol> World<'a, P> {
                 match load {
                     Load::Parcel(life, parcel) if life == self.lives[to] => self.deliver(from, to, parcel),
                     Load::Parcel(..) => {}
-                    Load::Segment(lives, segment) => self.on_segment(from, to, lives, segment),
+                    Load::Segment(lives, segment) => self.on_segment(from, to, lives, &segment),
                     Load::Packet(number, packet) => self.on_packet(from, to, number, packet),
                 }
             }
             Event::MachineAlarm { me, other, number } => {
                 self.on_machine_alarm(usize::from(me), usize::from(other), number);
             }
-            Event::Acknowledge { from, to, lives, upto } => {
-                self.with_stream(usize::from(from), usize::from(to), lives, |stream, now, todo| {
-                    stream.on_acknowledged(now, upto, todo)
-                });
-            }
-            Event::Retransmit { from, to, lives } => {
-                self.with_stream(usize::from(from), usize::from(to), lives, Stream::on_timer);
-            }
+            Event::Write { from, to, lives } => self.on_write(usize::from(from), usize::from(to), lives),
+            Event::StreamAlarm { me, other, lives } => self.on_stream_alarm(usize::from(me), usize::from(other), lives),
             Event::TurnEnd(actor, number) => self.on_part_end(usize::from(actor), number),
             Event::TurnBegin(actor, cold) => self.on_turn_begin(usize::from(actor), cold),
             Event::Alarm(actor) => self.on_alarm(usize::from(actor)),

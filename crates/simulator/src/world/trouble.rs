@@ -129,7 +129,7 @@ impl<P: Protocol> World<'_, P> {
         self.transcript.add(self.now, || format!("-- {name:?} restarts"));
         self.restarts += 1;
         self.lives[replica] += 1;
-        self.pairs.close(replica);
+        self.pairs.streams.close(replica);
         self.connections.close(replica);
         self.oracle.restarted(name);
         self.nodes[replica].restart((self.remake)(name, salt), leaves);
