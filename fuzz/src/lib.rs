@@ -1,7 +1,9 @@
 //! The check of every message's fuzz target: decoding does not panic, and no value has a second encoding.
 //!
 //! A target is a file of one line in `fuzz_targets/`, `quorate_fuzz::message!(the_crate::TheType);`, and a `[[bin]]`
-//! in `Cargo.toml`.
+//! in `Cargo.toml`. Transports over packets have a check of their own, in [`packets`].
+
+pub mod packets;
 
 use bytes::Bytes;
 use quorate_types::codec::WIRE_VERSION;
@@ -9,6 +11,10 @@ use quorate_types::{Wire, decode_message, encode_message};
 
 #[doc(hidden)]
 pub use libfuzzer_sys;
+#[doc(hidden)]
+pub use quorate_channels::ChannelKind;
+#[doc(hidden)]
+pub use quorate_transports::TransportKind;
 
 /// Decodes any bytes as a message and asserts that a decoded value encodes to the same bytes. Prepends the version
 /// byte, so that the fuzzer need not guess it.

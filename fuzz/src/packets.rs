@@ -1,0 +1,177 @@
+//! The check of transports over packets: whatever comes, an end neither panics nor holds more than it may.
+//!
+//! A target is a file of one line in `fuzz_targets/`, `quorate_fuzz::packets!(UDP, PLAIN);`, and a `[[bin]]` in
+//! `Cargo.toml`. The data are steps: each begins with a byte that says what happens, and one or two of its details.
+
+use bytes::Bytes;
+use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd, Machine, Output, Side};
+use quorate_transports::{TransportKind, WireSettings};
+use quorate_types::identity::{Signer, Verifier};
+use quorate_types::limits::MAX_FRAME_BYTES;
+use quorate_types::{ClusterId, ReplicaId, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Replica 0, which dials, and replica 1, which is attacked.
+const A: usize = 0;
+const B: usize = 1;
+/// Maximum packets of genuine ends in one run: steps send few frames, and each is repeated a few times.
+const MAX_PACKETS: usize = 50_000;
+/// Longest frame that a step sends.
+const STEP_FRAME_BYTES: usize = 200_000;
+const FRAME_LIMIT_BYTES: usize = MAX_FRAME_BYTES;
+
+/// A signature that everybody can make: the handshake's proof is not what is tested.
+struct Anyone(ReplicaId);
+
+impl Signer for Anyone {
+    fn replica(&self) -> ReplicaId {
+        self.0
+    }
+    fn sign(&self, _: &[u8]) -> Bytes {
+        Bytes::from_static(&[7; 32])
+    }
+}
+
+impl Verifier for Anyone {
+    fn verify(&self, _: ReplicaId, _: &[u8], signature: &[u8]) -> bool {
+        signature == [7; 32]
+    }
+}
+
+/// Two ends, and what is on the way between them.
+struct Ground {
+    now: Time,
+    ends: [Box<dyn Machine>; 2],
+    on_the_way: VecDeque<(usize, Bytes)>,
+    established: [bool; 2],
+    packets: usize,
+    /// The latest packet from A, for forgeries.
+    latest: Bytes,
+}
+
+impl Ground {
+    fn new(transport: TransportKind, channel: ChannelKind) -> Ground {
+        let settings = WireSettings::default();
+        let open = |replica: u16, side: Side| {
+            let me = ReplicaId(replica);
+            let end = ChannelConfig {
+                kind: channel,
+                cluster: ClusterId::from_name("fuzz"),
+                me: LocalEnd::Replica(Arc::new(Anyone(me))),
+                verifier: Arc::new(Anyone(me)),
+            };
+            let association = transport.carrier().association().expect("it runs over packets");
+            association.open(&end, side, &settings, [replica as u8 + 1; 32]).expect("the two work together")
+        };
+        let ends = [open(0, Side::Initiator { expects: ReplicaId(1) }), open(1, Side::Responder)];
+        let (on_the_way, latest) = (VecDeque::new(), Bytes::new());
+        let mut ground = Ground { now: Time(1), ends, on_the_way, established: [false; 2], packets: 0, latest };
+        ground.step(A, |machine, now, out| machine.start(now, out));
+        ground
+    }
+
+    fn step(&mut self, at: usize, act: impl FnOnce(&mut dyn Machine, Time, &mut Vec<Output>)) {
+        let mut out = Vec::new();
+        act(&mut *self.ends[at], self.now, &mut out);
+        for said in out {
+            match said {
+                Output::Packet(packet) => {
+                    self.packets += 1;
+                    assert!(self.packets < MAX_PACKETS, "the two talk without end");
+                    if at == A {
+                        self.latest = packet.clone();
+                    }
+                    self.on_the_way.push_back((1 - at, packet));
+                }
+                Output::Frame(frame) => assert!(frame.len() <= FRAME_LIMIT_BYTES, "a frame over the limit"),
+                Output::Established => self.established[at] = true,
+                Output::Lost(_) => {}
+            }
+        }
+    }
+
+    fn deliver(&mut self, packet: Bytes, to: usize) {
+        self.step(to, |machine, now, out| machine.packet(now, packet, out));
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+        for at in [A, B] {
+            if self.ends[at].due().is_some_and(|due| due <= self.now) {
+                self.step(at, |machine, now, out| machine.timer(now, out));
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        for _ in 0..1_000 {
+            if self.established == [true; 2] {
+                return;
+            }
+            match self.on_the_way.pop_front() {
+                Some((to, packet)) => self.deliver(packet, to),
+                None => self.pass(Duration::from_millis(10)),
+            }
+        }
+        panic!("nobody disturbs them, and they do not connect");
+    }
+}
+
+/// Lets the data attack an end. An odd first byte begins before the handshake, an even one after it.
+pub fn check(transport: TransportKind, channel: ChannelKind, mut data: &[u8]) {
+    let mut ground = Ground::new(transport, channel);
+    if take(&mut data, 1).first().is_some_and(|first| first % 2 == 0) {
+        ground.connect();
+    }
+    let bound = WireSettings::default().retransmission.window_bytes + 3 * MAX_FRAME_BYTES;
+    while let [kind, rest @ ..] = data {
+        data = rest;
+        let detail = take(&mut data, 2).iter().fold(0, |detail, byte| detail << 8 | usize::from(*byte));
+        match kind % 7 {
+            0 => ground.deliver(Bytes::copy_from_slice(take(&mut data, detail)), B),
+            // The start of a genuine packet, such as its token, and something else behind it.
+            1 => {
+                let genuine = ground.latest.slice(..ground.latest.len().min(detail % 64));
+                let forged = [&genuine[..], take(&mut data, detail / 64)].concat();
+                ground.deliver(forged.into(), B);
+            }
+            2 => {
+                if let Some((to, packet)) = ground.on_the_way.pop_front() {
+                    ground.deliver(packet, to);
+                }
+            }
+            3 => drop(ground.on_the_way.pop_front()),
+            4 => ground.on_the_way.rotate_left(detail.min(ground.on_the_way.len())),
+            5 => ground.pass(Duration::from_micros(detail as u64 * 100)),
+            _ if ground.established[A] => {
+                let frame = Bytes::from(vec![*kind; detail * 7 % STEP_FRAME_BYTES]);
+                ground.step(A, |machine, now, out| {
+                    machine.send(now, frame, out);
+                    machine.flush(now, out);
+                });
+            }
+            _ => {}
+        }
+        assert!(ground.ends[B].partial_bytes() <= bound, "it holds {} bytes", ground.ends[B].partial_bytes());
+    }
+}
+
+fn take<'a>(data: &mut &'a [u8], bytes: usize) -> &'a [u8] {
+    let (taken, rest) = data.split_at(bytes.min(data.len()));
+    *data = rest;
+    taken
+}
+
+/// Body of a fuzz target for a transport over packets and a channel.
+#[macro_export]
+macro_rules! packets {
+    ($transport:ident, $channel:ident) => {
+        $crate::libfuzzer_sys::fuzz_target!(|data: &[u8]| $crate::packets::check(
+            $crate::TransportKind::$transport,
+            $crate::ChannelKind::$channel,
+            data
+        ));
+    };
+}
