@@ -1,5 +1,6 @@
 //! Tests that every pair of transport and channel must pass. A new pair is one more line at the end.
 
+use crate::relay::Relay;
 use crate::support::*;
 use bytes::Bytes;
 use quorate_transports::{Event, LinkConfig};
@@ -343,19 +344,45 @@ fn version_six_addresses_work<S: Stack>() {
     drive([&mut a, &mut b], "two replicas connect", |[a, b]| connected(a, b));
 }
 
-/// The tests of a pair over a stream are those of a reliable one over packets and two more; and those of a reliable one
-/// are those of a lossy one, which loses nothing on an idle loopback, and five more.
+/// Replica 0 reaches replica 1 through a relay.
+fn a_changed_address_is_a_new_link<S: Stack>() {
+    let mut ground = Ground::new(2);
+    let mut relay = Relay::new(ground.address(1));
+    let mut b = ground.replica::<S>(1);
+    ground.committee.members[1].address = relay.address().into();
+    let mut a = ground.replica::<S>(0);
+    drive_with([&mut a, &mut b], "two replicas connect", |[a, b]| {
+        relay.run();
+        connected(a, b)
+    });
+    relay.change_address();
+    let link = b.link_to(R0);
+    drive_with([&mut a, &mut b], "they connect again", |[a, b]| {
+        relay.run();
+        a.transport.send_to(ReplicaId(1), Bytes::from_static(b"again"));
+        b.link_to(R0) != link && connected(a, b) && !b.frames_from(R0).is_empty()
+    });
+    assert!(b.frames_from(R0).iter().all(|frame| frame == "again"), "{:?}", a.refusals);
+}
+
+/// A pair over a stream, one over packets that repeats what is lost, and one that does not.
 macro_rules! conformance {
     (stream $name:ident, $stack:ty) => {
         conformance!(reliable $name, $stack: strangers_do_not_disturb an_over_long_frame_ends_only_its_link);
     };
+    (packets $name:ident, $stack:ty) => {
+        conformance!(reliable $name, $stack: a_changed_address_is_a_new_link);
+    };
+    (lossy $name:ident, $stack:ty) => {
+        conformance!(all $name, $stack: a_changed_address_is_a_new_link);
+    };
     (reliable $name:ident, $stack:ty: $($more:ident)*) => {
-        conformance!(lossy $name, $stack: $($more)*
+        conformance!(all $name, $stack: $($more)*
             many_small_frames_arrive_whole_and_in_order large_and_empty_frames_arrive_among_small_ones
             a_full_queue_drops_and_counts bulk_fills_no_room_of_others_and_is_overtaken
             a_slow_reader_gets_everything_later);
     };
-    (lossy $name:ident, $stack:ty: $($more:ident)*) => {
+    (all $name:ident, $stack:ty: $($more:ident)*) => {
         conformance!(@tests $name, $stack: $($more)*
             replicas_and_a_client_exchange_frames_in_order replicas_frames_come_before_clients
             what_is_sent_before_the_link_is_up_arrives
@@ -374,10 +401,10 @@ macro_rules! conformance {
 conformance!(stream tcp_plain, super::TcpPlain);
 conformance!(stream tcp_tls, super::TcpTls);
 conformance!(stream tcp_masked, super::TcpMasked);
-conformance!(reliable quic_tls, super::QuicTls:);
-conformance!(reliable rudp_plain, super::RudpPlain:);
-conformance!(reliable rudp_dtls, super::RudpDtls:);
-conformance!(reliable sctp_plain, super::SctpPlain:);
-conformance!(reliable sctp_dtls, super::SctpDtls:);
-conformance!(lossy udp_plain, super::UdpPlain:);
-conformance!(lossy udp_dtls, super::UdpDtls:);
+conformance!(packets quic_tls, super::QuicTls);
+conformance!(packets rudp_plain, super::RudpPlain);
+conformance!(packets rudp_dtls, super::RudpDtls);
+conformance!(packets sctp_plain, super::SctpPlain);
+conformance!(packets sctp_dtls, super::SctpDtls);
+conformance!(lossy udp_plain, super::UdpPlain);
+conformance!(lossy udp_dtls, super::UdpDtls);

@@ -8,6 +8,7 @@ mod framing;
 mod listeners;
 mod net;
 mod quic;
+mod relay;
 mod rudp;
 mod sctp;
 mod support;

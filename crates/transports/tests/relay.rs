@@ -1,0 +1,45 @@
+//! A relay in front of a replica, as a router that translates addresses.
+
+use std::net::{SocketAddr, UdpSocket};
+
+/// Passes packets on between a remote and a replica, to which all come from one address of its own.
+pub struct Relay {
+    front: UdpSocket,
+    back: UdpSocket,
+    replica: SocketAddr,
+    sender: Option<SocketAddr>,
+}
+
+impl Relay {
+    pub fn new(replica: SocketAddr) -> Relay {
+        Relay { front: bound(), back: bound(), replica, sender: None }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.front.local_addr().expect("a bound address")
+    }
+
+    /// From now on the replica sees another address, and what it sends to the old one is lost.
+    pub fn change_address(&mut self) {
+        self.back = bound();
+    }
+
+    /// Passes on what has come.
+    pub fn run(&mut self) {
+        let mut packet = vec![0; 1 << 16];
+        while let Ok((bytes, from)) = self.front.recv_from(&mut packet) {
+            self.sender = Some(from);
+            // What does not pass is lost, as in any network.
+            let _ = self.back.send_to(&packet[..bytes], self.replica);
+        }
+        while let (Ok((bytes, _)), Some(sender)) = (self.back.recv_from(&mut packet), self.sender) {
+            let _ = self.front.send_to(&packet[..bytes], sender);
+        }
+    }
+}
+
+fn bound() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.set_nonblocking(true).expect("non-blocking");
+    socket
+}
