@@ -254,6 +254,17 @@ impl Machine for DtlsPackets {
         });
     }
 
+    fn prefix(&self) -> Option<Bytes> {
+        self.inner.as_ref().and_then(Machine::prefix)
+    }
+
+    fn send_prefixed(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
+        self.run(now, out, |_, inside| {
+            inside.push(Output::Packet(packet));
+            Ok(())
+        });
+    }
+
     fn claims(&self, packet: &[u8]) -> bool {
         // A hello after the handshake is one of a remote that has restarted.
         let is_hello = packet.first() == Some(&HANDSHAKE) && packet.get(MESSAGE_KIND_AT) == Some(&CLIENT_HELLO);

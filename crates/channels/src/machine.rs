@@ -101,6 +101,23 @@ pub trait Machine: Send {
         bytes
     }
 
+    /// Returns what this machine, once established, puts before each packet of the machine above, if it is always the
+    /// same. The one above can then put it there itself, which saves a copy.
+    fn prefix(&self) -> Option<Bytes> {
+        None
+    }
+
+    /// Begins each packet from now on with the [prefix](Machine::prefix) of the machine below. Returns false if this
+    /// machine cannot do so.
+    fn begin_with(&mut self, _prefix: Bytes) -> bool {
+        false
+    }
+
+    /// Sends a packet of the machine above like [`Machine::send`]; it begins with this machine's prefix already.
+    fn send_prefixed(&mut self, _now: Time, _packet: Bytes, _out: &mut Vec<Output>) {
+        unreachable!("a machine without a prefix is given no packets with one");
+    }
+
     /// Returns the time to call [`Machine::timer`]; `None` if no timer is set. May change with every other call.
     fn due(&self) -> Option<Time>;
 
@@ -139,13 +156,15 @@ pub struct Stack {
     above: Box<dyn Machine>,
     /// Unprocessed outputs of `below`; kept for reuse.
     said: Vec<Output>,
+    /// Packets of `above` begin with the prefix of `below`.
+    is_prefixed: bool,
     is_over: bool,
 }
 
 impl Stack {
     /// Stacks `above` on `below`.
     pub fn new(below: Box<dyn Machine>, above: Box<dyn Machine>) -> Stack {
-        Stack { below, above, said: Vec::new(), is_over: false }
+        Stack { below, above, said: Vec::new(), is_prefixed: false, is_over: false }
     }
 
     /// Stacks a machine on the channel that `end` names.
@@ -176,6 +195,9 @@ impl Stack {
         while !self.is_over && (!from_below.is_empty() || !from_above.is_empty()) {
             for said in std::mem::take(&mut from_above) {
                 match said {
+                    Output::Packet(packet) if self.is_prefixed => {
+                        self.below.send_prefixed(now, packet, &mut from_below);
+                    }
                     Output::Packet(packet) => self.below.send(now, packet, &mut from_below),
                     other => self.tell(other, out),
                 }
@@ -183,7 +205,11 @@ impl Stack {
             for said in std::mem::take(&mut from_below) {
                 match said {
                     Output::Frame(frame) => self.above.packet(now, frame, &mut from_above),
-                    Output::Established => self.above.start(now, &mut from_above),
+                    Output::Established => {
+                        let prefix = self.below.prefix();
+                        self.is_prefixed = prefix.is_some_and(|prefix| self.above.begin_with(prefix));
+                        self.above.start(now, &mut from_above);
+                    }
                     other => self.tell(other, out),
                 }
             }

@@ -101,6 +101,15 @@ impl PlainPackets {
         self.arrived == self.said.len()
     }
 
+    /// Returns what packets of data begin with.
+    fn data_head(&self) -> [u8; DATA_HEAD_BYTES] {
+        assert!(self.is_established, "nothing is sent before the handshake is complete");
+        let token = self.theirs.expect("an established channel knows the other end's token");
+        let mut head = [DATA; DATA_HEAD_BYTES];
+        head[1..].copy_from_slice(&token.to_le_bytes());
+        head
+    }
+
     fn end(&mut self, why: Loss, out: &mut Vec<Output>) {
         (self.is_over, self.due) = (true, None);
         out.push(Output::Lost(why));
@@ -211,12 +220,18 @@ impl Machine for PlainPackets {
     }
 
     fn send(&mut self, _: Time, frame: Bytes, out: &mut Vec<Output>) {
-        assert!(self.is_established, "nothing is sent before the handshake is complete");
         let mut packet = BytesMut::with_capacity(DATA_HEAD_BYTES + frame.len());
-        packet.put_u8(DATA);
-        packet.put_u64_le(self.theirs.expect("an established channel knows the other end's token"));
+        packet.extend_from_slice(&self.data_head());
         packet.extend_from_slice(&frame);
         out.push(Output::Packet(packet.freeze()));
+    }
+
+    fn prefix(&self) -> Option<Bytes> {
+        Some(Bytes::copy_from_slice(&self.data_head()))
+    }
+
+    fn send_prefixed(&mut self, _: Time, packet: Bytes, out: &mut Vec<Output>) {
+        out.push(Output::Packet(packet));
     }
 
     fn claims(&self, packet: &[u8]) -> bool {

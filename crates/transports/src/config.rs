@@ -191,9 +191,8 @@ pub struct QuicConfig {
     /// How a sender finds the rate that a path can carry.
     pub congestion: Congestion,
     /// Size of packets in bytes, headers of IP and UDP excluded, that every path is taken to carry: 1,200 to 65,000.
+    /// Packets are as long as `packets.mtu_bytes` allows, and of this size where longer ones are lost again and again.
     pub mtu_bytes: u16,
-    /// Size up to which longer packets are tried out. They are not, if it is no more than `mtu_bytes`.
-    pub max_mtu_bytes: u16,
     /// Maximum bytes on the way on each of the two streams of a link, those after a lost packet included.
     pub window_bytes: usize,
 }
@@ -207,7 +206,6 @@ impl Default for QuicConfig {
             ack_packets: 10,
             congestion: Congestion::Cubic,
             mtu_bytes: MIN_QUIC_MTU_BYTES,
-            max_mtu_bytes: 1_452,
             window_bytes: 8 << 20,
         }
     }
@@ -229,7 +227,6 @@ impl QuicConfig {
             ("initial_rtt_ms", self.initial_rtt_ms, 1..=MAX_QUIC_TIME_MS),
             ("max_ack_delay_ms", self.max_ack_delay_ms, 1..=MAX_ACK_DELAY_MS),
             ("mtu_bytes", self.mtu_bytes.into(), u64::from(MIN_QUIC_MTU_BYTES)..=u64::from(MAX_QUIC_MTU_BYTES)),
-            ("max_mtu_bytes", self.max_mtu_bytes.into(), 0..=u64::from(MAX_QUIC_MTU_BYTES)),
             ("window_bytes", self.window_bytes as u64, MIN_QUIC_WINDOW_BYTES as u64..=MAX_QUIC_WINDOW_BYTES as u64),
         ];
         match bounded.iter().find(|(_, value, range)| !range.contains(value)) {
@@ -245,7 +242,7 @@ impl QuicConfig {
 /// Smallest packet that every path of QUIC carries, in bytes (RFC 9000, section 14).
 const MIN_QUIC_MTU_BYTES: u16 = 1_200;
 /// Longest packet of QUIC over UDP and IPv4, rounded down, in bytes.
-const MAX_QUIC_MTU_BYTES: u16 = 65_000;
+pub(crate) const MAX_QUIC_MTU_BYTES: u16 = 65_000;
 /// Longest time that a setting of QUIC may name, in milliseconds.
 const MAX_QUIC_TIME_MS: u64 = 600_000;
 /// Longest delay of an acknowledgement, in milliseconds (RFC 9000, section 18.2).

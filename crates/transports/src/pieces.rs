@@ -110,11 +110,26 @@ impl Packer {
 #[derive(Debug)]
 struct Partial {
     frame: u32,
+    /// Pieces in their places. Gaps before the last one that came are filled with zeros.
     bytes: BytesMut,
+    total: usize,
     count: u16,
     missing: u16,
     /// A bit for each piece that has come.
     seen: Vec<u64>,
+}
+
+impl Partial {
+    /// Copies a piece to its place; pieces that come in order are appended.
+    fn place(&mut self, from: usize, piece: &[u8]) {
+        let has_successor = from < self.bytes.len();
+        if has_successor {
+            self.bytes[from..from + piece.len()].copy_from_slice(piece);
+        } else {
+            self.bytes.resize(from, 0);
+            self.bytes.extend_from_slice(piece);
+        }
+    }
 }
 
 /// Frames out of packets.
@@ -196,14 +211,14 @@ impl Assembler {
             None => self.begin(frame, count, total)?,
         };
         let partial = &mut self.partial[at];
-        if (partial.count, partial.bytes.len()) != (count, total) {
+        if (partial.count, partial.total) != (count, total) {
             return Err(Loss::Violation("pieces of a frame contradict each other"));
         }
         let (word, bit) = (usize::from(index) / 64, 1 << (index % 64));
         if partial.seen[word] & bit == 0 {
             partial.seen[word] |= bit;
             partial.missing -= 1;
-            partial.bytes[from..from + length].copy_from_slice(&bytes);
+            partial.place(from, &bytes);
         }
         if partial.missing > 0 {
             return Ok(None);
@@ -219,11 +234,18 @@ impl Assembler {
                 return Err(Loss::Violation("it begins too many frames without ending them"));
             }
             let oldest = self.partial.pop_front().expect("bytes are held for some frame");
-            self.held_bytes -= oldest.bytes.len();
+            self.held_bytes -= oldest.total;
         }
         self.held_bytes += total;
         let seen = vec![0; usize::from(count).div_ceil(64)];
-        self.partial.push_back(Partial { frame, bytes: BytesMut::zeroed(total), count, missing: count, seen });
+        self.partial.push_back(Partial {
+            frame,
+            bytes: BytesMut::with_capacity(total),
+            total,
+            count,
+            missing: count,
+            seen,
+        });
         Ok(self.partial.len() - 1)
     }
 }

@@ -51,6 +51,8 @@ impl Association for Udp {
 pub struct UdpMachine {
     config: PacketConfig,
     room: usize,
+    /// What each packet begins with, for the machine below.
+    prefix: Bytes,
     packer: Packer,
     assembler: Assembler,
     sent_at: Time,
@@ -64,6 +66,7 @@ impl UdpMachine {
         UdpMachine {
             config,
             room,
+            prefix: Bytes::new(),
             packer: Packer::new(0, 1),
             assembler: Assembler::new(2 * MAX_FRAME_BYTES, true),
             sent_at: Time(0),
@@ -108,7 +111,8 @@ impl Machine for UdpMachine {
     fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
         while self.is_open && !self.packer.is_empty() {
             self.sent_at = now;
-            let mut packet = BytesMut::with_capacity(self.packer.packet_bytes(self.room));
+            let mut packet = BytesMut::with_capacity(self.prefix.len() + self.packer.packet_bytes(self.room));
+            packet.extend_from_slice(&self.prefix);
             self.packer.pack(&mut packet, self.room);
             out.push(Output::Packet(packet.freeze()));
         }
@@ -124,8 +128,13 @@ impl Machine for UdpMachine {
         }
         if now.since(self.sent_at) >= self.keepalive() {
             self.sent_at = now;
-            out.push(Output::Packet(Bytes::new()));
+            out.push(Output::Packet(self.prefix.clone()));
         }
+    }
+
+    fn begin_with(&mut self, prefix: Bytes) -> bool {
+        self.prefix = prefix;
+        true
     }
 
     fn close(&mut self, _: Time, _: &mut Vec<Output>) {

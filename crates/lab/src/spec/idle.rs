@@ -48,12 +48,11 @@ impl BenchSpec {
         let default = BenchSpec::default();
         let over_packets = self.transport.profile().carriage == Carriage::Datagrams;
         let repeats = [TransportKind::RUDP, TransportKind::SCTP].contains(&self.transport);
-        let has_mtu = over_packets && self.transport != TransportKind::QUIC;
         let why = format!("--transport is {}", self.transport);
         [
             ("retransmission", self.retransmission != default.retransmission && !repeats, why.clone()),
             ("pacing", self.pacing && self.transport != TransportKind::RUDP, why.clone()),
-            ("mtu_bytes", self.mtu_bytes != 0 && !has_mtu, why),
+            ("mtu_bytes", self.mtu_bytes != 0 && !over_packets, why),
         ]
     }
 

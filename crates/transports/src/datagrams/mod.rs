@@ -9,6 +9,7 @@
 //! replaces the first once it is authenticated. A packet that the kernel refuses is lost, just as it could be lost on
 //! the network.
 
+mod buffers;
 mod link;
 mod port;
 mod serve;
@@ -19,10 +20,11 @@ use crate::endpoint::{Endpoint, Endpoints, Listening};
 use crate::error::{Refusal, SetupError};
 use crate::links::{Audience, Links, index};
 use crate::{Counters, Event, LinkId, Remote, Transport};
+use buffers::Buffers;
 use bytes::Bytes;
 use link::PacketLink;
 use mio::{Interest, Token};
-use port::{Buffers, Port};
+use port::Port;
 use quorate_channels::{ChannelConfig, ChannelFactory, Machine, RemoteIdentity, Side};
 use quorate_types::{Address, Committee, ReplicaId, Time};
 use std::collections::{BTreeSet, HashMap};

@@ -1,17 +1,16 @@
 //! A UDP socket: many packets in one system call, where the kernel can.
 
+use super::buffers::Buffers;
 use crate::config::PacketConfig;
 use crate::links::Audience;
 use bytes::Bytes;
 use mio::net::UdpSocket;
-use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
+use quinn_udp::{Transmit, UdpSocketState};
 use std::collections::VecDeque;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 
-/// Maximum size of what one packet, or several that the kernel has joined, can carry, in bytes.
-const MAX_READ_BYTES: usize = 64 << 10;
 /// Maximum bytes given to the kernel at once for it to split.
 const MAX_WRITE_BYTES: usize = 60_000;
 /// Maximum bytes of packets that wait for the socket; further ones are lost.
@@ -140,10 +139,8 @@ impl Port {
 
     /// Reads at most one batch of packets. Returns false once the socket is empty.
     pub fn read(&mut self, buffers: &mut Buffers, mut on_packet: impl FnMut(SocketAddr, Bytes)) -> bool {
-        let mut slices = buffers.bytes.chunks_exact_mut(MAX_READ_BYTES);
-        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
-            std::array::from_fn(|_| IoSliceMut::new(slices.next().expect("there is a buffer for each packet")));
-        let count = match self.state.recv((&self.socket).into(), &mut slices, &mut buffers.metas) {
+        let (mut places, metas) = buffers.places();
+        let count = match self.state.recv((&self.socket).into(), &mut places, metas) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.is_readable = false;
@@ -152,27 +149,15 @@ impl Port {
             // Reports that an earlier packet found no listener. A timer of the machine or of the dial notices it too.
             Err(_) => return true,
         };
-        for (meta, bytes) in buffers.metas.iter().zip(buffers.bytes.chunks_exact(MAX_READ_BYTES)).take(count) {
-            let mut joined = Bytes::copy_from_slice(&bytes[..meta.len]);
-            let stride = meta.stride.max(1);
+        for place in 0..count {
+            let mut joined = buffers.take(place);
+            let (from, stride) = (buffers.metas[place].addr, buffers.metas[place].stride.max(1));
             while joined.len() > stride {
-                on_packet(meta.addr, joined.split_to(stride));
+                on_packet(from, joined.split_to(stride));
             }
-            on_packet(meta.addr, joined);
+            on_packet(from, joined);
         }
         true
-    }
-}
-
-/// Memory for one batch of received packets.
-pub struct Buffers {
-    bytes: Vec<u8>,
-    metas: Vec<RecvMeta>,
-}
-
-impl Default for Buffers {
-    fn default() -> Buffers {
-        Buffers { bytes: vec![0; BATCH_SIZE * MAX_READ_BYTES], metas: vec![RecvMeta::default(); BATCH_SIZE] }
     }
 }
 

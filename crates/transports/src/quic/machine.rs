@@ -108,7 +108,7 @@ impl QuicMachine {
         nonce: [u8; NONCE_BYTES],
     ) -> Result<QuicMachine, ChannelError> {
         let config = &settings.quic;
-        let Parts { endpoint, client, clock, acknowledged } = Parts::new(side, config, nonce)?;
+        let Parts { endpoint, client, clock, acknowledged } = Parts::new(side, settings, nonce)?;
         Ok(QuicMachine {
             end,
             side,

@@ -24,7 +24,7 @@ mod machine;
 mod streams;
 
 use crate::carrier::{Association, TransportProfile};
-use crate::config::{Congestion, QuicConfig, WireSettings};
+use crate::config::{Congestion, MAX_QUIC_MTU_BYTES, QuicConfig, WireSettings};
 use acknowledged::Acknowledged;
 use machine::QuicMachine;
 use quinn_proto::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
@@ -164,16 +164,17 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(side: Side, config: &QuicConfig, nonce: [u8; NONCE_BYTES]) -> Result<Parts, ChannelError> {
+    fn new(side: Side, settings: &WireSettings, nonce: [u8; NONCE_BYTES]) -> Result<Parts, ChannelError> {
+        let config = &settings.quic;
+        let longest = longest_packet_bytes(settings);
         let sessions = sessions()?;
         let (clock, acknowledged) = (Arc::new(Clock::default()), Arc::new(Acknowledged::default()));
-        let transport = Arc::new(transport_config(config, acknowledged.clone()));
+        let transport = Arc::new(transport_config(config, longest, acknowledged.clone()));
         let name_bytes = if side == Side::Responder { NAME_BYTES } else { 0 };
         let mut endpoint = EndpointConfig::default();
         endpoint.cid_generator(move || Box::new(Names { nonce, made: 0, bytes: name_bytes }));
         endpoint.rng_seed(Some(derive(*b"qrng", &nonce, 0)));
         endpoint.supported_versions(vec![VERSION]);
-        let longest = config.max_mtu_bytes.max(config.mtu_bytes);
         endpoint.max_udp_payload_size(longest).expect("the setting was checked");
         let (client, server) = match side {
             Side::Initiator { .. } => {
@@ -189,22 +190,43 @@ impl Parts {
                 (None, Some(Arc::new(server)))
             }
         };
-        let tries_longer = config.max_mtu_bytes > config.mtu_bytes;
-        let endpoint = Endpoint::new(Arc::new(endpoint), server, tries_longer, None);
+        let endpoint = Endpoint::new(Arc::new(endpoint), server, true, None);
         Ok(Parts { endpoint, client, clock, acknowledged })
     }
 }
 
-fn transport_config(config: &QuicConfig, acknowledged: Arc<Acknowledged>) -> TransportConfig {
+/// Returns the size of the longest packets, headers of IP and UDP excluded, in bytes.
+fn longest_packet_bytes(settings: &WireSettings) -> u16 {
+    let carried = u16::try_from(settings.packets.payload_bytes()).unwrap_or(MAX_QUIC_MTU_BYTES);
+    carried.min(MAX_QUIC_MTU_BYTES).max(settings.quic.mtu_bytes)
+}
+
+/// Returns the congestion window at the beginning, in bytes (RFC 9002, section 7.2).
+fn initial_window_bytes(packet_bytes: u64) -> u64 {
+    (10 * packet_bytes).min((2 * packet_bytes).max(14_720))
+}
+
+fn transport_config(config: &QuicConfig, longest: u16, acknowledged: Arc<Acknowledged>) -> TransportConfig {
     let window = VarInt::try_from(config.window_bytes as u64).expect("the setting was checked");
     let idle = Duration::from_millis(config.idle_timeout_ms);
     let mut acks = AckFrequencyConfig::default();
     acks.ack_eliciting_threshold((config.ack_packets - 1).into());
     acks.max_ack_delay(Some(Duration::from_millis(config.max_ack_delay_ms)));
+    let window_at_first = initial_window_bytes(longest.into());
     let controllers: Arc<dyn ControllerFactory + Send + Sync> = match config.congestion {
-        Congestion::Cubic => Arc::new(CubicConfig::default()),
-        Congestion::NewReno => Arc::new(NewRenoConfig::default()),
+        Congestion::Cubic => {
+            let mut cubic = CubicConfig::default();
+            cubic.initial_window(window_at_first);
+            Arc::new(cubic)
+        }
+        Congestion::NewReno => {
+            let mut reno = NewRenoConfig::default();
+            reno.initial_window(window_at_first);
+            Arc::new(reno)
+        }
     };
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery.upper_bound(longest);
     let mut transport = TransportConfig::default();
     transport
         .max_concurrent_bidi_streams(1_u8.into())
@@ -218,14 +240,8 @@ fn transport_config(config: &QuicConfig, acknowledged: Arc<Acknowledged>) -> Tra
         .initial_rtt(Duration::from_millis(config.initial_rtt_ms))
         .ack_frequency_config(Some(acks))
         .min_mtu(config.mtu_bytes)
-        .initial_mtu(config.mtu_bytes)
+        .initial_mtu(longest)
+        .mtu_discovery_config(Some(discovery))
         .congestion_controller_factory(Arc::new(acknowledged::Observed::new(controllers, acknowledged)));
-    if config.max_mtu_bytes > config.mtu_bytes {
-        let mut discovery = MtuDiscoveryConfig::default();
-        discovery.upper_bound(config.max_mtu_bytes);
-        transport.mtu_discovery_config(Some(discovery));
-    } else {
-        transport.mtu_discovery_config(None);
-    }
     transport
 }

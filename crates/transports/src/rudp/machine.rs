@@ -31,6 +31,8 @@ const FIRST_REORDERING: Duration = Duration::from_millis(1);
 pub struct RudpMachine {
     config: RetransmissionConfig,
     room: usize,
+    /// What each packet begins with, for the machine below.
+    prefix: Bytes,
     keepalive: Duration,
     /// When the newest packet of data left.
     sent_at: Time,
@@ -57,6 +59,7 @@ impl RudpMachine {
             keepalive: Duration::from_millis(packets.keepalive_ms),
             sent_at: Time(0),
             room,
+            prefix: Bytes::new(),
             urgent: Packer::new(0, 2),
             bulk: Packer::new(1, 2),
             sending: Sending::new(&config),
@@ -79,7 +82,8 @@ impl RudpMachine {
     /// Returns the start of a packet, which acknowledges what has come.
     fn head(&mut self, kind: u8, bytes: usize) -> BytesMut {
         (self.acknowledge_at, self.unacknowledged_bytes) = (None, 0);
-        let mut packet = BytesMut::with_capacity(bytes);
+        let mut packet = BytesMut::with_capacity(self.prefix.len() + bytes);
+        packet.extend_from_slice(&self.prefix);
         packet.put_u8(kind);
         packet.put_u64_le(self.received.missing());
         packet.put_u32_le(self.received.latest());
@@ -272,6 +276,11 @@ impl Machine for RudpMachine {
             let packet = self.head(ACKNOWLEDGE, HEAD_BYTES + WORD_BYTES * MAX_WORDS);
             out.push(Output::Packet(packet.freeze()));
         }
+    }
+
+    fn begin_with(&mut self, prefix: Bytes) -> bool {
+        self.prefix = prefix;
+        true
     }
 
     fn close(&mut self, _: Time, _: &mut Vec<Output>) {
