@@ -42,7 +42,7 @@ macro_rules! each_protocol {
 macro_rules! dispatch {
     ([$of:expr, $work:expr] chained { $($file:ident: $rules:ident,)+ } others { $($name:ident: $kind:ident = $make:expr,)+ }) => {
         match $of {
-            $($crate::config::ProtocolKind::$rules => $work.run($crate::protocols::chained::replica::<$crate::protocols::chained::rules::$rules>),)+
+            $($crate::config::ProtocolKind::$rules => $work.run($crate::protocols::chained::make::$file),)+
             $($crate::config::ProtocolKind::$kind => $work.run($make),)+
         }
     };

@@ -75,9 +75,14 @@ enum Pending<M> {
     },
 }
 
+/// [`Replica::step`] of one protocol.
+type Step<P> = fn(&mut Replica<P>, Time, Input<<P as Protocol>::Message>, &mut Vec<Action<<P as Protocol>::Message>>);
+
 /// Replica of one protocol.
 pub struct Replica<P: Protocol> {
     protocol: P,
+    /// Called through a pointer, so that only the crate that makes the replica compiles the engine (ADR 072).
+    process: Step<P>,
     parts: Parts,
     out: Outbox<P::Message>,
     jobs: Jobs<Pending<P::Message>>,
@@ -133,6 +138,7 @@ impl<P: Protocol> Replica<P> {
         };
         Replica {
             protocol,
+            process: Replica::process,
             parts,
             out: Outbox::new(),
             jobs: Jobs::new(),
@@ -156,6 +162,10 @@ impl<P: Protocol> Replica<P> {
 
     /// Processes one input and appends the resulting actions.
     pub fn step(&mut self, now: Time, input: Input<P::Message>, actions: &mut Vec<Action<P::Message>>) {
+        (self.process)(self, now, input, actions);
+    }
+
+    fn process(&mut self, now: Time, input: Input<P::Message>, actions: &mut Vec<Action<P::Message>>) {
         #[cfg(feature = "mutants")]
         let _having = crate::mutants::having(self.bug);
         match input {

@@ -15,6 +15,29 @@ use rules::Rules;
 /// Replica of a chained protocol.
 pub type ChainedReplica<R> = Replica<ChainedEngine<R>>;
 
+macro_rules! constructors {
+    ([] chained { $($file:ident: $rules:ident,)+ } others { $($others:tt)* }) => {
+        /// [`replica`] for each listed protocol: functions that are not generic, so that this crate compiles the
+        /// engines and the hosts do not compile them again (ADR 072).
+        pub mod make {
+            use super::*;
+            $(
+                /// Creates a replica of the protocol.
+                pub fn $file(
+                    config: Config,
+                    quorum: Quorum,
+                    cluster: ClusterId,
+                    me: ReplicaId,
+                    salt: u64,
+                ) -> ChainedReplica<rules::$rules> {
+                    replica(config, quorum, cluster, me, salt)
+                }
+            )+
+        }
+    };
+}
+crate::every_protocol!((constructors));
+
 /// Creates a replica that follows the rules `R`.
 pub fn replica<R: Rules>(
     config: Config,
