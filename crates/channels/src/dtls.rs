@@ -17,6 +17,7 @@ use crate::{
 use bytes::Bytes;
 use dimpl::{Config, DtlsCertificate};
 use quorate_types::Time;
+use quorate_types::meter::{self, Primitive};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -143,6 +144,14 @@ impl DtlsPackets {
         self.session.handle_timeout(self.epoch.0 + now.since(start)).map_err(dtls)
     }
 
+    /// Does `work`, which seals or opens a packet of this many bytes, and counts it unless it belongs to the handshake.
+    fn metered(&mut self, bytes: usize, work: impl FnOnce(&mut DtlsPackets)) {
+        match self.remote() {
+            Some(_) => meter::measured(Primitive::Channel, meter::channel_items(bytes), || work(self)),
+            None => work(self),
+        }
+    }
+
     /// Does `act`, and then everything that follows from it in the session and inside it.
     fn run(
         &mut self,
@@ -234,23 +243,27 @@ impl Machine for DtlsPackets {
 
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
         let is_first = !std::mem::replace(&mut self.has_heard, true);
-        self.run(now, out, |end, _| {
-            let begins = packet.first() == Some(&HANDSHAKE);
-            if is_first && end.side == Side::Responder && !begins {
-                return Err(match packet.first() {
-                    Some(first) if *first == crate::plain_packets::HANDSHAKE => ChannelError::PeerSpeaks("plain"),
-                    _ => ChannelError::NotQuorate,
-                });
-            }
-            end.session.handle_packet(&packet).map_err(dtls)
+        self.metered(packet.len(), |end| {
+            end.run(now, out, |end, _| {
+                let begins = packet.first() == Some(&HANDSHAKE);
+                if is_first && end.side == Side::Responder && !begins {
+                    return Err(match packet.first() {
+                        Some(first) if *first == crate::plain_packets::HANDSHAKE => ChannelError::PeerSpeaks("plain"),
+                        _ => ChannelError::NotQuorate,
+                    });
+                }
+                end.session.handle_packet(&packet).map_err(dtls)
+            })
         });
     }
 
     fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
-        self.run(now, out, |end, inside| {
-            let inner = end.inner.as_mut().expect("nothing is sent before the handshake is complete");
-            inner.send(now, frame, inside);
-            Ok(())
+        self.metered(frame.len(), |end| {
+            end.run(now, out, |end, inside| {
+                let inner = end.inner.as_mut().expect("nothing is sent before the handshake is complete");
+                inner.send(now, frame, inside);
+                Ok(())
+            })
         });
     }
 

@@ -60,8 +60,8 @@ pub enum Loss {
 pub struct Repairs {
     /// Packets sent again.
     pub retransmissions: u64,
-    /// Times that a retransmission timeout was over.
-    pub timeouts: u64,
+    /// Times that a retransmission timeout was over; `None` if the machine cannot tell.
+    pub timeouts: Option<u64>,
     /// The smoothed round trip, if the machine measures it.
     pub round_trip: Option<Duration>,
 }

@@ -27,6 +27,7 @@ use crate::{
     Carriage, Channel, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, NONCE_BYTES, RemoteIdentity, Side,
 };
 use bytes::{Buf, BytesMut};
+use quorate_types::meter::{self, Primitive};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature_with_raw_key};
@@ -453,7 +454,13 @@ impl Channel for TlsChannel {
         if let Some(why) = &self.refused {
             return Err(why.clone());
         }
-        let outcome = self.open(wire, plain, outgoing);
+        let outcome = match self.remote() {
+            Some(_) => {
+                let items = meter::channel_items(wire.len());
+                meter::measured(Primitive::Channel, items, || self.open(wire, plain, outgoing))
+            }
+            None => self.open(wire, plain, outgoing),
+        };
         if let Err(why) = &outcome {
             self.refused = Some(why.clone());
             if !holds_record(wire) {
@@ -467,7 +474,9 @@ impl Channel for TlsChannel {
 
     fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
         assert!(self.remote().is_some(), "nothing is sealed before the handshake is complete");
-        if let Err(why) = self.session.seal(plain, outgoing) {
+        let items = meter::channel_items(plain.len());
+        let sealed = meter::measured(Primitive::Channel, items, || self.session.seal(plain, outgoing));
+        if let Err(why) = sealed {
             // The next receive reports it, and the link ends.
             self.refused.get_or_insert(tls(why));
         }

@@ -3,7 +3,7 @@
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
 use quorate_channels::ChannelKind;
 use quorate_crypto::{ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind};
-use quorate_transports::{PacketConfig, RetransmissionConfig, TransportKind, Wire, WireSettings};
+use quorate_transports::{PacketConfig, QuicConfig, RetransmissionConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::MAX_CLIENT_CODES;
 use quorate_types::{ApplicationKind, ClusterId, Committee, Dissemination, Fault, Member, Quorum, ReplyMode};
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,9 @@ pub struct ClientConfig {
     /// Settings of the transports that retransmit themselves, as in the replicas' configuration.
     #[serde(default)]
     pub retransmission: RetransmissionConfig,
+    /// Settings of the transport `quic`, as in the replicas' configuration.
+    #[serde(default)]
+    pub quic: QuicConfig,
     /// Number of replicas that may lie: a reply counts once one more replica than this gave it. By default
     /// floor((n-1)/3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,6 +147,7 @@ impl ClientConfig {
             channel: ChannelKind::default(),
             packets: PacketConfig::default(),
             retransmission: RetransmissionConfig::default(),
+            quic: QuicConfig::default(),
             faults: Some(faults),
             application: ApplicationKind::default(),
             dissemination: Dissemination::default(),
@@ -255,6 +259,9 @@ impl ClientConfig {
         if self.retransmission != RetransmissionConfig::default() {
             text += &format!("\n[retransmission]\n{}", toml::to_string(&self.retransmission).expect(in_toml));
         }
+        if self.quic != QuicConfig::default() {
+            text += &format!("\n[quic]\n{}", toml::to_string(&self.quic).expect(in_toml));
+        }
         text
     }
 
@@ -281,7 +288,9 @@ impl ClientConfig {
             return Err(Fault::new("`client_authentication`", what, "use ed25519, here and on the replicas").into());
         }
         self.validate_replies()?;
-        self.wire().fits().map_err(|fault| fault.at(|key| format!("`{key}`")))?;
+        let wire = self.wire();
+        wire.validate_settings().map_err(|fault| fault.at(|setting| setting.to_string()))?;
+        wire.fits().map_err(|fault| fault.at(|key| format!("`{key}`")))?;
         let committee = self.committee()?;
         Identities::new(&committee).map_err(unfit_members)?;
         Keyring::new(self.scheme, &committee).map_err(unfit_members)?;
@@ -317,7 +326,7 @@ impl ClientConfig {
     /// Returns the transport and channel to the replicas.
     pub fn wire(&self) -> Wire {
         let (packets, retransmission) = (self.packets, self.retransmission);
-        let settings = WireSettings { packets, retransmission, ..WireSettings::default() };
+        let settings = WireSettings { packets, retransmission, quic: self.quic.clone(), ..WireSettings::default() };
         Wire { transport: self.transport, channel: self.channel, settings }
     }
 

@@ -2,6 +2,7 @@
 
 use quorate_client::{ClientConfig, ConfigError, Dissemination, ReplyMode};
 use quorate_crypto::{ClientAuthentication, ReplicaKeys, SchemeKind};
+use quorate_transports::QuicConfig;
 use quorate_types::ApplicationKind;
 use quorate_types::Member;
 use std::path::Path;
@@ -34,7 +35,12 @@ fn a_written_configuration_is_read_back_unchanged() {
     config.application = ApplicationKind::Log;
     config.key_file = Some("my.key".into());
     config.passphrase_file = Some("secret".into());
+    config.packets.mtu_bytes = 1_400;
+    config.retransmission.pacing = true;
+    config.quic.idle_timeout_ms = 9_000;
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
+    let QuicConfig { idle_timeout_ms, .. } = config.wire().settings.quic;
+    assert_eq!(idle_timeout_ms, 9_000, "what the file says reaches the transport");
     for key in [
         "cluster",
         "scheme",
@@ -83,6 +89,11 @@ fn errors_name_the_key() {
     assert!(message(&format!("request_timeout_ms = 99999999999\n{SHORTEST}")).contains("request_timeout_ms"));
     assert!(message(&format!("faults = 1\n{SHORTEST}")).contains("at least 4 are needed"));
     assert!(message(&format!("faults = 9223372036854775807\n{SHORTEST}")).starts_with("`members` and `faults`: "));
+    let with_table = |table: &str| message(&SHORTEST.replace("[[members]]", &format!("{table}\n[[members]]")));
+    assert!(with_table("[quic]\nidle_timeout_ms = 0").starts_with("`quic.idle_timeout_ms`: is 0"));
+    assert!(with_table("[packets]\nmtu_bytes = 100").starts_with("`packets.mtu_bytes`: is 100"));
+    assert!(with_table("[retransmission]\nrto_max_ms = 0").starts_with("`retransmission.rto_max_ms`: is 0"));
+    assert!(with_table("[quic]\nspeed = 1").contains("`speed`"));
     assert!(message(&SHORTEST.replace("none", "ed25519")).contains("voting key of replica 0"));
     assert!(message(&SHORTEST.replace("3d40", "3x40")).contains("not hexadecimal"));
     assert!(message(&SHORTEST.replace("3d40", "")).contains("identity key of replica 0 has 30 bytes"));

@@ -338,6 +338,11 @@ impl<P: Protocol> Host<P> {
         Ok(())
     }
 
+    fn round_trips_us(&self) -> Vec<(ReplicaId, u64)> {
+        let trips = self.devices.transport.round_trips();
+        trips.into_iter().map(|(replica, trip)| (replica, trip.as_micros() as u64)).collect()
+    }
+
     pub(crate) fn status(&self, history: bool) -> Status {
         let counters = self.devices.transport.counters();
         let allocated = allocations::of_this_thread();
@@ -359,6 +364,7 @@ impl<P: Protocol> Host<P> {
             packets_sent: counters.packets_sent,
             retransmissions: counters.retransmissions,
             retransmission_timeouts: counters.retransmission_timeouts,
+            round_trips_us: self.round_trips_us(),
             handshakes: counters.handshakes,
             handshakes_us: counters.handshakes_us,
             cpu_ns: self.account.spent_ns(),

@@ -137,6 +137,7 @@ fn of_replica(config: &NodeConfig) -> Result<Asked, StatusError> {
     (client.client_authentication, client.mac_scheme) = (config.client_authentication, config.mac_scheme);
     (client.transport, client.channel) = (config.transport, config.channel);
     (client.packets, client.retransmission) = (config.packets, config.retransmission);
+    client.quic = config.quic.clone();
     client.reply_authentication = config.reply_authentication;
     client.members = committee.members;
     for (at, member) in client.members.iter_mut().enumerate() {

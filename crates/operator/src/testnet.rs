@@ -168,6 +168,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     (config.client_authentication, config.mac_scheme) = (template.client_authentication, template.mac_scheme);
     (config.transport, config.channel) = (template.transport, template.channel);
     (config.packets, config.retransmission) = (template.packets, template.retransmission);
+    config.quic = template.quic.clone();
     config.reply_authentication = template.reply_authentication;
     config.application = template.application;
     config.dissemination = template.consensus.dissemination;

@@ -102,8 +102,8 @@ pub struct Counters {
     pub packets_sent: u64,
     /// Of these, packets sent again, by the transport's own retransmission.
     pub retransmissions: u64,
-    /// Times that a retransmission timeout was over, in the transport's own retransmission.
-    pub retransmission_timeouts: u64,
+    /// Times that a retransmission timeout was over, in the transport's own retransmission; `None` if it counts none.
+    pub retransmission_timeouts: Option<u64>,
     /// Handshakes that ended well, and how long they took together, from the first byte or packet, in microseconds.
     pub handshakes: u64,
     pub handshakes_us: u64,
@@ -158,6 +158,10 @@ pub trait Transport: Send {
     fn is_connected(&self, replica: ReplicaId) -> bool;
     /// Returns the counters since the start.
     fn counters(&self) -> Counters;
+    /// Returns the smoothed round trips of the links to other replicas that have an estimate.
+    fn round_trips(&self) -> Vec<(ReplicaId, Duration)> {
+        Vec::new()
+    }
     /// Removes and returns the latest refusals, oldest first: links that failed before they were authenticated.
     fn take_refusals(&mut self) -> Vec<Refusal> {
         Vec::new()

@@ -323,6 +323,16 @@ fn clients_are_bounded<S: Stack>() {
     drive([&mut a, &mut second], "its turn", |[a, _]| a.link_to(client(2)).is_some());
 }
 
+fn round_trips_are_known_where_they_are_measured<S: Stack>() {
+    let (_ground, mut a, mut b) = pair::<S>();
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"there"));
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"and back"));
+    drive([&mut a, &mut b], "the round trips", |[a, b]| [a, b].map(|end| end.transport.round_trips().len()) == [1, 1]);
+    let [(replica, trip)] = a.transport.round_trips()[..] else { unreachable!("just seen") };
+    assert_eq!(replica, ReplicaId(1));
+    assert!(!trip.is_zero());
+}
+
 fn the_waker_ends_a_wait<S: Stack>() {
     let mut ground = Ground::new(1);
     let mut a = ground.replica::<S>(0);
@@ -380,7 +390,7 @@ macro_rules! conformance {
         conformance!(all $name, $stack: $($more)*
             many_small_frames_arrive_whole_and_in_order large_and_empty_frames_arrive_among_small_ones
             a_full_queue_drops_and_counts bulk_fills_no_room_of_others_and_is_overtaken
-            a_slow_reader_gets_everything_later);
+            a_slow_reader_gets_everything_later round_trips_are_known_where_they_are_measured);
     };
     (all $name:ident, $stack:ty: $($more:ident)*) => {
         conformance!(@tests $name, $stack: $($more)*

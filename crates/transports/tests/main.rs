@@ -11,6 +11,7 @@ mod quic;
 mod relay;
 mod rudp;
 mod sctp;
+mod strangers;
 mod support;
 mod toy;
 mod wire;

@@ -283,6 +283,30 @@ fn packets_stay_within_the_configured_size() {
 }
 
 #[test]
+fn repairs_are_counted_and_round_trips_measured() {
+    let mut net = pair(&defaults(), even());
+    assert_eq!(net.ends[A].repairs().round_trip, None, "nothing is measured yet");
+    net.connect();
+    for frame in frames() {
+        net.send(A, frame);
+    }
+    assert!(net.run(10_000, |net| net.frames[B].len() == 60));
+    let repairs = net.ends[A].repairs();
+    assert_eq!((repairs.retransmissions, repairs.timeouts), (0, None), "the library counts no timeouts");
+    let trip = repairs.round_trip.expect("it is measured");
+    assert!((20..=26).contains(&trip.as_millis()), "{trip:?} for 20 ms and an acknowledgement's delay");
+    let mut left = 3;
+    net.fate = Box::new(move |_, from, packet| {
+        let is_lost = from == A && packet.len() > 1_000 && left > 0;
+        left -= u64::from(is_lost);
+        if is_lost { vec![] } else { vec![10 * MS] }
+    });
+    net.send(A, Bytes::from(vec![1; 100_000]));
+    assert!(net.run(10_000, |net| net.frames[B].len() == 61));
+    assert_eq!(net.ends[A].repairs().retransmissions, 3);
+}
+
+#[test]
 fn settings_out_of_range_are_named() {
     let fault = |quic: QuicConfig| {
         let settings = WireSettings { quic, ..defaults() };

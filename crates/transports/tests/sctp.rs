@@ -131,3 +131,41 @@ fn closing_is_told_and_a_frame_over_the_limit_ends_the_connection() {
     assert!(net.run(1_000, |net| net.lost[B].is_some()));
     assert_eq!(net.lost[B], Some(Loss::FrameTooLong { bytes: 5_001, limit: 5_000 }));
 }
+
+#[test]
+fn repairs_are_counted_and_round_trips_measured() {
+    let mut net = pair(&defaults(), even());
+    net.connect();
+    assert_eq!(net.ends[A].repairs().round_trip, None, "nothing is measured yet");
+    for frame in frames() {
+        net.send(A, frame);
+        net.run(50, |_| false);
+    }
+    let repairs = net.ends[A].repairs();
+    assert_eq!((repairs.retransmissions, repairs.timeouts), (0, Some(0)));
+    assert_eq!(repairs.round_trip, Some(Duration::from_millis(20)));
+    // Three of the packets of a long frame are lost, and repeated because later ones arrive.
+    let lose = |count: u64| -> Fate {
+        let mut left = count;
+        Box::new(move |_, from, packet| {
+            let is_lost = from == A && packet.len() > 1_000 && left > 0;
+            left -= u64::from(is_lost);
+            if is_lost { vec![] } else { vec![10 * MS] }
+        })
+    };
+    net.fate = lose(3);
+    net.send(A, Bytes::from(vec![1; 30_000]));
+    assert!(net.run(10_000, |net| net.frames[B].len() == 61));
+    let repairs = net.ends[A].repairs();
+    assert!(repairs.retransmissions >= 3, "{repairs:?}");
+    // The only packet of a frame is lost: nothing but the timer notices.
+    net.run(1_000, |_| false);
+    let before = net.ends[A].repairs();
+    net.fate = lose(1);
+    net.send(A, Bytes::from(vec![1; 1_200]));
+    assert!(net.run(10_000, |net| net.frames[B].len() == 62));
+    let after = net.ends[A].repairs();
+    assert_eq!(after.timeouts, before.timeouts.map(|timeouts| timeouts + 1));
+    assert_eq!(after.retransmissions, before.retransmissions + 1);
+    assert_eq!(after.round_trip, before.round_trip, "the acknowledgement of a repeated packet measures nothing");
+}

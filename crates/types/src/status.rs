@@ -43,9 +43,13 @@ pub struct Status {
     /// Of these, packets sent again.
     #[serde(default)]
     pub retransmissions: u64,
-    /// Times that a retransmission timeout was over, in a transport that retransmits itself.
+    /// Times that a retransmission timeout was over; `None` if the transport does not count them.
     #[serde(default)]
-    pub retransmission_timeouts: u64,
+    pub retransmission_timeouts: Option<u64>,
+    /// Smoothed round trips of the links to other replicas, in microseconds, as the transport or the kernel estimates
+    /// them.
+    #[serde(default)]
+    pub round_trips_us: Vec<(ReplicaId, u64)>,
     /// Handshakes that ended well, and how long they took together, in microseconds.
     #[serde(default)]
     pub handshakes: u64,

@@ -34,7 +34,9 @@ impl Usage {
                 write_calls: now.write_calls - then.write_calls,
                 packets_sent: now.packets_sent - then.packets_sent,
                 retransmissions: now.retransmissions - then.retransmissions,
-                retransmission_timeouts: now.retransmission_timeouts - then.retransmission_timeouts,
+                retransmission_timeouts: now
+                    .retransmission_timeouts
+                    .map(|timeouts| timeouts - then.retransmission_timeouts.unwrap_or(0)),
                 bytes_received: now.bytes_received - then.bytes_received,
                 frames_received: now.frames_received - then.frames_received,
                 frames_dropped: now.frames_dropped - then.frames_dropped,

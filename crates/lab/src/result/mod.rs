@@ -232,7 +232,7 @@ impl PacketFigures {
             sent,
             bytes_on_wire: growth.sum(|status| status.bytes_sent) + HEADER_BYTES * sent,
             retransmissions: growth.sum(|status| status.retransmissions),
-            rto_events: growth.sum(|status| status.retransmission_timeouts),
+            rto_events: growth.sum(|status| status.retransmission_timeouts.unwrap_or(0)),
             handshake_ms: per(us as f64 / 1e3, handshakes),
         })
     }

@@ -270,6 +270,10 @@ impl Transport for DatagramTransport {
         self.links.counters()
     }
 
+    fn round_trips(&self) -> Vec<(ReplicaId, Duration)> {
+        self.links.of_replicas(|link| link.machine.repairs().round_trip)
+    }
+
     fn take_refusals(&mut self) -> Vec<Refusal> {
         self.links.take_refusals()
     }

@@ -174,7 +174,10 @@ impl DatagramTransport {
         act(&mut *link.machine, &mut out);
         let repairs = link.machine.repairs();
         self.links.counters.retransmissions += repairs.retransmissions - before.retransmissions;
-        self.links.counters.retransmission_timeouts += repairs.timeouts - before.timeouts;
+        if let Some(timeouts) = repairs.timeouts {
+            let sum = self.links.counters.retransmission_timeouts.get_or_insert(0);
+            *sum += timeouts - before.timeouts.unwrap_or(0);
+        }
         match self.follow(&mut link, out, events) {
             Ok(()) => {
                 self.set_alarm(&mut link);

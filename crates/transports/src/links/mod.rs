@@ -290,6 +290,12 @@ impl<L: Linked> Links<L> {
         self.peers.get(replica.index()).is_some_and(|peer| peer.link.is_some())
     }
 
+    /// Returns what `figure` says of the links to replicas.
+    pub fn of_replicas<F>(&self, figure: impl Fn(&L) -> Option<F>) -> Vec<(ReplicaId, F)> {
+        let links = self.peers.iter().enumerate().filter_map(|(at, peer)| Some((at, self.table.get(peer.link?)?)));
+        links.filter_map(|(at, link)| Some((ReplicaId(at as u16), figure(link)?))).collect()
+    }
+
     pub fn counters(&self) -> Counters {
         Counters { client_memory_peak_bytes: self.memory.peak() as u64, ..self.counters }
     }

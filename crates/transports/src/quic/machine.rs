@@ -19,8 +19,9 @@ use quorate_types::Time;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Packets that the library makes in one go.
+/// Packets that the library makes in one go, at most, and their bytes unless one is longer: it reserves the memory.
 const PACKETS_AT_ONCE: usize = 16;
+const BYTES_AT_ONCE: usize = 32 << 10;
 /// Priority of bulk among streams; the others have 0.
 const BULK_PRIORITY: i32 = -1;
 /// Maximum bytes on the way from a client, after a lost packet. The budgets of clients' links do not count them.
@@ -313,7 +314,8 @@ impl QuicMachine {
         let Some((_, connection)) = &mut self.connection else { return };
         loop {
             self.packets.clear();
-            let Some(made) = connection.poll_transmit(instant(now), PACKETS_AT_ONCE, &mut self.packets) else { break };
+            let at_once = (BYTES_AT_ONCE / usize::from(connection.current_mtu())).clamp(1, PACKETS_AT_ONCE);
+            let Some(made) = connection.poll_transmit(instant(now), at_once, &mut self.packets) else { break };
             let all = Bytes::copy_from_slice(&self.packets[..made.size]);
             let each = made.segment_size.unwrap_or(made.size).max(1);
             for at in (0..all.len()).step_by(each) {
@@ -545,9 +547,12 @@ impl Machine for QuicMachine {
         self.ordinary_in.set_limit(bytes);
         self.bulk_in.set_limit(bytes);
     }
+
     fn repairs(&self) -> Repairs {
         let Some((_, connection)) = &self.connection else { return Repairs::default() };
         let retransmissions = connection.stats().path.lost_packets;
-        Repairs { retransmissions, timeouts: 0, round_trip: Some(connection.rtt()) }
+        // The library counts no timeouts, and has an estimate before it has measured anything.
+        let round_trip = self.remote.map(|_| connection.rtt());
+        Repairs { retransmissions, timeouts: None, round_trip }
     }
 }

@@ -21,12 +21,14 @@
 
 mod acknowledged;
 mod machine;
+mod metered;
 mod streams;
 
 use crate::carrier::{Association, TransportProfile};
 use crate::config::{Congestion, MAX_QUIC_MTU_BYTES, QuicConfig, WireSettings};
 use acknowledged::Acknowledged;
 use machine::QuicMachine;
+use metered::Metered;
 use quinn_proto::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
@@ -85,8 +87,8 @@ impl Association for Quic {
 
 /// Configurations of TLS in the library's form, for all machines of this process.
 struct Sessions {
-    client: Arc<QuicClientConfig>,
-    server: Arc<QuicServerConfig>,
+    client: Arc<Metered<QuicClientConfig>>,
+    server: Arc<Metered<QuicServerConfig>>,
 }
 
 fn sessions() -> Result<&'static Sessions, ChannelError> {
@@ -96,6 +98,7 @@ fn sessions() -> Result<&'static Sessions, ChannelError> {
         let refused = |_| ChannelError::Tls("the library lacks the cipher of first packets".to_owned());
         let client = QuicClientConfig::try_from(shared.client.clone()).map_err(refused)?;
         let server = QuicServerConfig::try_from(shared.server.clone()).map_err(refused)?;
+        let (client, server) = (Metered(Arc::new(client)), Metered(Arc::new(server)));
         Ok(Sessions { client: Arc::new(client), server: Arc::new(server) })
     };
     SESSIONS.get_or_init(make).as_ref().map_err(Clone::clone)

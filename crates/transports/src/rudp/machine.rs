@@ -310,7 +310,7 @@ impl Machine for RudpMachine {
     fn repairs(&self) -> Repairs {
         Repairs {
             retransmissions: self.sending.repeated,
-            timeouts: self.sending.timeouts,
+            timeouts: Some(self.sending.timeouts),
             round_trip: self.sending.trips.smoothed(),
         }
     }

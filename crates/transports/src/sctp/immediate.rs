@@ -5,8 +5,8 @@ const HEADER_BYTES: usize = 12;
 /// Place of the checksum in it.
 const CHECKSUM: std::ops::Range<usize> = 8..12;
 /// Length of a chunk's header, in bytes: kind, flags and length.
-const CHUNK_HEADER_BYTES: usize = 4;
-const KIND_DATA: u8 = 0;
+pub const CHUNK_HEADER_BYTES: usize = 4;
+pub const KIND_DATA: u8 = 0;
 const FLAG_IMMEDIATE: u8 = 8;
 /// The polynomial of CRC32c (RFC 9260, appendix A), its bits reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
@@ -52,18 +52,22 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     !crc
 }
 
+/// Returns kind and place of each chunk of a packet.
+pub fn chunks(packet: &[u8]) -> impl Iterator<Item = (u8, usize)> {
+    let mut at = HEADER_BYTES;
+    std::iter::from_fn(move || {
+        let Some([kind, _, high, low]) = packet.get(at..at + CHUNK_HEADER_BYTES) else { return None };
+        let (place, length) = (at, usize::from(u16::from_be_bytes([*high, *low])));
+        at += length.max(CHUNK_HEADER_BYTES).next_multiple_of(4);
+        Some((*kind, place))
+    })
+}
+
 /// Sets the bit in the last chunk of data, and the checksum. Returns false if there is no data.
 pub fn ask(packet: &mut [u8]) -> bool {
-    let (mut at, mut last) = (HEADER_BYTES, None);
-    while let Some([kind, _, high, low]) = packet.get(at..at + CHUNK_HEADER_BYTES) {
-        if *kind == KIND_DATA {
-            last = Some(at + 1);
-        }
-        let length = usize::from(u16::from_be_bytes([*high, *low]));
-        at += length.max(CHUNK_HEADER_BYTES).next_multiple_of(4);
-    }
-    let Some(flags) = last else { return false };
-    packet[flags] |= FLAG_IMMEDIATE;
+    let last = chunks(packet).filter(|(kind, _)| *kind == KIND_DATA).last();
+    let Some((_, place)) = last else { return false };
+    packet[place + 1] |= FLAG_IMMEDIATE;
     packet[CHECKSUM].fill(0);
     let sum = crc32c(packet);
     packet[CHECKSUM].copy_from_slice(&sum.to_le_bytes());

@@ -1,12 +1,13 @@
 //! One end of one association.
 
 use super::immediate;
+use super::observer::Observer;
 use crate::config::WireSettings;
 use crate::framing::FrameBuffer;
 use crate::instants::{REMOTE, instant, time};
 use crate::lanes::{SendLane, take_frames};
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_channels::{Loss, Machine, Output, RemoteIdentity, Side};
+use quorate_channels::{Loss, Machine, Output, RemoteIdentity, Repairs, Side};
 use quorate_types::Time;
 use sctp_proto::{
     Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Event, Payload,
@@ -76,6 +77,7 @@ pub struct SctpMachine {
     full_at: Option<usize>,
     ordinary_in: FrameBuffer,
     bulk_in: FrameBuffer,
+    observer: Observer,
     due: Option<Time>,
     is_over: bool,
 }
@@ -118,6 +120,7 @@ impl SctpMachine {
             full_at: None,
             ordinary_in: FrameBuffer::new(),
             bulk_in: FrameBuffer::new(),
+            observer: Observer::new(bounds),
             due: None,
             is_over: false,
         }
@@ -174,6 +177,7 @@ impl SctpMachine {
         if self.association.is_none() {
             return;
         }
+        self.observer.received(now, &packet);
         let event = self.endpoint.handle(instant(now), REMOTE, None, None, packet);
         if let (Some((_, DatagramEvent::AssociationEvent(event))), Some((_, association))) =
             (event, &mut self.association)
@@ -271,6 +275,7 @@ impl SctpMachine {
         let mut last = None;
         while let Some(made) = association.poll_transmit(instant(now)) {
             let Payload::RawEncode(packets) = made.payload else { break };
+            packets.iter().for_each(|packet| self.observer.sent(now, packet));
             out.extend(packets.into_iter().map(Output::Packet));
             last = Some(out.len() - 1);
         }
@@ -361,5 +366,11 @@ impl Machine for SctpMachine {
     fn set_frame_limit(&mut self, bytes: usize) {
         self.ordinary_in.set_limit(bytes);
         self.bulk_in.set_limit(bytes);
+    }
+
+    fn repairs(&self) -> Repairs {
+        let Some((_, association)) = &self.association else { return Repairs::default() };
+        let timeouts = Some(association.stats().get_num_t3timeouts());
+        Repairs { retransmissions: self.observer.repeated, timeouts, round_trip: self.observer.round_trip() }
     }
 }

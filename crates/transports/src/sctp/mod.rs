@@ -13,6 +13,7 @@
 
 mod immediate;
 mod machine;
+mod observer;
 
 use crate::carrier::{Association, TransportProfile, above_channel};
 use crate::config::WireSettings;

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use waiting::Waiting;
 
 pub(crate) use sockets::UNSENT_BYTES;
+use sockets::round_trip;
 
 /// Token of the waker; endpoints have lower ones.
 const WAKER: Token = Token(MAX_LISTENERS);
@@ -231,6 +232,10 @@ impl Transport for TcpTransport {
 
     fn counters(&self) -> Counters {
         self.links.counters()
+    }
+
+    fn round_trips(&self) -> Vec<(ReplicaId, Duration)> {
+        self.links.of_replicas(|link| round_trip(&link.socket))
     }
 
     fn take_refusals(&mut self) -> Vec<Refusal> {

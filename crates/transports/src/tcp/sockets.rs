@@ -77,6 +77,18 @@ pub fn limit_unsent(stream: &TcpStream) {
 /// window acknowledges the window probes, so it does not count.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn is_repeating(stream: &TcpStream) -> bool {
+    info(stream).is_some_and(|info| info.tcpi_retransmits > 0)
+}
+
+/// Returns the kernel's smoothed round trip.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn round_trip(stream: &TcpStream) -> Option<Duration> {
+    let smoothed_us = info(stream)?.tcpi_rtt;
+    (smoothed_us > 0).then(|| Duration::from_micros(smoothed_us.into()))
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn info(stream: &TcpStream) -> Option<libc::tcp_info> {
     use std::os::fd::AsRawFd;
     // SAFETY: `tcp_info` consists of integers, so all zeros is a valid value.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
@@ -85,11 +97,17 @@ pub fn is_repeating(stream: &TcpStream) -> bool {
     let status = unsafe {
         libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
     };
-    status == 0 && info.tcpi_retransmits > 0
+    (status == 0).then_some(info)
 }
 
 /// Other kernels do not report retransmissions; there, only `silent_remote_ms` applies.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn is_repeating(_: &TcpStream) -> bool {
     false
+}
+
+/// Other kernels have other interfaces for it.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn round_trip(_: &TcpStream) -> Option<Duration> {
+    None
 }
