@@ -42,8 +42,8 @@ impl Default for Congestion {
 }
 
 impl Congestion {
-    /// Notes the segments in flight after sending, and whether the window held more back. Windows that nobody fills do
-    /// not grow (RFC 7661).
+    /// Notes the segments in flight after sending, and whether they fill the window. Windows that nobody fills do not
+    /// grow (RFC 7661).
     pub fn used(&mut self, is_full: bool, out: u32, acknowledged: u64, next: u64) {
         if acknowledged >= self.usage_until || is_full || (!self.is_limited && out > self.most_out) {
             (self.is_limited, self.most_out, self.usage_until) = (is_full, out, next);
@@ -53,7 +53,7 @@ impl Congestion {
     /// Grows the window by acknowledged segments.
     pub fn grow(&mut self, acknowledged: u32) {
         let is_slow_start = self.window < self.threshold;
-        let is_used = if is_slow_start { self.window < 2 * self.most_out } else { self.is_limited };
+        let is_used = self.is_limited || (is_slow_start && self.window < 2 * self.most_out);
         if !is_used {
             return;
         }

@@ -112,7 +112,7 @@ impl Sender {
             }
             self.congestion.sent();
         }
-        let is_full = self.sent.in_flight() >= self.congestion.window && (self.unsent() > 0 || self.sent.has_losses());
+        let is_full = self.sent.in_flight() >= self.congestion.window;
         if sent_new || is_full {
             self.congestion.used(is_full, self.sent.len(), self.first, self.next);
         }
