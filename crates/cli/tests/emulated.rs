@@ -100,6 +100,48 @@ fn privileged_a_killed_replica_returns_to_its_namespace() {
     assert!(result["events"].to_string().contains("replica 1 restarted"));
 }
 
+/// Largest difference between the kernel's TCP and the simulator's, as a share.
+const MODEL_ERROR: f64 = 0.15;
+
+/// One command at a time over a round trip of 20 ms, so that the machine's own time is small: half of all latencies are
+/// without a loss, and the 99th percentile has waited for one minimum timeout.
+#[test]
+#[ignore = "needs root"]
+fn privileged_losses_cost_in_the_simulator_what_they_cost_in_the_kernel() {
+    let scratch = Scratch::new("emulated-distributions");
+    let mut plateaus = Vec::new();
+    for rto_min_ms in [200.0, 50.0] {
+        let network = scratch.0.join(format!("rto-{rto_min_ms}.toml"));
+        let text = format!(
+            "delay = {{ kind = \"constant\", mean_ms = 10 }}\ntransport = {{ rto_min_ms = {rto_min_ms}, rto_max_ms = 10000 }}"
+        );
+        fs::write(&network, text).expect("written");
+        let common = ["--network", network.to_str().expect("UTF-8"), "--loss", "0.02", "--clients", "1"];
+        let load = ["--outstanding", "1", "--warmup", "1s", "--json", "-"];
+        let kernel = ["bench", "--host", "emulated", "--congestion-control", "reno", "--journal", "memory"];
+        let latencies = |command: &[&str], duration: &str| {
+            let result = json(&[command, &common, &load, &["--duration", duration]].concat());
+            let at = |quantile: &str| result["latency_ms"][quantile].as_f64().expect("commands were completed");
+            [at("p50"), at("p99")]
+        };
+        let measured = latencies(&kernel, "45s");
+        let simulated = latencies(&["sim"], "180s");
+        for (measured, simulated) in measured.iter().zip(&simulated) {
+            let off = (simulated / measured - 1.0).abs();
+            assert!(off <= MODEL_ERROR, "rto_min {rto_min_ms} ms: {simulated} ms simulated, {measured} ms measured");
+        }
+        // The plateau is the smoothed round trip, the minimum, and ticks of the kernel's clock above the median.
+        for [p50, p99] in [measured, simulated] {
+            let cost = p99 - p50;
+            assert!((rto_min_ms + 15.0..rto_min_ms + 60.0).contains(&cost), "rto_min {rto_min_ms} ms: {cost} ms");
+        }
+        plateaus.push([measured, simulated].map(|[p50, p99]| p99 - p50));
+    }
+    let [[long, simulated_long], [short, simulated_short]] = plateaus[..] else { unreachable!("there are two") };
+    let (measured, simulated) = (long / short, simulated_long / simulated_short);
+    assert!((simulated / measured - 1.0).abs() <= MODEL_ERROR, "{measured} times measured, {simulated} simulated");
+}
+
 /// Returns the network namespaces of all processes.
 fn namespaces() -> BTreeSet<PathBuf> {
     let all = fs::read_dir("/proc").expect("there is /proc").flatten();

@@ -2,9 +2,11 @@
 
 use quorate_emulation::Change;
 use quorate_lab::bench::{self, EmulationOptions, Progress, Resolved, Watcher, resolve};
+use quorate_lab::sim::{self, SimOptions};
 use quorate_lab::spec::{BenchSpec, Host};
 use quorate_simulator::network::Endpoints;
 use quorate_simulator::{ClientsAt, NetworkSpec, place};
+use quorate_transports::{RetransmissionProfile, TransportKind};
 use quorate_types::Time;
 use std::fs;
 use std::path::PathBuf;
@@ -146,6 +148,59 @@ fn the_kernel_gets_the_files_timeouts_and_what_it_lacks_is_named() {
     let command = flags.command_line(&spec());
     assert!(command.starts_with("quorate bench --host emulated --network "), "{command}");
     assert!(command.ends_with("--loss 0.25 --card-mbit-per-s 10 --rto-min-ms 7.5 --congestion-control reno"));
+}
+
+#[test]
+fn tcp_follows_a_profile_in_emulated_and_simulated_networks() {
+    let file = NetworkFile::new(
+        "profile",
+        "delay = { kind = \"constant\", mean_ms = 10 }\nlinks = [{ from = 0, to = 1, delay_ms = 1 }]",
+    );
+    let with = |retransmission| BenchSpec { retransmission, ..spec() };
+    let resolved = |retransmission| resolve(&with(retransmission), &file.options()).expect("a profile");
+    let values = |resolved: &Resolved| resolved.tcp.values.iter().map(|(_, value)| value.clone()).collect::<Vec<_>>();
+    let simulated = |retransmission| {
+        let options = SimOptions { network: file.options().name().to_owned(), ..SimOptions::default() };
+        let transport = sim::sim_spec(&with(retransmission), &options).expect("a profile").network.transport;
+        (transport.rto_initial_ms, transport.rto_min_ms, transport.rto_max_ms)
+    };
+    for (profile, kernel, simulator) in [
+        (None, ["200000", "60000"], (1000.0, 200.0, 60_000.0)),
+        (Some(RetransmissionProfile::Default), ["1000000", "60000"], (3000.0, 1000.0, 60_000.0)),
+        (Some(RetransmissionProfile::TcpMock), ["200000", "120000"], (200.0, 200.0, 120_000.0)),
+        (Some(RetransmissionProfile::S50), ["50000", "50"], (50.0, 50.0, 50.0)),
+        // The smallest round trip has 1 ms there and 10 ms back.
+        (Some(RetransmissionProfile::Auto), ["14000", "10000"], (200.0, 14.0, 10_000.0)),
+    ] {
+        let emulated = resolved(profile);
+        assert_eq!(values(&emulated), kernel, "{profile:?}");
+        assert_eq!(emulated.not_applied.len(), if profile.is_some() { 2 } else { 0 }, "{:?}", emulated.not_applied);
+        assert_eq!(simulated(profile), simulator, "{profile:?}");
+    }
+    let own = EmulationOptions { rto_min_ms: Some(7.0), ..file.options() };
+    let resolved = resolve(&with(Some(RetransmissionProfile::S100)), &own).expect("the flag overrides the profile");
+    assert_eq!((values(&resolved)[0].as_str(), resolved.rto_min_ms), ("7000", 7.0));
+    let rudp = BenchSpec { transport: TransportKind::RUDP, ..with(Some(RetransmissionProfile::S50)) };
+    let resolved = resolve(&rudp, &file.options()).expect("RUDP has its own timeouts");
+    assert_eq!((values(&resolved)[0].as_str(), resolved.not_applied.len()), ("200000", 0));
+}
+
+#[test]
+fn a_profile_without_effect_is_said() {
+    let with = |host, transport| {
+        let retransmission = Some(RetransmissionProfile::S50);
+        let spec = BenchSpec { host, transport, retransmission, ..BenchSpec::default() };
+        spec.warnings().into_iter().chain(spec.idle_beside_the_kernel()).collect::<Vec<_>>().join("\n")
+    };
+    assert!(
+        with(Host::Threads, TransportKind::TCP).contains("--retransmission: has no effect, because --transport is tcp")
+    );
+    assert_eq!(with(Host::Emulated, TransportKind::TCP), "");
+    assert_eq!(with(Host::Threads, TransportKind::RUDP), "");
+    assert!(
+        with(Host::Emulated, TransportKind::UDP)
+            .contains("--retransmission: has no effect, because --transport is udp")
+    );
 }
 
 struct Nobody;

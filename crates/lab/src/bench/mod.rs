@@ -146,6 +146,7 @@ impl Bench {
     pub fn run(self, watcher: &mut dyn Watcher) -> Result<BenchResult, BenchError> {
         let Bench { mut spec, faults, emulation, mut cluster, config, _pinned } = self;
         let mut warnings = spec.warnings();
+        warnings.extend(spec.idle_beside_the_kernel());
         warnings.iter().for_each(|warning| watcher.warn(warning));
         if let Some(network) = cluster.network() {
             watcher.event(&Event { time_s: 0.0 - spec.warmup.as_secs_f64(), text: network.describe() });

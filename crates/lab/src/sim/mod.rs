@@ -13,13 +13,14 @@ pub use result::{Charges, MachineResult, SeedResult, SimResult};
 use crate::bench::{commands, load_options, node_template};
 use crate::partial;
 use crate::search::{Probe, search};
-use crate::spec::{BenchSpec, Fault, Record, When};
+use crate::spec::{BenchSpec, Fault, Record, When, timeouts};
 use quorate_applications::ApplicationKind;
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_recording::Recorder;
 pub use quorate_simulator::SimReport;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::hostile::SERVED_WITHIN_MS;
+use quorate_simulator::network::Endpoints;
 use quorate_simulator::{ClientsAt, CostTable, Leaves, NetworkSpec, SimSpec, place, run_recorded, run_seeds_while};
 use quorate_types::ReplicaId;
 use std::ops::Range;
@@ -177,6 +178,10 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
     let replicas = spec.quorum().replicas();
     let machines = place(&places, &network.delay, replicas, spec.clients as usize, &options.network)?;
     network.fits(replicas, &machines, &options.network)?;
+    if let Some(profile) = spec.tcp_profile() {
+        let delay = network.delay.clone();
+        timeouts::apply(profile, &mut network, &Endpoints { replicas, machines: &machines, delay: &delay });
+    }
     let scheme = spec.bls_verification.of(template.scheme);
     costs.signatures_of(scheme)?;
     if spec.auth_profile.votes_by_mac() {

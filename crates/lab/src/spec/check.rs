@@ -102,8 +102,9 @@ impl BenchSpec {
     /// Returns the transport and channel between replicas, and between replicas and clients.
     pub fn wire(&self) -> Wire {
         let packets = PacketConfig { mtu_bytes: self.mtu_bytes as usize, ..PacketConfig::default() };
-        let (profile, pacing) = (self.retransmission, self.pacing);
-        let retransmission = RetransmissionConfig { profile, pacing, ..RetransmissionConfig::default() };
+        let (default, pacing) = (RetransmissionConfig::default(), self.pacing);
+        let profile = self.retransmission.unwrap_or(default.profile);
+        let retransmission = RetransmissionConfig { profile, pacing, ..default };
         let settings = WireSettings { packets, retransmission, ..WireSettings::default() };
         Wire { transport: self.transport, channel: self.channel, settings }
     }

@@ -45,12 +45,11 @@ impl BenchSpec {
 
     /// Returns for each setting of transports whether it was set and the chosen one ignores it, and the reason.
     fn idle_transport(&self) -> [(&'static str, bool, String); 3] {
-        let default = BenchSpec::default();
         let over_packets = self.transport.profile().carriage == Carriage::Datagrams;
-        let repeats = [TransportKind::RUDP, TransportKind::SCTP].contains(&self.transport);
+        let has_profiles = [TransportKind::TCP, TransportKind::RUDP, TransportKind::SCTP].contains(&self.transport);
         let why = format!("--transport is {}", self.transport);
         [
-            ("retransmission", self.retransmission != default.retransmission && !repeats, why.clone()),
+            ("retransmission", self.retransmission.is_some() && !has_profiles, why.clone()),
             ("pacing", self.pacing && self.transport != TransportKind::RUDP, why.clone()),
             ("mtu_bytes", self.mtu_bytes != 0 && !over_packets, why),
         ]

@@ -13,6 +13,7 @@ mod fault;
 mod idle;
 mod profile;
 mod resolve;
+pub(crate) mod timeouts;
 mod torture;
 mod values;
 
@@ -101,9 +102,11 @@ pub struct BenchSpec {
     /// Channel that protects messages in transit.
     #[arg(long, help_heading = CLUSTER, default_value = "plain", value_parser = choice::<ChannelKind>())]
     pub channel: ChannelKind,
-    /// Bounds of the retransmission timeout and delay of acknowledgements, for transports that retransmit themselves.
-    #[arg(long, help_heading = CLUSTER, default_value = "auto", value_parser = choice::<RetransmissionProfile>())]
-    pub retransmission: RetransmissionProfile,
+    /// Bounds of the retransmission timeout and delay of acknowledgements [default: auto; with tcp the kernel's own, or
+    /// what the network file says]. With tcp only in emulated and simulated networks.
+    #[arg(long, help_heading = CLUSTER, value_parser = choice::<RetransmissionProfile>())]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmission: Option<RetransmissionProfile>,
     /// Send at the rate at which packets arrive instead of all at once. Transport rudp only.
     #[arg(long, help_heading = CLUSTER)]
     pub pacing: bool,

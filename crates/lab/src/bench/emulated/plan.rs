@@ -2,11 +2,13 @@
 
 use super::options::EmulationOptions;
 use crate::sim::SimError;
-use crate::spec::{BenchSpec, Fault, Interval, When};
+use crate::spec::{BenchSpec, Fault, Interval, When, timeouts};
 use quorate_emulation::{Change, Link, Normal, Plan, TcpSettings};
 use quorate_simulator::faults::{self, FaultSpec};
 use quorate_simulator::network::{Bandwidth, Delay, DeliverySpec, Endpoints, Jitter, Packets, Topology};
 use quorate_simulator::{ClientsAt, Leaves, NetworkSpec, place};
+use quorate_transports::RetransmissionProfile;
+use quorate_transports::retransmission::Bounds;
 use quorate_types::{ReplicaId, Time};
 
 const NS_PER_MS: f64 = 1e6;
@@ -29,7 +31,7 @@ pub struct Resolved {
 /// # Errors
 /// If the file is invalid, does not fit the cluster, or needs the simulator.
 pub fn resolve(spec: &BenchSpec, options: &EmulationOptions) -> Result<Resolved, SimError> {
-    let (network, name) = (options.network()?, options.name());
+    let (mut network, name) = (options.network()?, options.name());
     let replicas = spec.quorum().replicas();
     let machines = place(&ClientsAt::Network, &network.delay, replicas, spec.clients as usize, name)?;
     if machines.len() > 1 {
@@ -38,7 +40,13 @@ pub fn resolve(spec: &BenchSpec, options: &EmulationOptions) -> Result<Resolved,
         return Err(quorate_types::Fault::new(format!("{name}: `delay.clients`"), what, help).into());
     }
     network.fits(replicas, &machines, name)?;
-    let endpoints = Endpoints { replicas, machines: &machines, delay: &network.delay };
+    let delay = network.delay.clone();
+    let endpoints = Endpoints { replicas, machines: &machines, delay: &delay };
+    let mut not_applied = not_applied(&network.transport);
+    if let Some(profile) = spec.tcp_profile() {
+        timeouts::apply(profile, &mut network, &endpoints);
+        not_applied.extend(not_of_the_profile(profile));
+    }
     let faults = process_faults(&network, spec, name)?;
     let rto_min_ms = options.rto_min_ms.unwrap_or(network.transport.rto_min_ms);
     Ok(Resolved {
@@ -46,7 +54,7 @@ pub fn resolve(spec: &BenchSpec, options: &EmulationOptions) -> Result<Resolved,
         tcp: tcp(&network.transport, rto_min_ms, options.congestion_control()),
         rto_min_ms,
         faults,
-        not_applied: not_applied(&network.transport),
+        not_applied,
     })
 }
 
@@ -146,19 +154,37 @@ fn process_faults(network: &NetworkSpec, spec: &BenchSpec, name: &str) -> Result
 }
 
 fn tcp(transport: &DeliverySpec, rto_min_ms: f64, congestion_control: &str) -> TcpSettings {
-    let values = vec![
+    let mut values = vec![
         ("tcp_rto_min_us", ((rto_min_ms * 1e3).round() as u64).to_string()),
         ("tcp_rto_max_ms", (transport.rto_max_ms.round() as u64).to_string()),
     ];
+    if !transport.tail_loss_probe {
+        values.push(("tcp_early_retrans", "0".to_owned()));
+    }
     TcpSettings { congestion_control: congestion_control.to_owned(), values }
 }
 
-/// Returns what the kernel's TCP has no setting for.
+/// Returns what a profile asks for and the kernel's TCP has no setting for.
+fn not_of_the_profile(profile: RetransmissionProfile) -> [String; 2] {
+    let Bounds { rto_initial_ms, ack_delay_ms, .. } = profile.bounds();
+    [
+        format!("first timeout of {rto_initial_ms} ms of the profile {profile}: the kernel's is 1000 ms"),
+        format!(
+            "acknowledgements after {ack_delay_ms} ms of the profile {profile}: the kernel's wait for 40 ms, and less \
+             than the minimum timeout"
+        ),
+    ]
+}
+
+/// Returns what a network file asks for and the kernel's TCP has no setting for.
 fn not_applied(transport: &DeliverySpec) -> Vec<String> {
     let default = DeliverySpec::default();
     let mut all = Vec::new();
     if transport.rto_initial_ms != default.rto_initial_ms {
         all.push(format!("rto_initial_ms = {}: the kernel's is 1000", transport.rto_initial_ms));
+    }
+    if transport.tick_ms != default.tick_ms {
+        all.push(format!("tick_ms = {}: the kernel has its own", transport.tick_ms));
     }
     if !transport.fast_retransmit {
         all.push("fast_retransmit = false: the kernel always has it".to_owned());
