@@ -93,6 +93,7 @@ impl Machine for UdpMachine {
     fn start(&mut self, now: Time, out: &mut Vec<Output>) {
         (self.is_open, self.sent_at, self.heard_at) = (true, now, now);
         out.push(Output::Established);
+        self.flush(now, out);
     }
 
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {

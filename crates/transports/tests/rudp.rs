@@ -47,15 +47,21 @@ fn open(transport: TransportKind, end: &ChannelConfig, side: Side, settings: &Wi
     association.open(end, side, settings, nonce).expect("a machine")
 }
 
-/// Replica 0 has dialled replica 1.
-fn pair(transport: TransportKind, channel: ChannelKind, settings: &WireSettings, us: u64) -> Net {
+/// Replica 0 dials replica 1.
+fn dialled(transport: TransportKind, channel: ChannelKind, settings: &WireSettings, us: u64) -> Net {
     let end = |replica: u16| ChannelConfig { kind: channel, ..replica_end(cluster(), replica, replica as u8) };
-    connected(open(transport, &end(0), DIALS, settings), open(transport, &end(1), Side::Responder, settings), us)
+    dial(open(transport, &end(0), DIALS, settings), open(transport, &end(1), Side::Responder, settings), us)
 }
 
-fn connected(dialler: Box<dyn Machine>, listener: Box<dyn Machine>, us: u64) -> Net {
+fn dial(dialler: Box<dyn Machine>, listener: Box<dyn Machine>, us: u64) -> Net {
     let mut net = Net::new([dialler, listener], loses(0, us, 1));
     net.step(A, |machine, now, out| machine.start(now, out));
+    net
+}
+
+/// Replica 0 is connected to replica 1.
+fn pair(transport: TransportKind, channel: ChannelKind, settings: &WireSettings, us: u64) -> Net {
+    let mut net = dialled(transport, channel, settings, us);
     net.connect();
     net
 }
@@ -93,6 +99,21 @@ fn numbered(count: u32, bytes: usize) -> Vec<Bytes> {
             frame.into()
         })
         .collect()
+}
+
+#[test]
+fn what_is_sent_before_the_connection_stands_arrives() {
+    for (transport, channel) in [
+        (TransportKind::UDP, ChannelKind::PLAIN),
+        (TransportKind::UDP, ChannelKind::DTLS),
+        (TransportKind::RUDP, ChannelKind::PLAIN),
+        (TransportKind::RUDP, ChannelKind::DTLS),
+    ] {
+        let mut net = dialled(transport, channel, &WireSettings::default(), 1_000);
+        send(&mut net, A, &numbered(2, 700));
+        send(&mut net, B, &numbered(3, 700));
+        assert!(net.run(1_000, |net| net.frames[A].len() == 3 && net.frames[B].len() == 2), "{transport} {channel}");
+    }
 }
 
 #[test]
@@ -210,7 +231,8 @@ fn a_client_is_answered() {
     let settings = WireSettings::default();
     let listener = ChannelConfig { kind: ChannelKind::PLAIN, ..replica_end(cluster(), 1, 1) };
     let dialler = open(TransportKind::RUDP, &client_end(cluster(), 7), DIALS, &settings);
-    let mut net = connected(dialler, open(TransportKind::RUDP, &listener, Side::Responder, &settings), 1_000);
+    let mut net = dial(dialler, open(TransportKind::RUDP, &listener, Side::Responder, &settings), 1_000);
+    net.connect();
     send(&mut net, B, &numbered(2, 10));
     assert!(net.run(1_000, |net| net.frames[A].len() == 2));
 }
