@@ -4,6 +4,7 @@ use crate::live::Live;
 use clap::Args;
 use quorate_lab::bench::{Progress, Watcher};
 use quorate_lab::demo::{self, SCENES, Scene};
+use quorate_lab::spec::{ChannelKind, TransportKind, choice};
 use quorate_lab::{Event, render_verdict};
 use quorate_operator::output::{self, Outputs};
 use std::error::Error;
@@ -11,6 +12,12 @@ use std::error::Error;
 /// Flags of `quorate demo`.
 #[derive(Args)]
 pub struct DemoArgs {
+    /// Transport of messages.
+    #[arg(long, default_value = "tcp", value_parser = choice::<TransportKind>())]
+    transport: TransportKind,
+    /// Channel that protects messages in transit.
+    #[arg(long, default_value = "plain", value_parser = choice::<ChannelKind>())]
+    channel: ChannelKind,
     /// Write the report, an HTML page, to this file; - is standard output.
     #[arg(long, value_name = "PATH.html", default_value = "quorate-demo.html")]
     report: String,
@@ -27,14 +34,19 @@ const INDENT: &str = "           ";
 /// Runs the demonstration. Returns an error if a check fails.
 pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
     let mut spec = demo::spec();
+    (spec.transport, spec.channel) = (arguments.transport, arguments.channel);
+    spec.validate()?;
     spec.json.clone_from(&arguments.json);
     spec.report = Some(arguments.report.clone());
     let outputs = Outputs::open(&[("--json", spec.json.as_deref()), ("--report", spec.report.as_deref())], &[])?;
     let mut narrator = Narrator { live: Live::new(), told: 0 };
     narrator.say(&format!(
-        "{} replicas, each a process with its journal on disk, order commands with {}. Of {0}, {} may be Byzantine.",
+        "{} replicas, each a process with its journal on disk, order commands with {} over {} ({}). Of {0}, {} may be \
+         Byzantine.",
         spec.replicas,
         spec.protocol.name(),
+        spec.transport,
+        spec.channel,
         spec.quorum().faults(),
     ));
     let outcome = demo::run(&spec, &mut narrator);

@@ -42,6 +42,29 @@ fn a_bench_reports_every_key_and_agrees() {
 }
 
 #[test]
+fn a_bench_reports_what_its_channel_and_its_links_take() {
+    for (transport, channel, timeouts) in [("tcp", "plain", false), ("tcp", "tls", false), ("rudp", "dtls", true)] {
+        let result = bench(&["--transport", transport, "--channel", channel, "--view-timeout-ms", "10000"]);
+        let what = format!("{transport} {channel}: {result}");
+        for who in ["replicas", "clients"] {
+            let us = result["channel_us_per_command"][who].as_f64();
+            assert!(us.is_some_and(|us| (us > 0.0) == (channel != "plain")), "{what}");
+        }
+        let trips = &result["smoothed_rtt_ms"];
+        assert!(trips["p50"].as_f64() > Some(0.0) && trips["max"].as_f64() >= trips["p50"].as_f64(), "{what}");
+        let links = trips["links"].as_array().expect("a row for each replica");
+        assert_eq!(links.len(), 4, "{what}");
+        for (at, row) in links.iter().enumerate() {
+            assert!(row[at].is_null() && row[(at + 1) % 4].as_f64() > Some(0.0), "{what}");
+        }
+        assert_eq!(result["packets"]["rto_events"].is_u64(), timeouts, "{what}");
+    }
+    let over_quic = bench(&["--transport", "quic", "--channel", "tls", "--view-timeout-ms", "10000"]);
+    assert!(over_quic["packets"]["rto_events"].is_null(), "nobody counts them");
+    assert!(over_quic["channel_us_per_command"]["replicas"].as_f64() > Some(0.0));
+}
+
+#[test]
 fn one_outstanding_command_makes_progress_under_every_policy_and_leader() {
     for (batch, policy) in [("400", "full"), ("400", "timed"), ("400", "eager"), ("auto", "eager")] {
         let blocks = ["--clients", "1", "--outstanding", "1", "--batch", batch, "--batch-policy", policy];
@@ -180,6 +203,9 @@ fn wrong_calls_exit_with_2_and_name_a_remedy() {
         (&["bench", "--rate", "100", "--outstanding", "5"], &["rate", "outstanding"]),
         (&["bench", "--fault", "silent"], &["silent:3"]),
         (&["bench", "--duration", "5"], &["unit"]),
+        (&["demo", "--transport", "quic"], &["--channel", "set `tls`"]),
+        (&["demo", "--channel", "dtls"], &["--channel", "set `plain` or `tls`"]),
+        (&["demo", "--transport", "rdup"], &["rdup", "rudp"]),
         (&["node"], &["--dir"]),
         (&["nonsense"], &["nonsense"]),
     ] {

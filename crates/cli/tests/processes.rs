@@ -27,7 +27,11 @@ fn the_demonstration_passes_and_shows_its_events() {
 
 /// Tortures a cluster for nine seconds, and returns the verdict, which has to be good.
 fn torture(protocol: &str, flags: &[&str]) -> Value {
-    let short = ["torture", "--minutes", "0.15", "--seed", "7", "--protocol", protocol, "--json", "-"];
+    torture_for("0.15", protocol, flags)
+}
+
+fn torture_for(minutes: &str, protocol: &str, flags: &[&str]) -> Value {
+    let short = ["torture", "--minutes", minutes, "--seed", "7", "--protocol", protocol, "--json", "-"];
     let verdict = json(&[&short[..], flags].concat());
     let what = format!("{protocol} {}", flags.join(" "));
     assert_eq!(verdict["violations"], Value::Array(Vec::new()), "{what}");
@@ -47,6 +51,31 @@ fn torture_finds_no_violation_where_votes_have_codes() {
     };
     with_codes("mac", "mac", "mac");
     with_codes("domain", "ed25519", "mac");
+}
+
+/// Faults of three seconds over a transport over packets: replicas that were killed or paused find each other again.
+fn torture_over(transport: &str, channel: &str, protocol: &str) {
+    torture_for("0.05", protocol, &["--transport", transport, "--channel", channel]);
+}
+
+#[test]
+fn torture_finds_no_violation_over_udp() {
+    torture_over("udp", "plain", "pbft");
+}
+
+#[test]
+fn torture_finds_no_violation_over_rudp() {
+    torture_over("rudp", "dtls", "jolteon");
+}
+
+#[test]
+fn torture_finds_no_violation_over_sctp() {
+    torture_over("sctp", "dtls", "basic-hotstuff");
+}
+
+#[test]
+fn torture_finds_no_violation_over_quic() {
+    torture_over("quic", "tls", "jolteon");
 }
 
 #[test]

@@ -58,10 +58,12 @@ fn without_loss_a_packet_transport_delivers_like_a_stream() {
 }
 
 /// The transports over packets, each with the channels that it takes.
-const WIRES: [(TransportKind, ChannelKind); 5] = [
+const WIRES: [(TransportKind, ChannelKind); 7] = [
     (TransportKind::QUIC, ChannelKind::TLS),
     (TransportKind::RUDP, ChannelKind::PLAIN),
     (TransportKind::RUDP, ChannelKind::DTLS),
+    (TransportKind::SCTP, ChannelKind::PLAIN),
+    (TransportKind::SCTP, ChannelKind::DTLS),
     (TransportKind::UDP, ChannelKind::PLAIN),
     (TransportKind::UDP, ChannelKind::DTLS),
 ];

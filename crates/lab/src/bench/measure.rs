@@ -2,8 +2,8 @@
 
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, Event, Frontier, Growth, Latency, Machine, PacketFigures,
-    Sample, Second, Step, log_buckets, per, recovery_percent, version,
+    Agreement, BenchResult, ChannelPerCommand, CpuPerCommand, CryptoPerCommand, Event, Frontier, Growth, Latency,
+    Machine, PacketFigures, RoundTripFigures, Sample, Second, Step, log_buckets, per, recovery_percent, version,
 };
 use crate::spec::{BenchSpec, Pacing};
 use quorate_client::load::{INTERVAL, LoadProgress, LoadReport, StepReport};
@@ -178,8 +178,15 @@ pub fn result(
         recovery_percent: recovery_percent(spec, measured_intervals(report)),
         cpu_us_per_command: CpuPerCommand { total: add(replicas, clients), replicas, clients },
         crypto_us_per_command: CryptoPerCommand::sampled(&growth, ordered, &report.usage.crypto, report.completed),
+        channel_us_per_command: Some(ChannelPerCommand::sampled(
+            &growth,
+            ordered,
+            &report.usage.crypto,
+            report.completed,
+        )),
         bytes_per_command: add(sent_by_replicas, sent_by_clients),
         packets: PacketFigures::of(&growth),
+        smoothed_rtt_ms: RoundTripFigures::of(&growth),
         verifications_per_block: per(growth.sum(|status| status.verifications) as f64, blocks),
         key_additions_per_certificate: growth.key_additions_per_certificate(spec.scheme),
         messages_per_block: per(growth.sum(|status| status.messages_sent) as f64, blocks),

@@ -1,6 +1,6 @@
 //! Time spent on cryptography, by primitive.
 
-use super::{Growth, per};
+use super::{ChannelPerCommand, Growth, per};
 use quorate_types::meter::{Primitive, Tallies};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,14 @@ impl Primitives {
 
     fn of_tallies(work: &Tallies, commands: u64) -> Primitives {
         Primitives::of(commands, |primitive| Some(work.of(primitive).estimated_ns()? / NS_PER_US))
+    }
+}
+
+impl ChannelPerCommand {
+    /// Returns the estimates of what replicas and clients counted, by the commands that each completed.
+    pub(crate) fn sampled(growth: &Growth<'_>, executed: u64, clients: &Tallies, completed: u64) -> ChannelPerCommand {
+        let us = |work: &Tallies, commands| per(work.of(Primitive::Channel).estimated_ns()? / NS_PER_US, commands);
+        ChannelPerCommand { replicas: us(&growth.crypto(), executed), clients: us(clients, completed) }
     }
 }
 

@@ -24,6 +24,16 @@ impl<'a> Growth<'a> {
         self.0.iter().map(|(_, last)| counter(last)).sum()
     }
 
+    /// Returns whether a last status has a property.
+    pub fn any(&self, property: impl Fn(&Status) -> bool) -> bool {
+        self.0.iter().any(|(_, last)| property(last))
+    }
+
+    /// Returns the last status of each replica.
+    pub fn last(&self) -> BTreeMap<ReplicaId, &'a Status> {
+        self.0.iter().map(|(_, last)| (last.replica, *last)).collect()
+    }
+
     /// Returns the growth of a counter at the replica where it grew most.
     pub fn most(&self, counter: impl Fn(&Status) -> u64) -> u64 {
         self.by_replica(counter).into_values().max().unwrap_or(0)

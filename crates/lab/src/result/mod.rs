@@ -17,6 +17,7 @@ mod emulation;
 mod growth;
 mod machine;
 mod recovery;
+mod round_trips;
 mod samples;
 mod searched;
 mod seconds;
@@ -28,6 +29,7 @@ pub(crate) use growth::Growth;
 pub use machine::Machine;
 pub use quorate_types::text::count;
 pub(crate) use recovery::recovery_percent;
+pub use round_trips::RoundTripFigures;
 pub use samples::Sample;
 pub use searched::{Probe, Search};
 pub(crate) use seconds::Frontier;
@@ -81,11 +83,17 @@ pub struct BenchResult {
     /// Part of this time that went into cryptography, by primitive.
     #[serde(default)]
     pub crypto_us_per_command: CryptoPerCommand,
+    /// Part of this time in which the channel sealed and opened what passed; absent in simulations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel_us_per_command: Option<ChannelPerCommand>,
     /// Bytes that all replicas and clients wrote to sockets, per committed command.
     pub bytes_per_command: Option<f64>,
     /// What a transport over packets did in the measured time; absent for streams, and in simulations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<PacketFigures>,
+    /// Smoothed round trips between replicas at the end of the measured time; absent in simulations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smoothed_rtt_ms: Option<RoundTripFigures>,
     /// Signatures that all replicas verified, per committed block.
     pub verifications_per_block: Option<f64>,
     /// Public keys added or subtracted to verify a certificate that a peer showed, the mean; present in schemes with
@@ -205,6 +213,14 @@ pub struct CpuPerCommand {
     pub clients: Option<f64>,
 }
 
+/// Microseconds of processor time of channels per committed command, estimated from a sample; `null` if nothing was
+/// committed, or no call was timed. A channel that changes no byte takes none.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ChannelPerCommand {
+    pub replicas: Option<f64>,
+    pub clients: Option<f64>,
+}
+
 /// What the transports over packets of all replicas did.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PacketFigures {
@@ -214,8 +230,8 @@ pub struct PacketFigures {
     pub bytes_on_wire: u64,
     /// Packets sent again; 0 in transports that repeat nothing.
     pub retransmissions: u64,
-    /// Times that a retransmission timeout was over.
-    pub rto_events: u64,
+    /// Times that a retransmission timeout was over; `None` if the transport does not count them.
+    pub rto_events: Option<u64>,
     /// Mean time of a handshake, from the first packet, since the start of the replicas.
     pub handshake_ms: Option<f64>,
 }
@@ -232,7 +248,9 @@ impl PacketFigures {
             sent,
             bytes_on_wire: growth.sum(|status| status.bytes_sent) + HEADER_BYTES * sent,
             retransmissions: growth.sum(|status| status.retransmissions),
-            rto_events: growth.sum(|status| status.retransmission_timeouts.unwrap_or(0)),
+            rto_events: growth
+                .any(|status| status.retransmission_timeouts.is_some())
+                .then(|| growth.sum(|status| status.retransmission_timeouts.unwrap_or(0))),
             handshake_ms: per(us as f64 / 1e3, handshakes),
         })
     }

@@ -308,6 +308,8 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         bytes_per_command: per(sum(|status| status.bytes_sent) as f64, ordered),
         bytes_per_block: per(sum(|status| status.bytes_sent) as f64, blocks),
         packets: None,
+        channel_us_per_command: None,
+        smoothed_rtt_ms: None,
         verifications_per_block: per(sum(|status| status.verifications) as f64, blocks),
         key_additions_per_certificate: growth.key_additions_per_certificate(spec.scheme),
         messages_per_block: per(sum(|status| status.messages_sent) as f64, blocks),

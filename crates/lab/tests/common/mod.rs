@@ -61,6 +61,8 @@ pub fn sample() -> BenchResult {
         crypto_us_per_command: CryptoPerCommand::default(),
         bytes_per_command: Some(2743.0),
         packets: None,
+        channel_us_per_command: None,
+        smoothed_rtt_ms: None,
         verifications_per_block: per(21_345.0, committed_blocks),
         key_additions_per_certificate: None,
         messages_per_block: per(15_480.0, committed_blocks),
