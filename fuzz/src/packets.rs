@@ -20,7 +20,6 @@ const B: usize = 1;
 const MAX_PACKETS: usize = 50_000;
 /// Longest frame that a step sends.
 const STEP_FRAME_BYTES: usize = 200_000;
-const FRAME_LIMIT_BYTES: usize = MAX_FRAME_BYTES;
 
 /// A signature that everybody can make: the handshake's proof is not what is tested.
 struct Anyone(ReplicaId);
@@ -85,7 +84,7 @@ impl Ground {
                     }
                     self.on_the_way.push_back((1 - at, packet));
                 }
-                Output::Frame(frame) => assert!(frame.len() <= FRAME_LIMIT_BYTES, "a frame over the limit"),
+                Output::Frame(frame) => assert!(frame.len() <= MAX_FRAME_BYTES, "a frame over the limit"),
                 Output::Established => self.established[at] = true,
                 Output::Lost(_) => {}
             }
@@ -125,6 +124,7 @@ pub fn check(transport: TransportKind, channel: ChannelKind, mut data: &[u8]) {
     if take(&mut data, 1).first().is_some_and(|first| first % 2 == 0) {
         ground.connect();
     }
+    // A transport may hold its window and two frames besides, and a frame more while it decides to give one up.
     let bound = WireSettings::default().retransmission.window_bytes + 3 * MAX_FRAME_BYTES;
     while let [kind, rest @ ..] = data {
         data = rest;

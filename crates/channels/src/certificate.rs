@@ -14,7 +14,7 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 use dimpl::DtlsCertificate;
 
-/// Tags of DER.
+/// Tags of values in DER, the encoding of certificates.
 const BIT_STRING: u8 = 0x03;
 const SEQUENCE: u8 = 0x30;
 /// The serial number 1 of a certificate of version 1, which names no version.

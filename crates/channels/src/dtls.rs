@@ -7,7 +7,7 @@
 //! DTLS itself authenticates nobody here. The end that accepts shows a certificate that its process made when it
 //! started. The signatures of the handshake inside cover it, so they are worth nothing in any other session. An end
 //! that accepts keeps nothing of a first hello but its answer, a cookie (RFC 9147, section 5.1), so that nobody with a
-//! forged address gets further. Only version 1.3 is offered and accepted, so there is none to fall back to.
+//! forged address gets further. Only version 1.3 is offered and accepted, so nobody can force an older one.
 
 use crate::plain_packets::PlainPackets;
 use crate::{

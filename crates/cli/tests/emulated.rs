@@ -112,7 +112,8 @@ fn privileged_losses_cost_in_the_simulator_what_they_cost_in_the_kernel() {
     for rto_min_ms in [200.0, 50.0] {
         let network = scratch.0.join(format!("rto-{rto_min_ms}.toml"));
         let text = format!(
-            "delay = {{ kind = \"constant\", mean_ms = 10 }}\ntransport = {{ rto_min_ms = {rto_min_ms}, rto_max_ms = 10000 }}"
+            "delay = {{ kind = \"constant\", mean_ms = 10 }}\n\
+             transport = {{ rto_min_ms = {rto_min_ms}, rto_max_ms = 10000 }}"
         );
         fs::write(&network, text).expect("written");
         let common = ["--network", network.to_str().expect("UTF-8"), "--loss", "0.02", "--clients", "1"];

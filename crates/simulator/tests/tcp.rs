@@ -200,8 +200,8 @@ fn acknowledgements_wait_less_than_the_minimum_timeout() {
     assert_eq!(line.counts(0).retransmissions, 0);
 }
 
-/// What the paper sees as plateaus: a lost lone segment costs the minimum timeout and the round trip, then twice as long
-/// for each further loss.
+/// What the paper sees as plateaus: a lost lone segment costs the minimum timeout and the round trip, then twice as
+/// long for each further loss.
 #[test]
 fn a_lost_lone_segment_costs_multiples_of_the_minimum_timeout() {
     for minimum in [200 * MS, 40 * MS, 5 * MS] {

@@ -160,6 +160,7 @@ pub fn result(
     let sent_by_clients = per(report.usage.transport.bytes_sent as f64, report.completed);
     let allocated = |of: fn(&Status) -> u64| per(growth.sum(of) as f64, ordered).filter(|count| *count > 0.0);
     let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+    let channel = ChannelPerCommand::sampled(&growth, ordered, &report.usage.crypto, report.completed);
     let client_bound = is_client_bound(spec, report, &readings, &mut warnings);
     let rss_of_replicas = readings.end.iter().flatten().map(|status| status.peak_rss_kb).max().unwrap_or(0);
     note_unusual(report, &readings, &mut warnings);
@@ -178,12 +179,7 @@ pub fn result(
         recovery_percent: recovery_percent(spec, measured_intervals(report)),
         cpu_us_per_command: CpuPerCommand { total: add(replicas, clients), replicas, clients },
         crypto_us_per_command: CryptoPerCommand::sampled(&growth, ordered, &report.usage.crypto, report.completed),
-        channel_us_per_command: Some(ChannelPerCommand::sampled(
-            &growth,
-            ordered,
-            &report.usage.crypto,
-            report.completed,
-        )),
+        channel_us_per_command: Some(channel),
         bytes_per_command: add(sent_by_replicas, sent_by_clients),
         packets: PacketFigures::of(&growth),
         smoothed_rtt_ms: RoundTripFigures::of(&growth),

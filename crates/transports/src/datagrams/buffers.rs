@@ -1,4 +1,4 @@
-//! Memory for received packets. Long ones stay where the kernel put them; what is left of short ones is copied.
+//! Memory for received packets. Long ones stay where the kernel put them; short ones are copied.
 
 use bytes::Bytes;
 use quinn_udp::{BATCH_SIZE, RecvMeta};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum size of what one packet, or several that the kernel has joined, can carry, in bytes.
 const MAX_READ_BYTES: usize = 64 << 10;
-/// Least bytes read at once that stay in their buffer, so that a frame never pins more than twice of them.
+/// Least bytes read at once that stay in their buffer: a shorter packet would keep more memory than twice its size.
 const MIN_KEPT_BYTES: usize = MAX_READ_BYTES / 2;
 /// Maximum number of unused buffers.
 const MAX_SPARE: usize = 2 * BATCH_SIZE;

@@ -13,8 +13,8 @@
 //! **Restarts.** An end that dialled and has restarted begins a connection that the old one does not
 //! [claim](Machine::claims): the driver makes another machine for it, which replaces the old one once it is
 //! authenticated. An end that accepts and has restarted answers packets that it cannot know with one that nobody can
-//! read. That is no proof of anything, since anyone may send such a packet. So its receiver asks for an acknowledgement,
-//! and gives up the connection if none comes.
+//! read. That is no proof of anything, since anyone may send such a packet. So its receiver asks for an
+//! acknowledgement, and gives up the connection if none comes.
 //!
 //! One endpoint of the library with one connection makes a machine (ADR 067). Its random numbers come from the
 //! machine's nonce, its time from the driver. Only keys are drawn from the operating system.

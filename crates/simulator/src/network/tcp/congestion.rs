@@ -104,7 +104,7 @@ impl Congestion {
         }
     }
 
-    /// Ends a reduction.
+    /// Ends a reduction: all segments sent before it are acknowledged.
     pub fn end_reduction(&mut self) {
         if self.reduction.take().is_some() {
             self.window = self.threshold;

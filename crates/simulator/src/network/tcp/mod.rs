@@ -1,10 +1,10 @@
 //! Stand-in for the kernel's TCP: both directions of a connection, packet by packet, in virtual time.
 //!
-//! An [`Endpoint`] is a state machine without I/O. It is told of bytes to send, of segments that arrive and of the time,
-//! and says what to send and when to wake it. It moves positions in a stream, not bytes. It does what Linux does without
-//! options that nobody sets: selective acknowledgements, time stamps, Reno with proportional rate reduction, loss
+//! An [`Endpoint`] is a state machine without I/O. Its inputs are bytes to send, segments that arrive, and the time; its
+//! outputs are segments to send and the time to wake it. It handles positions in a stream, not bytes. It behaves as
+//! Linux does by default, with Reno: selective acknowledgements, time stamps, proportional rate reduction, loss
 //! detection by time (RACK) and tail-loss probes (RFC 8985), delayed acknowledgements, and timers that run in ticks of
-//! the kernel's clock. There is no receive window, no handshake and no pacing ([ADR 071](../../../../docs/adr)).
+//! the kernel's clock. There is no receive window, no handshake and no pacing (ADR 071).
 
 mod clock;
 mod congestion;

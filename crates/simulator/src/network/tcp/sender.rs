@@ -205,8 +205,8 @@ impl Sender {
         self.trips.measured(now.0.saturating_sub(since.0).max(1), self.first, self.next);
     }
 
-    /// Halves the window if a probe has repaired a loss (RFC 8985, 7.4): something newer is acknowledged, and no copy was
-    /// reported. `is_repeated` tells that the acknowledgement brings nothing new.
+    /// Halves the window if a probe has repaired a loss (RFC 8985, 7.4): something newer is acknowledged, and no copy
+    /// was reported. `is_repeated` tells that the acknowledgement brings nothing new.
     fn answer_probe(&mut self, segment: &Segment, is_repeated: bool) {
         let Some(Probe { until, repeats }) = self.probe.filter(|probe| segment.acknowledges >= probe.until) else {
             return;
