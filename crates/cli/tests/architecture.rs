@@ -8,6 +8,7 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-types", &[]),
     ("quorate-links", &[]),
+    ("quorate-models", &["quorate-types"]),
     ("quorate-emulation", &["quorate-types", "quorate-links"]),
     ("quorate-consensus", &["quorate-types"]),
     ("quorate-byzantine", &["quorate-consensus"]),

@@ -1,0 +1,48 @@
+//! Messages of a request.
+
+use crate::channel::Channel;
+use crate::committee::{Committee, Counting};
+use crate::phases::Phases;
+
+/// Returns the paper's number of messages, (r_pp + 1) n + 2 n^2 + f + 1 (section III.C), which counts messages to
+/// oneself and f+1 replies.
+///
+/// Its overheads of a repeated PRE-PREPARE, 11 %, 9 % and 7.7 % for n = 4, 5 and 6, are n / (n + 2 n^2): without the
+/// replies.
+pub fn printed(committee: Committee, pre_prepare_repeat: u32) -> u64 {
+    let n = committee.replicas() as u64;
+    (u64::from(pre_prepare_repeat) + 1) * n + 2 * n * n + committee.weak() as u64
+}
+
+/// Messages that cross the network for one request, copies included.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Traffic {
+    /// If nothing is lost.
+    pub without_loss: f64,
+    /// Expected number under loss: a replica that does not get through a phase sends nothing in the next.
+    pub expected: f64,
+}
+
+impl Traffic {
+    /// Returns the messages of PBFT.
+    ///
+    /// The primary sends n-1 PRE-PREPAREs, M+1 replicas n-1 PREPAREs each (in the engine the M backups only), K
+    /// replicas n-1 COMMITs, and J replicas a reply. Silent replicas are sent messages as the others are. Packets that
+    /// TCP adds are not counted.
+    pub fn of_pbft(phases: &Phases, channel: &Channel) -> Traffic {
+        let committee = phases.committee();
+        let others = (committee.replicas() - 1) as f64;
+        let (first, copies) = (f64::from(channel.pre_prepare_copies()), f64::from(channel.repeat + 1));
+        let of_primary = if phases.counting() == Counting::Paper { 1.0 } else { 0.0 };
+        let total = |informed: f64, prepared: f64, committed: f64| {
+            first * others + copies * (others * (informed + of_primary + prepared) + committed)
+        };
+        let active = committee.active() as f64;
+        let mean =
+            |weights: &[f64]| -> f64 { weights.iter().enumerate().map(|(count, weight)| count as f64 * weight).sum() };
+        Traffic {
+            without_loss: total(active - 1.0, active, active),
+            expected: total(mean(&phases.informed()), mean(&phases.prepared()), mean(&phases.committed())),
+        }
+    }
+}
