@@ -4,6 +4,7 @@
 
 use crate::chance::Chance;
 use crate::committee::{Committee, Counting};
+use crate::packets::Bursts;
 use crate::phases::{Messages, Phases};
 use quorate_types::{Fault, choice};
 
@@ -29,8 +30,10 @@ choice!(
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Channel {
     pub transport: Transport,
-    /// Probability that a packet is lost, 1 - p(l).
+    /// Probability that a packet is lost, 1 - p(l); of bursts, their mean loss.
     pub loss: f64,
+    /// Loss in bursts; datagrams only, since the attempts of TCP are far apart. `None`: packets are lost independently.
+    pub bursts: Option<Bursts>,
     /// Packets of a PRE-PREPARE, u. Votes and replies fit into one.
     pub segments: u32,
     /// Retransmissions of a segment of TCP after which it counts as lost, m.
@@ -47,6 +50,7 @@ impl Channel {
         Channel {
             transport: Transport::Udp,
             loss,
+            bursts: None,
             segments: 1,
             retransmissions: PAPER_RETRANSMISSIONS,
             repeat: 0,
@@ -57,6 +61,11 @@ impl Channel {
     /// Creates links of TCP.
     pub fn tcp(loss: f64, segments: u32, retransmissions: u32) -> Channel {
         Channel { transport: Transport::Tcp, segments, retransmissions, ..Channel::udp(loss) }
+    }
+
+    /// Creates links of datagrams without repetition that lose packets in bursts.
+    pub fn in_bursts(bursts: Bursts) -> Channel {
+        Channel { bursts: Some(bursts), ..Channel::udp(bursts.mean_loss()) }
     }
 
     /// Checks the numbers.
@@ -99,7 +108,10 @@ impl Channel {
     /// probability P(M|p) sum_{k=0}^{m} (1-P(M|p))^k = 1 - (1-P(M|p))^(m+1).
     pub fn vote(&self) -> Chance {
         match self.transport {
-            Transport::Udp => self.attempt().any_of(self.repeat + 1),
+            Transport::Udp => match self.bursts {
+                Some(bursts) => bursts.message(self.repeat + 1, 1),
+                None => self.attempt().any_of(self.repeat + 1),
+            },
             Transport::Tcp => self.attempt().any_of(self.retransmissions + 1),
         }
     }
@@ -108,7 +120,10 @@ impl Channel {
     /// itself, (1 - (1-P(M|p))^(m+1))^u; a copy of a datagram helps only as a whole, 1 - (1-p(l)^u)^(r+1).
     pub fn pre_prepare(&self) -> Chance {
         match self.transport {
-            Transport::Udp => self.attempt().all_of(self.segments).any_of(self.pre_prepare_copies()),
+            Transport::Udp => match self.bursts {
+                Some(bursts) => bursts.message(self.pre_prepare_copies(), self.segments),
+                None => self.attempt().all_of(self.segments).any_of(self.pre_prepare_copies()),
+            },
             Transport::Tcp => self.vote().all_of(self.segments),
         }
     }
@@ -157,29 +172,14 @@ impl Channel {
         fits.then(|| attempts as u32 - 1)
     }
 
-    /// Returns the least number of repetitions of each message with which equation 1 itself expects 2f+1 replies; `None`
-    /// if [`MAX_REPETITIONS`] do not suffice. Expected replies rise with it, so it is found by bisection.
+    /// Returns the least number of repetitions of each message with which equation 1 itself expects 2f+1 replies;
+    /// `None` if [`MAX_REPETITIONS`] do not suffice.
     pub fn retransmissions_exact(&self, committee: Committee, counting: Counting) -> Option<u32> {
         let suffices = |number: u32| {
             let messages = self.with_attempts(number + 1);
             Phases::new(committee, counting, messages).expected_replies() >= committee.strong() as f64
         };
-        if self.loss >= 1.0 {
-            return None;
-        }
-        let mut most = 1;
-        while !suffices(most) {
-            most *= 2;
-            if most > MAX_REPETITIONS {
-                return None;
-            }
-        }
-        let mut least = 0;
-        while least < most {
-            let middle = (least + most) / 2;
-            if suffices(middle) { most = middle } else { least = middle + 1 }
-        }
-        Some(least)
+        least(MAX_REPETITIONS, suffices)
     }
 
     /// Returns the chances of messages that are sent up to `attempts` times.
@@ -190,6 +190,39 @@ impl Channel {
         };
         channel.messages()
     }
+
+    /// Returns the expected packets for a packet of a message: itself, and with TCP its retransmissions and the
+    /// acknowledgements of those that arrive. The attempts until one succeeds, at most m+1, number
+    /// (1 - (1-P(M|p))^(m+1)) / P(M|p) on average.
+    pub fn packets_per_segment(&self) -> f64 {
+        if self.transport == Transport::Udp {
+            return 1.0;
+        }
+        let (attempt, most) = (self.attempt().probability(), f64::from(self.retransmissions) + 1.0);
+        let attempts = if attempt > 0.0 { self.vote().probability() / attempt } else { most };
+        attempts * (2.0 - self.loss)
+    }
+}
+
+/// Returns the least number up to `most` that suffices, by bisection: if one does, so do all above. Asks O(log most)
+/// times, and small numbers first.
+pub(crate) fn least(most: u32, suffices: impl Fn(u32) -> bool) -> Option<u32> {
+    if suffices(0) {
+        return Some(0);
+    }
+    let (mut below, mut above) = (0, 1);
+    while !suffices(above) {
+        if above == most {
+            return None;
+        }
+        below = above;
+        above = (2 * above).min(most);
+    }
+    while above - below > 1 {
+        let middle = (below + above) / 2;
+        if suffices(middle) { above = middle } else { below = middle }
+    }
+    Some(above)
 }
 
 /// Checks a probability that a user gave for a flag.

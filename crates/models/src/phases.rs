@@ -16,10 +16,10 @@
 //! on the one before only through the number of its senders. The four variables are a Markov chain, so the marginal
 //! distributions take O(n^2) operations although the joint distribution has O(n^4) entries.
 //!
-//! The text leaves two things open. [`Counting`] says what the primary sends. And its condition M >= 2f+1 counts backups
-//! where the other conditions count replicas: a quorum of PREPAREs needs M+1 >= 2f+1 senders only. This crate takes
-//! "at least a quorum takes part", which K >= Q implies; with the condition as printed, equation 2 would be no lower
-//! bound (ADR 073).
+//! The text leaves two things open. [`Counting`] says what the primary sends. And its condition M >= 2f+1 counts
+//! backups where the other conditions count replicas: a quorum of PREPAREs needs M+1 >= 2f+1 senders only. This crate
+//! takes "at least a quorum takes part", which K >= Q implies; with the condition as printed, equation 2 would be no
+//! lower bound (ADR 073).
 
 use crate::binomial::Binomials;
 use crate::chance::{Chance, ln_add};
@@ -96,8 +96,8 @@ impl Phases {
 
     /// Returns ln P(K = k | M = m).
     ///
-    /// With [`Counting::Paper`], each of the m+1 senders needs Q-1 of the other m PREPAREs. With [`Counting::Engine`], a
-    /// backup has its own PREPARE and, in the PRE-PREPARE, the primary's, so it needs Q-2 of the other m-1 backups';
+    /// With [`Counting::Paper`], each of the m+1 senders needs Q-1 of the other m PREPAREs. With [`Counting::Engine`],
+    /// a backup has its own PREPARE and, in the PRE-PREPARE, the primary's, so it needs Q-2 of the other m-1 backups';
     /// the primary needs Q-1 of the m backups'.
     fn ln_prepared(&self, m: usize, k: usize) -> f64 {
         let primary = self.quorums[m];
@@ -149,6 +149,11 @@ impl Phases {
     /// Returns P(K = k) for each k.
     pub fn prepared(&self) -> Vec<f64> {
         exponentials(&self.prepared)
+    }
+
+    /// Returns P(K = k | M = m) for each k up to m+1.
+    pub fn prepared_given(&self, informed: usize) -> Vec<f64> {
+        (0..=informed + 1).map(|prepared| libm::exp(self.ln_prepared(informed, prepared))).collect()
     }
 
     /// Returns P(J = j) for each j.

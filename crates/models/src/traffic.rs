@@ -21,28 +21,35 @@ pub struct Traffic {
     pub without_loss: f64,
     /// Expected number under loss: a replica that does not get through a phase sends nothing in the next.
     pub expected: f64,
+    /// Expected packets: fragments, and with TCP retransmissions and acknowledgements.
+    pub packets: f64,
 }
 
 impl Traffic {
     /// Returns the messages of PBFT.
     ///
     /// The primary sends n-1 PRE-PREPAREs, M+1 replicas n-1 PREPAREs each (in the engine the M backups only), K
-    /// replicas n-1 COMMITs, and J replicas a reply. Silent replicas are sent messages as the others are. Packets that
-    /// TCP adds are not counted.
+    /// replicas n-1 COMMITs, and J replicas a reply. Silent replicas are sent messages as the others are.
     pub fn of_pbft(phases: &Phases, channel: &Channel) -> Traffic {
         let committee = phases.committee();
         let others = (committee.replicas() - 1) as f64;
-        let (first, copies) = (f64::from(channel.pre_prepare_copies()), f64::from(channel.repeat + 1));
         let of_primary = if phases.counting() == Counting::Paper { 1.0 } else { 0.0 };
-        let total = |informed: f64, prepared: f64, committed: f64| {
-            first * others + copies * (others * (informed + of_primary + prepared) + committed)
-        };
         let active = committee.active() as f64;
+        let rest =
+            |informed: f64, prepared: f64, committed: f64| others * (informed + of_primary + prepared) + committed;
         let mean =
             |weights: &[f64]| -> f64 { weights.iter().enumerate().map(|(count, weight)| count as f64 * weight).sum() };
-        Traffic {
-            without_loss: total(active - 1.0, active, active),
-            expected: total(mean(&phases.informed()), mean(&phases.prepared()), mean(&phases.committed())),
-        }
+        let expected = rest(mean(&phases.informed()), mean(&phases.prepared()), mean(&phases.committed()));
+        Traffic::of_kinds((others, rest(active - 1.0, active, active)), (others, expected), channel)
+    }
+
+    /// Returns the messages from their numbers without copies, each (proposals, others), if nothing is lost and as
+    /// expected.
+    pub fn of_kinds(without_loss: (f64, f64), expected: (f64, f64), channel: &Channel) -> Traffic {
+        let (first, copies) = (f64::from(channel.pre_prepare_copies()), f64::from(channel.repeat + 1));
+        let total = |(proposals, others): (f64, f64)| first * proposals + copies * others;
+        let segments = f64::from(channel.segments);
+        let packets = channel.packets_per_segment() * (first * expected.0 * segments + copies * expected.1);
+        Traffic { without_loss: total(without_loss), expected: total(expected), packets }
     }
 }

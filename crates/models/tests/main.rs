@@ -1,7 +1,10 @@
 //! Tests of the formulas: against enumeration, against a simulation of single messages, and by their properties.
 
+mod answer;
 mod binomial;
 mod bounds;
 mod enumeration;
+mod packets;
 mod play;
+mod race;
 mod success;

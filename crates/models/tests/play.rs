@@ -1,6 +1,6 @@
 //! Equation 1 against a simulation that plays every message. It shares no code with the formulas.
 
-use quorate_links::{Purpose, Random};
+use quorate_links::{LossProcess, Purpose, Random};
 use quorate_models::{Channel, Committee, Counting, Phases};
 
 /// One request among `active` replicas that send: how many backups have the PRE-PREPARE, how many replicas prepare and
@@ -124,4 +124,36 @@ fn played_repetitions_silence_and_other_quorums_succeed_as_often() {
         let printed = committee(20, 6).with_quorum(13).expect("a quorum");
         compare(printed, *counting, Channel::udp(0.2), 5);
     }
+}
+
+/// Returns the share of requests that succeed in the paper's counting if each ordered pair of replicas has a link with
+/// the state of its own, which lasts from phase to phase.
+pub fn success_in_bursts(committee: Committee, copies: u32, link: &mut dyn FnMut() -> LossProcess) -> f64 {
+    const REQUESTS: usize = 4000;
+    /// Packets of other traffic between two requests.
+    const BETWEEN: u64 = 30;
+    let (active, quorum) = (committee.active(), committee.quorum());
+    let mut random = Random::new(9, Purpose::Links, 0);
+    let mut links: Vec<Vec<LossProcess>> = (0..active).map(|_| (0..=active).map(|_| link()).collect()).collect();
+    let mut succeeded = 0;
+    for _ in 0..REQUESTS {
+        links.iter_mut().flatten().for_each(|own| {
+            own.passes(&mut random, BETWEEN);
+        });
+        let mut sends =
+            |from: usize, to: usize| (0..copies).fold(false, |there, _| links[from][to].passes(&mut random, 1) | there);
+        let mut ready: Vec<bool> = (0..active).map(|to| to == 0 || sends(0, to)).collect();
+        for _ in 0..2 {
+            let mut votes = vec![0; active];
+            for from in (0..active).filter(|from| ready[*from]) {
+                for (to, count) in votes.iter_mut().enumerate() {
+                    *count += usize::from(to == from || sends(from, to));
+                }
+            }
+            ready = votes.iter().zip(&ready).map(|(count, has)| *has && *count >= quorum).collect();
+        }
+        let replies = (0..active).filter(|from| ready[*from] && sends(*from, active)).count();
+        succeeded += usize::from(replies >= committee.strong());
+    }
+    succeeded as f64 / REQUESTS as f64
 }
