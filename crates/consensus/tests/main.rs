@@ -19,6 +19,7 @@ mod unit_checkpoints;
 mod unit_config;
 mod unit_digest_table;
 mod unit_leader;
+mod unit_naming;
 mod unit_pace;
 mod unit_pacemaker;
 mod unit_pool;

@@ -30,7 +30,7 @@ fn bundles_are_proposed_in_order_of_arrival() {
     pool.on_proposal(&bundles[1].digest());
     assert_eq!(pool.oldest_pending(2), [bundles[0].clone(), bundles[2].clone()]);
     assert_eq!(
-        pool.select(5, 1 << 20),
+        pool.select(room(5, 1 << 20)),
         digests(&[bundles[0].clone(), bundles[2].clone()]),
         "a third bundle would make six commands"
     );
@@ -42,12 +42,16 @@ fn one_bundle_is_selected_however_large() {
     let (large, small) = (bundle(1, 50, 10), bundle(2, 1, 0));
     pool.offer(large.clone(), OFFERED);
     pool.offer(small.clone(), OFFERED);
-    assert_eq!(pool.select(10, 100), [large.digest()]);
-    assert_eq!(pool.select(10, 100), [large.digest()], "a selected bundle stays pending until a block refers to it");
+    assert_eq!(pool.select(room(10, 100)), [large.digest()]);
+    assert_eq!(
+        pool.select(room(10, 100)),
+        [large.digest()],
+        "a selected bundle stays pending until a block refers to it"
+    );
     pool.on_proposal(&large.digest());
-    assert_eq!(pool.select(10, 100), [small.digest()]);
+    assert_eq!(pool.select(room(10, 100)), [small.digest()]);
     pool.on_proposal(&small.digest());
-    assert_eq!(pool.select(10, 100), []);
+    assert_eq!(pool.select(room(10, 100)), []);
 }
 
 #[test]
@@ -55,11 +59,11 @@ fn bundles_of_an_abandoned_block_are_pending_again_ahead_of_the_rest() {
     let mut pool = pool(100, 1 << 20);
     let (first, second) = (bundle(1, 1, 0), bundle(2, 1, 0));
     pool.offer(first.clone(), OFFERED);
-    assert_eq!(pool.select(10, 1000), [first.digest()]);
+    assert_eq!(pool.select(room(10, 1000)), [first.digest()]);
     pool.on_proposal(&first.digest());
     pool.offer(second.clone(), OFFERED);
     pool.release(&first.digest());
-    assert_eq!(pool.select(10, 1000), digests(&[first, second]));
+    assert_eq!(pool.select(room(10, 1000)), digests(&[first, second]));
 }
 
 #[test]
@@ -108,7 +112,7 @@ fn a_forgotten_bundle_that_arrives_again_is_proposed_once() {
         pool.release(&again.digest());
     }
     pool.offer(again.clone(), OFFERED);
-    assert_eq!(pool.select(100, 1 << 20), [again.digest()]);
+    assert_eq!(pool.select(room(100, 1 << 20)), [again.digest()]);
 }
 
 #[derive(Clone, Debug)]
@@ -299,7 +303,7 @@ proptest! {
                     prop_assert_eq!(pool.offer(naive.bundles[number].clone(), need), expected);
                 }
                 Step::Select { commands, bytes } => {
-                    let selected = pool.select(commands, bytes);
+                    let selected = pool.select(room(commands, bytes));
                     let numbers = naive.check_selection(&selected, commands, bytes);
                     blocks.push(naive.propose(&mut pool, &numbers));
                 }
@@ -443,7 +447,7 @@ fn closed_links_share_a_lane() {
     let honest = bundle(0, 1, 0);
     pool.offer(honest.clone(), from(1, 5000));
     assert_eq!(position(&pool, &honest), 1, "at most one bundle goes ahead");
-    assert_eq!(pool.select(usize::MAX, usize::MAX).len(), 1001, "no bundle is lost");
+    assert_eq!(pool.select(room(usize::MAX, usize::MAX)).len(), 1001, "no bundle is lost");
 }
 
 #[test]
@@ -517,7 +521,7 @@ proptest! {
                     waiting.values_mut().filter(|(of, _)| *of == key).for_each(|(_, ordered)| *ordered = false);
                 }
                 4 => {
-                    for digest in pool.select(1 + link as usize, 1 << 20) {
+                    for digest in pool.select(room(1 + link as usize, 1 << 20)) {
                         let number = *waiting.keys().find(|number| named(**number, &waiting) == digest).expect("the bundle is pending");
                         pool.on_proposal(&digest);
                         waiting.remove(&number);

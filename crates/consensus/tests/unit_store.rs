@@ -349,7 +349,10 @@ fn bundles_of_forks_are_proposed_again_in_their_old_order() {
         assert_eq!(host.offer(offered).0, Taken::Whole);
     }
     host.commit(&committed);
-    assert_eq!(host.store.pool.select(100, 1 << 20), [digests[0], digests[2], digests[3], digests[4], digests[5]]);
+    assert_eq!(
+        host.store.pool.select(room(100, 1 << 20)),
+        [digests[0], digests[2], digests[3], digests[4], digests[5]]
+    );
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! When a leader proposes, immediately or after waiting for a fuller block, and how much.
 
 use crate::config::{BatchPolicy, Config, Dissemination, MAX_WAIT_DIVISOR};
+use crate::data::naming::Naming;
 use crate::data::pace::Pace;
 use crate::data::sizing::Sizing;
+use quorate_types::limits::MAX_BLOCK_BUNDLES;
 use quorate_types::{Bundle, Time};
 use std::time::Duration;
 
@@ -38,11 +40,12 @@ pub struct Room {
     pub commands: usize,
     /// Bytes of the bundles.
     pub bytes: usize,
+    pub bundles: usize,
 }
 
 impl Room {
     /// Room of a block without commands.
-    pub const NONE: Room = Room { commands: 0, bytes: 0 };
+    pub const NONE: Room = Room { commands: 0, bytes: 0, bundles: 0 };
 }
 
 /// Batching policy of a leader.
@@ -57,6 +60,8 @@ pub struct Batching {
     pace: Option<Pace>,
     /// Limit on the commands that travel with proposals, if blocks size themselves and the leader sends the commands.
     sizing: Option<Sizing>,
+    /// Limit on the bundles that a block names, if blocks size themselves.
+    naming: Option<Naming>,
 }
 
 impl Batching {
@@ -65,20 +70,22 @@ impl Batching {
         let carries = config.dissemination == Dissemination::Leader;
         Batching {
             policy: if sizes_itself { BatchPolicy::Eager } else { config.batch_policy },
-            room: Room { commands: config.batch.max_commands(), bytes: config.batch_bytes },
+            room: Room { commands: config.batch.max_commands(), bytes: config.batch_bytes, bundles: MAX_BLOCK_BUNDLES },
             wait: Duration::from_millis(config.batch_wait_ms),
             longest: config.view_timeout() / MAX_WAIT_DIVISOR,
             clients_send_to_all: config.dissemination == Dissemination::Client,
             waiting_since: None,
             pace: sizes_itself.then(|| Pace::new(config)),
             sizing: (sizes_itself && carries).then(|| Sizing::new(config)),
+            naming: sizes_itself.then(|| Naming::new(config)),
         }
     }
 
     /// Returns the maximum load of the next block.
     pub fn room(&self) -> Room {
         let carried = self.sizing.as_ref().map_or(usize::MAX, Sizing::carried_bytes);
-        Room { bytes: self.room.bytes.min(carried), ..self.room }
+        let named = self.naming.as_ref().map_or(MAX_BLOCK_BUNDLES, Naming::limit);
+        Room { bytes: self.room.bytes.min(carried), bundles: self.room.bundles.min(named), ..self.room }
     }
 
     /// Records the arrival of commands.
@@ -104,15 +111,22 @@ impl Batching {
         }
     }
 
-    /// Records that all views or slots up to `number` are over, the last one with a certificate.
-    pub fn on_certificate(&mut self, now: Time, number: u64) {
+    /// Records that all views or slots up to `number` are over, the last one with a certificate of a block that names
+    /// this many bundles.
+    pub fn on_certificate(&mut self, now: Time, number: u64, named: usize) {
+        if let Some(naming) = &mut self.naming {
+            naming.on_certificate(named);
+        }
         if let Some(sizing) = &mut self.sizing {
             sizing.on_certificate(now, number);
         }
     }
 
-    /// Records that a view timed out.
-    pub fn on_timeout(&mut self) {
+    /// Records that a view timed out while `open` bundles were here and not executed.
+    pub fn on_timeout(&mut self, open: usize) {
+        if let Some(naming) = &mut self.naming {
+            naming.on_timeout(open);
+        }
         if let Some(sizing) = &mut self.sizing {
             sizing.on_timeout();
         }
@@ -153,6 +167,9 @@ impl Batching {
     pub fn invariants(&self) {
         if let Some(sizing) = &self.sizing {
             sizing.invariants();
+        }
+        if let Some(naming) = &self.naming {
+            naming.invariants();
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod digest_map;
 pub mod digest_table;
 pub mod lanes;
 pub mod ledger;
+pub mod naming;
 pub mod pace;
 pub mod pool;
 pub(crate) mod shares;

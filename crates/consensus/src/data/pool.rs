@@ -5,6 +5,7 @@ mod held;
 mod totals;
 
 use crate::config::Config;
+use crate::data::batching::Room;
 use crate::data::block_limits::Load;
 use crate::data::digest_map::{DigestMap, Salt};
 use crate::data::digest_table::{DigestTable, Keyed};
@@ -53,6 +54,8 @@ pub struct Pool {
     pending_bytes: usize,
     /// Bytes of all bundles that are not executed, proposed or not.
     open_bytes: usize,
+    /// Number of these bundles.
+    open_bundles: usize,
     totals: Totals,
     max_bundles: usize,
     max_bytes: usize,
@@ -81,6 +84,7 @@ impl Pool {
             pending_commands: 0,
             pending_bytes: 0,
             open_bytes: 0,
+            open_bundles: 0,
             totals: Totals::default(),
             max_bundles: config.pool_bundles,
             max_bytes: config.pool_bytes,
@@ -126,6 +130,7 @@ impl Pool {
             };
         }
         self.open_bytes += size;
+        self.open_bundles += 1;
         let source = need.source();
         let share = self.shares.of(need);
         share.into_iter().for_each(|share| self.shares.add(share, size));
@@ -218,6 +223,7 @@ impl Pool {
         self.pending_commands -= entry.commands();
         self.pending_bytes -= size;
         self.open_bytes -= size;
+        self.open_bundles -= 1;
         self.totals.discard(&entry);
     }
 
@@ -320,12 +326,16 @@ impl Pool {
         self.pending_bytes
     }
 
-    /// Selects the next bundles to propose, in the order of the [lanes](crate::data::lanes): at most `max_commands` and
-    /// `max_bytes`, but at least one bundle if any is pending and `max_commands` is not 0. They stay pending until a
-    /// block refers to them.
-    pub fn select(&mut self, max_commands: usize, max_bytes: usize) -> Vec<Digest> {
+    /// Returns the number of bundles that are here and not executed, proposed or not.
+    pub fn open_bundles(&self) -> usize {
+        self.open_bundles
+    }
+
+    /// Selects the next bundles to propose, in the order of the [lanes](crate::data::lanes): as many as fit, but at
+    /// least one if any is pending and there is room for a command. They stay pending until a block refers to them.
+    pub fn select(&mut self, room: Room) -> Vec<Digest> {
         let (mut selected, mut commands, mut bytes) = (Vec::new(), 0, 0);
-        if max_commands == 0 {
+        if room.commands == 0 {
             return selected;
         }
         self.trim();
@@ -333,11 +343,11 @@ impl Pool {
             let Some(entry) = self.entries.at(slot).filter(|entry| entry.has_ticket(ticket)) else { continue };
             commands += entry.commands();
             bytes += entry.bundle.body().len();
-            if !selected.is_empty() && (commands > max_commands || bytes > max_bytes) {
+            if !selected.is_empty() && (commands > room.commands || bytes > room.bytes) {
                 break;
             }
             selected.push(entry.key());
-            if commands >= max_commands {
+            if commands >= room.commands || selected.len() >= room.bundles {
                 break;
             }
         }
@@ -489,6 +499,7 @@ impl Pool {
         let bundle = entry.bundle.clone();
         if !std::mem::replace(&mut entry.executed, true) {
             self.open_bytes -= bundle.body().len();
+            self.open_bundles -= 1;
             self.totals.execute(entry);
             release(&mut self.shares, entry);
             if !entry.certified {
@@ -505,7 +516,8 @@ impl Pool {
         let kept: Vec<Bundle> = needed.into_iter().filter_map(|digest| self.get(digest).cloned()).collect();
         self.entries.clear();
         self.lanes.clear();
-        (self.pending_bundles, self.pending_commands, self.pending_bytes, self.open_bytes) = (0, 0, 0, 0);
+        (self.pending_bundles, self.pending_commands, self.pending_bytes) = (0, 0, 0);
+        (self.open_bundles, self.open_bytes) = (0, 0);
         self.totals.open = Amount::default();
         self.shares.clear();
         self.uncertified.clear();
@@ -529,6 +541,7 @@ impl Pool {
         );
         assert!(self.totals.open.bytes <= self.open_bytes as u64, "the clients' own bundles are among the open ones");
         assert!(self.pending_bytes + self.uncertified_bytes <= self.open_bytes, "waiting bundles are not executed");
+        assert!(self.pending_bundles <= self.open_bundles, "pending bundles are not executed");
         if cfg!(debug_assertions) {
             self.lanes.invariants();
         }

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 use bytes::Bytes;
+use quorate_consensus::data::batching::Room;
 use quorate_consensus::protocols::chained::rules::Jolteon;
 use quorate_consensus::voting::safety::Safety;
 use quorate_consensus::{Config, protocols::chained};
@@ -95,6 +96,11 @@ pub fn chain(views: &[u64]) -> Vec<Arc<Block>> {
 /// Returns a configuration in which every limit is small enough to be reached.
 pub fn config() -> Config {
     Config { view_timeout_ms: 1000, fetch_delay_ms: 10, fetch_retry_ms: 100, ..Config::default() }
+}
+
+/// Returns room in a block for any number of bundles.
+pub fn room(commands: usize, bytes: usize) -> Room {
+    Room { commands, bytes, bundles: usize::MAX }
 }
 
 /// Returns the safety state of a new replica, which is bound only by genesis.

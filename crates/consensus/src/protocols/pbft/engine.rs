@@ -340,7 +340,7 @@ impl<S: Showing> Engine<S> {
                     false => turn.parts.pacemaker.on_achievement(turn.now),
                 }
             }
-            self.batching.on_certificate(turn.now, slot.0);
+            self.batching.on_certificate(turn.now, slot.0, block.payload.len());
         }
         if turn.committed() > before {
             self.claims = self.claims.split_off(&turn.committed().next());

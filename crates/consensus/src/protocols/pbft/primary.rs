@@ -51,7 +51,7 @@ impl<S: Showing> Engine<S> {
         let pool = &mut turn.parts.store.pool;
         let before = pool.pending_commands();
         let room = self.batching.room();
-        let payload = pool.select(room.commands, room.bytes);
+        let payload = pool.select(room);
         turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
         let block = Arc::new(Block::of_slot(view, me, slot, payload));
         if let Some(time) = self.batching.on_block(turn.now) {

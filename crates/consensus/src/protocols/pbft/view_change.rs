@@ -103,7 +103,7 @@ impl<S: Showing> Engine<S> {
         turn.out.mark(Mark::TimedOut(turn.view()));
         turn.parts.pacemaker.on_timeout();
         turn.parts.pacemaker.enter(turn.now, view, false);
-        self.batching.on_timeout();
+        self.batching.on_timeout(turn.parts.store.pool.open_bundles());
         self.active = false;
         self.opening = None;
         self.wanted_since = None;
@@ -262,7 +262,7 @@ impl<S: Showing> Engine<S> {
         self.show_own_proofs(&mut new_view.prepared, &mut new_view.checkpoint);
         if view > turn.view() {
             turn.parts.pacemaker.enter(turn.now, view, false);
-            self.batching.on_timeout();
+            self.batching.on_timeout(turn.parts.store.pool.open_bundles());
         }
         turn.parts.pacemaker.restart(turn.now);
         turn.out.keep_message(&PbftMessage::NewView(new_view.clone()));

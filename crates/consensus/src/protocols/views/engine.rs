@@ -156,8 +156,8 @@ impl<F: Family> Views<F> {
         let certified = evidence.as_ref().is_none_or(|evidence| evidence.subject.domain != Domain::Timeout);
         turn.parts.pacemaker.enter(turn.now, view, certified);
         match certified {
-            true => self.batching.on_certificate(turn.now, view.0 - 1),
-            false => self.batching.on_timeout(),
+            true => self.batching.on_certificate(turn.now, view.0 - 1, self.named(turn.parts)),
+            false => self.batching.on_timeout(turn.parts.store.pool.open_bundles()),
         }
         turn.parts.tally.forget_before(View(view.0 - 1));
         self.evidence = evidence;
@@ -288,7 +288,7 @@ impl<F: Family> Views<F> {
     ) {
         turn.parts.store.follow(parent);
         let before = turn.parts.store.pool.pending_commands();
-        let payload = turn.parts.store.pool.select(room.commands, room.bytes);
+        let payload = turn.parts.store.pool.select(room);
         turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
         let block = Arc::new(make(turn.parts.me, payload));
         let view = block.view;

@@ -13,6 +13,11 @@ use quorate_types::{Block, Digest, Domain};
 use std::sync::Arc;
 
 impl<F: Family> Views<F> {
+    /// Returns the number of bundles in the block with the highest certificate; 0 if the block is not here.
+    pub(super) fn named(&self, parts: &Parts) -> usize {
+        parts.store.tree.get(&self.high.subject.digest).map_or(0, |block| block.payload.len())
+    }
+
     /// Returns whether this is the author's first proposal of its kind in its view, as far as remembered. A different
     /// earlier proposal of that kind is reported as evidence.
     pub(super) fn is_first(&mut self, proposal: &Proposal, out: &mut Outbox<F::Message>) -> bool {
