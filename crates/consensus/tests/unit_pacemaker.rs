@@ -78,6 +78,17 @@ fn an_adaptive_duration_follows_the_views() {
 }
 
 #[test]
+fn an_adaptive_duration_grows_as_long_as_an_exponential_one() {
+    let mut pacemaker = pacemaker(ViewDuration::Adaptive);
+    after_views(&mut pacemaker, &[1; 100]);
+    assert_eq!(pacemaker.duration(), millis(50));
+    (0..9).for_each(|_| pacemaker.on_timeout());
+    assert_eq!(pacemaker.duration(), millis(50 << 7), "a network that became slow needs more than six doublings");
+    (0..99).for_each(|_| pacemaker.on_timeout());
+    assert_eq!(pacemaker.duration(), millis(1000 << 6));
+}
+
+#[test]
 fn only_working_views_that_end_in_a_certificate_are_measured() {
     let mut pacemaker = pacemaker(ViewDuration::Adaptive);
     pacemaker.enter(at(0), View(1), true);
@@ -186,8 +197,8 @@ proptest! {
         let calm = pacemaker.duration();
         prop_assert!(calm >= millis(50) && calm <= millis(1000));
         (0..timeouts).for_each(|_| pacemaker.on_timeout());
-        let factor = if kind == ViewDuration::Fixed { 1 } else { 1 << timeouts.saturating_sub(2).min(6) };
-        prop_assert_eq!(pacemaker.duration(), calm * factor);
+        let factor = if kind == ViewDuration::Fixed { 1 } else { 1 << timeouts.saturating_sub(2) };
+        prop_assert_eq!(pacemaker.duration(), (calm * factor).min(millis(64_000)));
         prop_assert!(pacemaker.retransmission() <= pacemaker.duration().min(millis(1000)));
         if let (Some(least), Some(most), Some(mean)) = (lengths.iter().min(), lengths.iter().max(), pacemaker.smoothed()) {
             prop_assert!(mean <= millis(*most) && mean + Duration::from_micros(1) >= millis(*least));

@@ -8,10 +8,13 @@ use std::time::Duration;
 /// own. Timeouts that f faulty replicas alone can cause do not show that views are too short; only one more does, and
 /// then views double. Doubling starts a few views later, but for any network delay, views eventually last long enough.
 const VIEWS_LOST_TO_A_FAULT: u32 = 2;
-/// Maximum number of doublings of a view timeout.
+/// Maximum number of doublings of `view_timeout_ms`. An adaptive timeout may begin far below and grows as long: if the
+/// network becomes slow, no view is certified in a short one, so nothing is measured.
 const MAX_DOUBLINGS: u32 = 6;
 /// Number of smoothed view durations that an adaptive timeout allows: a commit takes up to four views of two hops.
 const ADAPTIVE_MULTIPLE: u32 = 8;
+/// Number of smoothed deviations on top of that.
+const ADAPTIVE_DEVIATIONS: u32 = 4;
 
 /// Number of view timeouts that a stable leader has for a commit: a commit takes up to four views, and each may take
 /// one timeout.
@@ -96,13 +99,16 @@ impl Pacemaker {
     pub fn duration(&self) -> Duration {
         let base = match (self.kind, self.smoothed) {
             (ViewDuration::Adaptive, Some((mean, deviation))) => {
-                ((mean + 4 * deviation) * ADAPTIVE_MULTIPLE).clamp(self.least, self.base)
+                (mean * ADAPTIVE_MULTIPLE + deviation * ADAPTIVE_DEVIATIONS).clamp(self.least, self.base)
             }
             _ => self.base,
         };
         match self.kind {
             ViewDuration::Fixed => base,
-            _ => base * (1 << self.timeouts_in_a_row.saturating_sub(self.forgiven).min(MAX_DOUBLINGS)),
+            _ => {
+                let factor = 1u32.checked_shl(self.timeouts_in_a_row.saturating_sub(self.forgiven)).unwrap_or(u32::MAX);
+                base.saturating_mul(factor).min(self.base * (1 << MAX_DOUBLINGS))
+            }
         }
     }
 
