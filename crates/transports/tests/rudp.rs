@@ -138,6 +138,31 @@ fn a_lost_packet_is_asked_for_and_delays_no_other_frame() {
 }
 
 #[test]
+fn a_remote_that_becomes_slow_gets_little_twice() {
+    const BURST: u32 = 400;
+    let mut net = rudp(&WireSettings::default(), 500);
+    for _ in 0..20 {
+        send(&mut net, A, &numbered(1, 1_000));
+        net.run(20, |_| false);
+    }
+    // As if its thread was busy: a round trip of 80 ms instead of one, and nothing is lost.
+    net.fate = loses(0, 40_000, 1);
+    let mut packets = Vec::new();
+    for _ in 0..6 {
+        let before = net.trace.len();
+        net.frames[B].clear();
+        send(&mut net, A, &numbered(BURST, 1_000));
+        assert!(net.run(2_000, |net| net.frames[B].len() == BURST as usize));
+        net.run(200, |_| false);
+        packets.push(net.trace[before..].iter().filter(|(_, from, bytes)| *from == A && *bytes > 500).count() as u32);
+    }
+    let needed = *packets.last().expect("six bursts");
+    assert!(packets[0] < needed + needed / 4, "{packets:?}: the first timeouts come too early");
+    assert_eq!(packets[3..], [needed; 3], "the timeout follows the round trip");
+    assert!(needed <= BURST, "{packets:?}: several frames share a packet");
+}
+
+#[test]
 fn a_lost_last_packet_is_sent_again_after_the_timeout_of_the_profile() {
     for (profile, ms) in [(RetransmissionProfile::S100, 100), (RetransmissionProfile::S50, 50)] {
         let config = RetransmissionConfig { profile, ..RetransmissionConfig::default() };

@@ -7,8 +7,9 @@ use quorate_types::Time;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Maximum number of packets that one timeout sends again.
-const MAX_AGAIN: usize = 64;
+/// Maximum bytes that one timeout sends again, if they are more than one packet. They show the remote what else is
+/// missing, and it asks for that; if the remote was only busy, they came for nothing.
+const MAX_AGAIN_BYTES: usize = 16 << 10;
 
 /// A packet that has left.
 struct Sent {
@@ -141,7 +142,6 @@ impl Sending {
             self.first += 1;
         }
         if has_progress {
-            self.backoff = 0;
             self.set_timeout(now);
         }
         true
@@ -156,6 +156,10 @@ impl Sending {
         self.in_flight_bytes -= bytes;
         if number == latest && !repeated {
             self.trips.measured(now.since(at));
+        }
+        // While all that arrives was repeated, no round trip is known, and the timeout may be too short (Karn).
+        if !repeated {
+            self.backoff = 0;
         }
         if let (Some(pace), Some(left)) = (&mut self.pace, left) {
             pace.arrived(now, bytes, left);
@@ -190,9 +194,14 @@ impl Sending {
         }
         let timeout = self.trips.timeout(self.backoff);
         let late = self.sent.iter().zip(self.first..).filter(|(sent, _)| !sent.is_acknowledged);
-        let late = late.filter(|(sent, _)| now.since(sent.at) >= timeout).take(MAX_AGAIN).map(|(_, number)| number);
+        let mut bytes = 0;
+        let late = late.filter(|(sent, _)| now.since(sent.at) >= timeout).take_while(|(sent, _)| {
+            let fits = bytes == 0 || bytes + sent.bytes <= MAX_AGAIN_BYTES;
+            bytes += sent.bytes;
+            fits
+        });
         let before = self.again.len();
-        self.again.extend(late);
+        self.again.extend(late.map(|(_, number)| number));
         if self.again.len() > before {
             self.timeouts += 1;
             self.backoff += 1;
