@@ -122,8 +122,9 @@ pub struct Config {
     /// Maximum bytes of bundles in these blocks, plus 256 bytes of overhead for each bundle. The same on every replica.
     /// Default 64 MiB.
     pub retained_bytes: usize,
-    /// Time to wait for a missing block or bundle before it is requested, in milliseconds: it may be on its way.
-    /// Default 10.
+    /// Minimum time to wait for a missing block or bundle before it is requested, in milliseconds: it may be on its
+    /// way. Where the bundles of proposals come later, replicas wait for them as long as they measure, at most ten
+    /// times this and at most a quarter of the shortest view timeout. Default 10.
     pub fetch_delay_ms: u64,
     /// Time to wait for the answer to a request before another replica is asked, in milliseconds. Default 100.
     pub fetch_retry_ms: u64,

@@ -18,6 +18,7 @@ mod unit_batching;
 mod unit_checkpoints;
 mod unit_config;
 mod unit_digest_table;
+mod unit_lateness;
 mod unit_leader;
 mod unit_naming;
 mod unit_pace;

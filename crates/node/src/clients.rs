@@ -219,7 +219,7 @@ impl<P: Protocol> Host<P> {
             self.refuse(link, digest, why);
             return None;
         }
-        if !self.devices.executor.begins_anew(&bundle) {
+        if !self.devices.executor.begins_anew(&bundle) && !self.replica.expects(&digest) {
             if let Some(reply) = self.devices.gateway.kept_reply(&digest) {
                 // Executed, so its signature has been verified.
                 self.devices.gateway.introduce(client, link);

@@ -9,6 +9,7 @@ pub mod block_tree;
 pub mod digest_map;
 pub mod digest_table;
 pub mod lanes;
+pub mod lateness;
 pub mod ledger;
 pub mod naming;
 pub mod pace;

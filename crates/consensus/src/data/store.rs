@@ -13,12 +13,14 @@ pub(crate) mod answers;
 mod aside;
 mod certified;
 pub(crate) mod delivery;
+mod expected;
 
 use crate::config::Config;
 use crate::data::batches::Batches;
 use crate::data::block_limits::{BlockLimits, Load};
 use crate::data::block_tree::BlockTree;
 use crate::data::digest_map::{DigestMap, Salt};
+use crate::data::lateness::Lateness;
 use crate::data::ledger::Ledger;
 use crate::data::pool::{Need, Offered, Pool, Source};
 use crate::data::wants::Wants;
@@ -54,6 +56,7 @@ pub struct Store {
     quorum: Quorum,
     limits: BlockLimits,
     delay: Duration,
+    lateness: Lateness,
     /// The whole blocks.
     pub tree: BlockTree,
     pub pool: Pool,
@@ -114,6 +117,7 @@ impl Store {
             quorum,
             limits: BlockLimits::new(config),
             delay: Duration::from_millis(config.fetch_delay_ms),
+            lateness: Lateness::new(config, salt),
             tree: BlockTree::new(genesis, salt),
             pool: Pool::new(config, quorum, salt),
             tip: genesis,
@@ -279,6 +283,9 @@ impl Store {
         if is_proposal && !self.limits.allow(&load) {
             return Taken::TooLarge;
         }
+        if is_proposal {
+            self.lateness.on_proposal(now, block.payload.len(), &lacking);
+        }
         if (!lacks_parent || bug!(CommitsOverMissing)) && lacking.is_empty() {
             self.forget_want(&digest);
             self.admit(block, leaders, whole);
@@ -308,28 +315,9 @@ impl Store {
         let waiting = Waiting { block, source, lacks_parent, lacks_bundles, load, is_proposal, is_rooted: false };
         self.waiting.insert(digest, waiting);
         if is_rooted {
-            self.root(now + self.delay, digest);
+            self.root(Some(now), digest);
         }
         Taken::Waiting
-    }
-
-    /// Picks a peer by digest, to spread requests evenly.
-    fn any_peer(&self, digest: &Digest) -> ReplicaId {
-        ReplicaId((digest.prefix() % self.quorum.replicas() as u64) as u16)
-    }
-
-    /// Marks a waiting block as rooted, because its parent is in the tree or rooted. Requests its missing bundles, and
-    /// those of the waiting blocks on top of it.
-    fn root(&mut self, due: Time, digest: Digest) {
-        let mut rooted = vec![digest];
-        while let Some(digest) = rooted.pop() {
-            let Some(waiting) = self.waiting.get_mut(&digest).filter(|waiting| !waiting.is_rooted) else { continue };
-            waiting.is_rooted = true;
-            for bundle in waiting.block.payload.iter().filter(|bundle| !self.pool.contains(bundle)) {
-                self.wants.add_bundle(due, *bundle, waiting.block.height, waiting.source);
-            }
-            rooted.extend(self.children.get(&digest).into_iter().flatten());
-        }
     }
 
     /// Makes room for a block at `height` by evicting the highest waiting block, if that one is higher. A lagging
@@ -463,7 +451,7 @@ impl Store {
                     continue;
                 }
                 ready.extend(self.take_whole(&child));
-                self.root(Time(0), child);
+                self.root(None, child);
             }
         }
     }
@@ -579,6 +567,7 @@ impl Store {
         self.tree.invariants(shrunk);
         self.pool.invariants();
         self.ledger.invariants();
+        self.lateness.invariants();
         if shrunk || self.checked_tip != Some(self.tip) {
             assert!(self.tree.contains(&self.tip), "the tip is in the tree");
             self.checked_tip = Some(self.tip);

@@ -305,6 +305,9 @@ impl<P: Protocol> Replica<P> {
         for (bundle, need) in bundles {
             let (digest, commands) = (bundle.digest(), bundle.len());
             let from_client = matches!(need, Need::Offered(_));
+            if from_client || matches!(need, Need::Spread(_)) {
+                self.parts.store.on_arrival(now, &digest);
+            }
             let spread = (dissemination.is_spread() && from_client).then(|| bundle.clone());
             let offered = self.parts.store.supply_for(bundle, need, &self.parts.leaders, &mut self.out.whole);
             let uncertified = dissemination.is_certified() && self.parts.store.pool.is_uncertified(&digest);

@@ -55,6 +55,12 @@ impl<P: Protocol> Replica<P> {
         self.parts.store.pool.contains(bundle)
     }
 
+    /// Returns whether a bundle is here, perhaps executed, because a peer was quicker than the client that has sent it.
+    /// The host then submits it when it comes, so that the replica learns how late it is.
+    pub fn expects(&self, bundle: &Digest) -> bool {
+        self.parts.store.expects(bundle)
+    }
+
     /// Returns whether honest replicas have accepted a bundle, because agreement has decided a block that names it. If
     /// clients authenticate bundles to each replica separately, the host then accepts it without this replica's code.
     pub fn is_decided(&self, bundle: &Digest) -> bool {

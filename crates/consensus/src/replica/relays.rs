@@ -11,10 +11,15 @@ impl<P: Protocol> Replica<P> {
     pub fn screen(&self, message: &mut Envelope<P::Message>, mut is_executed: impl FnMut(&Bundle) -> bool) {
         #[cfg(feature = "mutants")]
         let _having = crate::mutants::having(self.bug);
-        if let Envelope::Relay(bundles) | Envelope::Spread(bundles) = message
-            && !bug!(RelaysUnscreened)
-        {
-            bundles.retain(|bundle| !is_executed(bundle));
+        if bug!(RelaysUnscreened) {
+            return;
+        }
+        match message {
+            Envelope::Relay(bundles) => bundles.retain(|bundle| !is_executed(bundle)),
+            Envelope::Spread(bundles) => {
+                bundles.retain(|bundle| self.expects(&bundle.digest()) || !is_executed(bundle));
+            }
+            _ => {}
         }
     }
 

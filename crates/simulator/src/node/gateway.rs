@@ -287,6 +287,9 @@ impl<P: Protocol> Node<P> {
     /// Answers a bundle, or returns it to be ordered.
     fn accept(&mut self, link: u16, bundle: Bundle, world: &mut Surroundings<'_, P::Message>) -> Option<Bundle> {
         let (digest, origin) = (bundle.digest(), bundle.origin());
+        if self.parts.replica.expects(&digest) {
+            return Some(bundle);
+        }
         if let Some(reply) = self.replies.get(&digest).cloned() {
             self.tell_clients(origin, reply, world);
             return None;

@@ -1,0 +1,45 @@
+//! Missing bundles of blocks that wait: which are on their way, and when to request them.
+
+use super::Store;
+use quorate_types::{Digest, ReplicaId, Time};
+use std::time::Duration;
+
+impl Store {
+    /// Picks a peer by digest, to spread requests evenly.
+    pub(super) fn any_peer(&self, digest: &Digest) -> ReplicaId {
+        ReplicaId((digest.prefix() % self.quorum.replicas() as u64) as u16)
+    }
+
+    /// Marks a waiting block as rooted, because its parent is in the tree or rooted. Requests its missing bundles, and
+    /// those of the waiting blocks on top of it: of blocks that came at `now` after a while, of others at once.
+    ///
+    /// The bundles of a proposal are probably on their way; those of a block that had to be fetched are not.
+    pub(super) fn root(&mut self, now: Option<Time>, digest: Digest) {
+        let mut rooted = vec![digest];
+        while let Some(digest) = rooted.pop() {
+            let Some(waiting) = self.waiting.get_mut(&digest).filter(|waiting| !waiting.is_rooted) else { continue };
+            waiting.is_rooted = true;
+            let wait = if waiting.is_proposal { self.lateness.wait() } else { self.delay };
+            let due = now.map_or(Time(0), |now| now + wait);
+            for bundle in waiting.block.payload.iter().filter(|bundle| !self.pool.contains(bundle)) {
+                self.wants.add_bundle(due, *bundle, waiting.block.height, waiting.source);
+            }
+            rooted.extend(self.children.get(&digest).into_iter().flatten());
+        }
+    }
+
+    /// Records that a bundle came by itself: from a client, or from the replica that spreads it.
+    pub fn on_arrival(&mut self, now: Time, bundle: &Digest) {
+        self.lateness.on_arrival(now, bundle);
+    }
+
+    /// Returns whether a bundle is here that was missing when its block came, and has not come by itself yet.
+    pub fn expects(&self, bundle: &Digest) -> bool {
+        self.lateness.expects(bundle) && self.pool.contains(bundle)
+    }
+
+    /// Returns how long missing bundles of a proposal may take to come by themselves before they are requested.
+    pub fn fetch_wait(&self) -> Duration {
+        self.lateness.wait()
+    }
+}
