@@ -6,6 +6,7 @@ mod failure;
 mod fidelity;
 mod lab;
 mod live;
+mod model;
 mod museum;
 mod replay;
 mod testnet;
@@ -16,6 +17,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use live::Live;
 use quorate_inspect::InspectArgs;
 use quorate_lab::bench::{self, BenchCommand, EmulationOptions};
+use quorate_lab::model::ModelArgs;
 use quorate_lab::replay::ReplayArgs;
 use quorate_lab::sim::{ClientPlaces, SimArgs, SimOptions};
 use quorate_lab::spec::ClusterArgs;
@@ -64,6 +66,8 @@ enum Command {
     /// Run experiments: files that say what to vary, what to plot and what a paper claims. Judge the claims.
     #[command(subcommand)]
     Lab(lab::LabCommand),
+    /// Compute success, replies, messages and latency on a network that loses packets, from closed forms: nothing is run.
+    Model(ModelArgs),
     /// Replay a recording of `--record`, and report the first difference.
     Replay(ReplayArgs),
     /// Measure costs on this machine, and write the table that `quorate sim --costs` reads.
@@ -164,7 +168,9 @@ impl Command {
             Command::Twins(command) => matches!(command, TwinsCommand::Run(_)),
             Command::Client(arguments) => arguments.is_load(),
             Command::Lab(command) => command.has_result(),
-            Command::Replay(_) | Command::Testnet(_) | Command::Node(_) | Command::Inspect(_) => false,
+            Command::Model(_) | Command::Replay(_) | Command::Testnet(_) | Command::Node(_) | Command::Inspect(_) => {
+                false
+            }
             Command::Status(_) | Command::Keys(_) | Command::Completions(_) | Command::Man(_) => false,
         }
     }
@@ -176,6 +182,7 @@ fn run(command: Command) -> Outcome {
         Command::Bench(BenchCommand { bench: BenchArgs(spec), emulation }) => run_bench(&spec, &emulation),
         Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
         Command::Lab(command) => lab::run(&command),
+        Command::Model(arguments) => model::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Calibrate(CalibrateArgs { out, journal_dir }) => calibrate(&out, journal_dir.as_deref()),
         Command::Torture(arguments) => torture::run(&arguments),

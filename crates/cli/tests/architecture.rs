@@ -88,6 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "quorate-emulation",
             "quorate-twins",
             "quorate-experiments",
+            "quorate-models",
             "quorate-plots",
         ],
     ),

@@ -354,3 +354,50 @@ max = 0
     let result = json(&["lab", "run", &file(&scratch, &text), "--dir", &scratch.path("dir"), "--json", "-"]);
     assert_eq!(result["claims"][0]["verdict"], "does not hold", "{}", result["claims"]);
 }
+
+/// Formulas as an instrument: each cell once, exact, and a wrong value is refused where it stands.
+#[test]
+fn formulas_are_an_instrument() {
+    const FORMULAS: &str = "instruments = [\"analytical\"]
+[base]
+protocol = \"pbft\"
+[[axis]]
+key = \"loss\"
+values = [0.0, 0.1]
+[[plot]]
+kind = \"line\"
+title = \"Success\"
+x = \"loss\"
+y = \"success_probability\"
+[[claim]]
+id = \"falls\"
+text = \"Success falls.\"
+kind = \"trend\"
+figure = \"success_probability\"
+along = \"loss\"
+direction = \"falls\"
+";
+    let scratch = Scratch::new("lab-formulas");
+    let path = file(&scratch, FORMULAS);
+    let result = json(&["lab", "run", &path, "--dir", &scratch.path("dir"), "--json", "-"]);
+    assert_eq!(result["claims"][0]["verdict"], "holds", "{result}");
+    assert_eq!(rows(&result).len(), 2, "a formula is computed once: {result}");
+    for row in rows(&result) {
+        let command = row["provenance"]["command"].as_str().expect("a command");
+        assert!(command.starts_with("quorate model pbft --loss"), "{command}");
+        let figures = &row["figures"];
+        assert!(figures["expected_replies_bound"].as_f64() <= figures["expected_replies"].as_f64(), "{row}");
+        assert!(figures["p99_ms"].as_f64() > figures["p50_ms"].as_f64(), "{row}");
+    }
+    for (from, to, words) in [
+        ("0.1]", "1.1]", ["loss", "between 0 and 1"]),
+        ("\"pbft\"", "\"raft\"", ["protocol", "pbft"]),
+        ("key = \"loss\"", "key = \"los\"", ["los", "loss"]),
+    ] {
+        let path = file(&scratch, &FORMULAS.replacen(from, to, 1));
+        let output = quorate(&["lab", "run", &path, "--dir", &scratch.path("dir")]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(words.iter().all(|word| error.contains(word)) && error.contains("mine.toml"), "{error}");
+    }
+}

@@ -12,6 +12,7 @@ mod documentation;
 mod emulated;
 mod inspect;
 mod lab;
+mod model;
 mod notebook;
 #[cfg(target_os = "linux")]
 mod offspring;

@@ -161,9 +161,18 @@ impl Plan<'_> {
     pub fn turns(&self) -> Vec<(u32, usize)> {
         let mut turns: Vec<(u32, usize)> = (0..self.repeat.min)
             .flat_map(|repetition| (0..self.cells.len()).map(move |cell| (repetition, cell)))
+            .filter(|(repetition, cell)| *repetition < self.least_runs(*cell))
             .collect();
         turns.sort_by_key(|(repetition, cell)| Self::turn(*repetition, *cell));
         turns
+    }
+
+    /// Returns the number of runs of a cell that are wanted in any case. A formula says the same each time.
+    pub(crate) fn least_runs(&self, cell: usize) -> u32 {
+        match self.cells[cell].instrument {
+            Instrument::Analytical => 1,
+            _ => self.repeat.min,
+        }
     }
 
     /// Returns the key by which runs are ordered.

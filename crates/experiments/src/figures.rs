@@ -79,6 +79,20 @@ pub const FIGURES: &[Figure] = &[
         "scenarios",
         "scenarios with twins until a bug was found, the one that found it included",
     ),
+    figure("success_probability", "", "requests that get at least 2f+1 replies without a view change, by all requests"),
+    figure("agreement_probability", "", "requests that a quorum commits without a view change; formulas only"),
+    figure("expected_replies", "replies", "replies to a request that a quorum commits, 0 for the others, the mean"),
+    figure("expected_replies_bound", "replies", "lower bound of equation 2 on expected_replies; formulas only"),
+    figure("bound_ratio", "", "that bound by expected_replies; formulas only"),
+    figure("message_loss", "", "probability that a vote is lost with all its copies or retransmissions; formulas only"),
+    figure("messages_per_request", "messages", "messages of a request if nothing is lost; formulas only"),
+    figure("printed_messages", "messages", "the same by the paper's formula, with messages to oneself; formulas only"),
+    figure("packets_per_request", "packets", "expected packets of a request under loss; formulas only"),
+    figure("retransmissions_needed", "copies", "copies or retransmissions by equation 7; formulas only"),
+    figure("repetitions_needed", "copies", "the least number that suffices by equation 1; formulas only"),
+    figure("attempts_ratio", "", "attempts that suffice by equation 1, by those of equation 7; formulas only"),
+    figure("view_change_probability", "", "requests that need a view change at the best timeout; formulas only"),
+    figure("best_timeout_ms", "ms", "timeout with the highest throughput of one request at a time; formulas only"),
 ];
 
 /// The series of a run: one value for each second of the measured time.

@@ -2,6 +2,7 @@
 
 use crate::axes::Plan;
 use crate::claims::{Readings, undecided_cells};
+use crate::names::Instrument;
 use crate::row::Row;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -43,8 +44,12 @@ fn reason(plan: &Plan, readings: &Readings, undecided: &BTreeMap<usize, &str>, c
         return None;
     }
     let count = rows.len();
-    if count < plan.repeat.min as usize {
-        return Some(format!("{count} of at least {} runs", plan.repeat.min));
+    let least = plan.least_runs(cell);
+    if count < least as usize {
+        return Some(format!("{count} of at least {least} runs"));
+    }
+    if plan.cells[cell].instrument == Instrument::Analytical {
+        return None;
     }
     if let Some(id) = undecided.get(&cell) {
         return Some(format!("the claim `{id}` is undecided"));

@@ -71,7 +71,11 @@ fn known(instrument: Instrument) -> Option<Vec<String>> {
             ];
             Some(structs.into_iter().flat_map(|(file, name)| fields(file, name)).collect())
         }
-        Instrument::Emulated | Instrument::Analytical => None,
+        Instrument::Analytical => {
+            let options = fields("model/mod.rs", "ModelOptions");
+            Some(options.into_iter().chain(["protocol".to_owned()]).collect())
+        }
+        Instrument::Emulated => None,
     }
 }
 

@@ -233,6 +233,8 @@ fn one_row_of_a_formula_is_exact() {
     let plan = experiment.plan(Profile::Full, None).expect("it has cells");
     check(&judge(&plan, &rows(&plan, |_, _| vec![5.0]))[0], Verdict::Holds);
     check(&judge(&plan, &rows(&plan, |_, _| vec![4.9]))[0], Verdict::Fails);
+    assert_eq!(plan.turns().len(), plan.cells.len(), "so each formula is computed once");
+    assert!(plan.repeat.min > 1 && quorate_experiments::needs(&plan, &rows(&plan, |_, _| vec![5.0])).is_empty());
 }
 
 #[test]

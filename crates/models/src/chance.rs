@@ -3,6 +3,8 @@
 //! A loss of 1e-12 disappears in `1.0 - 1e-12` after a few products, and a quorum of 667 of 1000 underflows. With both
 //! logarithms, neither end loses digits.
 
+use quorate_types::Fault;
+
 /// Probability of an event. Both logarithms are natural, at most 0, and minus infinity for 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Chance {
@@ -100,4 +102,15 @@ pub(crate) fn ln_add(a: f64, b: f64) -> f64 {
 /// Returns `count` times a logarithm; 0 for no factors, also of probability 0.
 pub(crate) fn times(count: usize, ln: f64) -> f64 {
     if count == 0 { 0.0 } else { count as f64 * ln }
+}
+
+/// Checks a probability that a user gave for a flag.
+///
+/// # Errors
+/// If it is not between 0 and 1.
+pub fn probability(flag: &str, value: f64) -> Result<(), Fault> {
+    match (0.0..=1.0).contains(&value) {
+        true => Ok(()),
+        false => Err(Fault::new(flag, format!("{value} is no probability"), "set it between 0 and 1")),
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: section II.C of the paper (see [`phases`](crate::phases)).
 
-use crate::chance::Chance;
+use crate::chance::{Chance, probability};
 use crate::committee::{Committee, Counting};
 use crate::packets::Bursts;
 use crate::phases::{Messages, Phases};
@@ -223,15 +223,4 @@ pub(crate) fn least(most: u32, suffices: impl Fn(u32) -> bool) -> Option<u32> {
         if suffices(middle) { above = middle } else { below = middle }
     }
     Some(above)
-}
-
-/// Checks a probability that a user gave for a flag.
-///
-/// # Errors
-/// If it is not between 0 and 1.
-pub fn probability(flag: &str, value: f64) -> Result<(), Fault> {
-    match (0.0..=1.0).contains(&value) {
-        true => Ok(()),
-        false => Err(Fault::new(flag, format!("{value} is no probability"), "set it between 0 and 1")),
-    }
 }

@@ -1,7 +1,6 @@
 //! From the loss of bits and bursts to the loss of messages.
 
-use crate::chance::Chance;
-use crate::channel::probability;
+use crate::chance::{Chance, probability};
 use quorate_types::Fault;
 
 const BITS_PER_BYTE: f64 = 8.0;

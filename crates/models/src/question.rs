@@ -82,7 +82,7 @@ impl Question {
     pub fn validate(&self) -> Result<(), Fault> {
         self.links.validate()?;
         if let Some(client) = self.client {
-            crate::channel::probability("--client-loss", client.loss)?;
+            crate::chance::probability("--client-loss", client.loss)?;
             milliseconds("--client-delay-ms", client.delay.delay_ms, 0.0)?;
         }
         if let Some(timeout) = self.timeout_ms {

@@ -21,7 +21,7 @@ mod validate;
 pub use document::{Block, Chip, Claim, Column, Fact, Note, Page, Section, Table, Tile, Tone, Verdict};
 pub use escape::escape;
 pub use model::{
-    Axis, Bar, BarSeries, BoxMark, BoxSeries, Cell, Event, Figure, HeatPanel, Hover, Panel, Plot, Point, Series,
+    Axis, Bar, BarSeries, BoxMark, BoxSeries, Cell, Event, Figure, HeatPanel, Hover, Panel, Plot, Point, Series, Trace,
 };
 pub use palette::{COLOURS, DARK, LIGHT, Rgb, Theme, contrast, heat};
 pub use scale::{Bands, Ends, Scale, Tick};

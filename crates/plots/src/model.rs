@@ -80,10 +80,25 @@ impl Point {
     }
 }
 
-/// Points that belong together. Series with the same name share a colour, also across panels.
+/// How the points of a curve or of a line are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Trace {
+    /// Markers, joined by a line.
+    #[default]
+    Joined,
+    /// The line alone, for a formula.
+    Line,
+    /// Markers with their intervals alone, for measurements beside a formula.
+    Marks,
+}
+
+/// Points that belong together. Series of the same kin share a colour, also across panels.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Series {
     pub name: String,
+    /// Empty: the name.
+    pub kin: String,
+    pub trace: Trace,
     /// Quoted from a paper: drawn dashed and hollow, and named so in the legend.
     pub paper: bool,
     /// Command of every point that has none itself.

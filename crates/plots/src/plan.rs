@@ -1,7 +1,7 @@
 //! What is drawn where, as fractions of each panel's plot area: scales, styles of series, and the marks that tooltips
 //! name. Sizes come in later, in `draw`, so that a wide and a narrow drawing of a figure agree on all of this.
 
-use crate::model::{Axis, BarSeries, BoxSeries, Event, Figure, HeatPanel, Panel, Plot, Point, Series};
+use crate::model::{Axis, BarSeries, BoxSeries, Event, Figure, HeatPanel, Panel, Plot, Point, Series, Trace};
 use crate::palette::COLOURS;
 use crate::scale::{Bands, Ends, MAX_VALUES_LABELLED, Scale};
 
@@ -33,6 +33,7 @@ pub(crate) const MARKERS: [Marker; 6] =
 pub(crate) struct Look {
     pub index: usize,
     pub paper: bool,
+    pub trace: Trace,
 }
 
 impl Look {
@@ -131,20 +132,30 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Hands out looks: one for each name, in order of appearance.
+/// Hands out looks: one for each kin, in order of appearance.
 #[derive(Default)]
 struct Looks {
-    names: Vec<String>,
+    kins: Vec<String>,
     legend: Vec<Entry>,
 }
 
 impl Looks {
+    /// Returns the look of bars or boxes.
     fn of(&mut self, name: &str, paper: bool) -> Look {
-        let index = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
-            self.names.push(name.into());
-            self.names.len() - 1
+        self.of_kin(name, name, paper, Trace::default())
+    }
+
+    fn of_series(&mut self, series: &Series) -> Look {
+        let kin = if series.kin.is_empty() { &series.name } else { &series.kin };
+        self.of_kin(&series.name, kin, series.paper, series.trace)
+    }
+
+    fn of_kin(&mut self, name: &str, kin: &str, paper: bool, trace: Trace) -> Look {
+        let index = self.kins.iter().position(|known| known == kin).unwrap_or_else(|| {
+            self.kins.push(kin.into());
+            self.kins.len() - 1
         });
-        let look = Look { index, paper };
+        let look = Look { index, paper, trace };
         if !self.legend.iter().any(|entry| entry.look == look) {
             self.legend.push(Entry { name: shown_name(name, paper), look });
         }
@@ -210,9 +221,7 @@ fn plan_series<'a>(
         y: Side::Numbers(y),
         y_axis: panel.y.as_ref().unwrap_or(&figure.y),
         own_y: panel.y.is_some(),
-        content: Content::Series(
-            panel.series.iter().map(|series| (series, looks.of(&series.name, series.paper))).collect(),
-        ),
+        content: Content::Series(panel.series.iter().map(|series| (series, looks.of_series(series))).collect()),
     };
     let panels = panels.iter().zip(scales).map(plan).collect();
     (panels, looks.legend())

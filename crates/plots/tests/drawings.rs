@@ -2,7 +2,7 @@
 
 use quorate_plots::{
     Axis, Bar, BarSeries, BoxMark, BoxSeries, Figure, HeatPanel, LIGHT, Page, Panel, Plot, Point, Section, Series,
-    Width, areas, svg,
+    Trace, Width, areas, svg,
 };
 use roxmltree::{Document, Node};
 
@@ -213,6 +213,42 @@ fn values_from_a_paper_are_dashed_hollow_and_named() {
         let drawn = svg(&ours, Width::Text).expect("can be drawn");
         assert!(!drawn.contains("(paper)") && !drawn.contains("stroke-dasharray"), "{}", figure.id);
     }
+}
+
+/// A formula is a line without markers, measurements beside it are markers without a line, in its colour.
+#[test]
+fn formulas_are_lines_and_measurements_beside_them_marks() {
+    let series = |name: &str, kin: &str, trace| Series {
+        name: name.into(),
+        kin: kin.into(),
+        trace,
+        points: (1..5).map(|at| Point::new(f64::from(at), f64::from(at)).between(0.5, 6.0)).collect(),
+        ..Series::default()
+    };
+    let drawn = |series: Vec<Series>| {
+        let plot = Plot::Line(vec![Panel::new("", series)]);
+        let (x, y) = (Axis::new("x", ""), Axis::new("y", ""));
+        let figure = Figure { id: "traces".into(), title: "Traces".into(), caption: String::new(), x, y, plot };
+        let text = svg(&figure, Width::Text).expect("can be drawn");
+        let document = Document::parse(&text).expect("it is XML");
+        let in_colour = |own: &Node| ["stroke", "fill"].map(|name| own.attribute(name)).contains(&Some(&colour(0)));
+        let nodes: Vec<Node> = document.descendants().filter(in_colour).collect();
+        let markers = nodes.iter().filter(|node| node.tag_name().name() == "circle").count();
+        let lines = nodes.iter().filter(|node| {
+            node.tag_name().name() == "path" && node.attribute("d").is_some_and(|path| points(path).len() == 4)
+        });
+        (markers, lines.count(), text.contains(&colour(1)))
+    };
+    let [joined, line, marks] = [Trace::Joined, Trace::Line, Trace::Marks].map(|trace| series("n 4", "", trace));
+    // Without a name there is a legend only if there are several series.
+    assert_eq!(drawn(vec![line.clone()]), (0, 1, false));
+    let (markers, lines, _) = drawn(vec![marks]);
+    assert!(markers >= 4 && lines == 0, "{markers} {lines}");
+    let (markers, lines, _) = drawn(vec![joined]);
+    assert!(markers >= 4 && lines == 1, "{markers} {lines}");
+    let both = vec![series("model", "n 4", Trace::Line), series("runs", "n 4", Trace::Marks)];
+    let (markers, lines, other) = drawn(both);
+    assert!(markers >= 4 && lines == 1 && !other, "one kin has one colour: {markers} {lines}");
 }
 
 #[test]

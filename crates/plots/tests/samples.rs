@@ -246,7 +246,7 @@ pub fn scatter(count: usize) -> Figure {
             Point::new(at, base * slow * (0.7 + 0.5 * noise - (1.0 - noise * 0.999).ln() * 0.35))
         });
         let command = format!("quorate bench --protocol {name} --rate 200 --samples 2000 --seed 7");
-        Series { name: name.into(), paper: false, command: Some(command), points: points.collect() }
+        Series { name: name.into(), command: Some(command), points: points.collect(), ..Series::default() }
     };
     let (x, y) = (Axis::new("time sent", "s"), Axis::log("latency", "ms"));
     let panels = vec![Panel::new("", vec![series("alpha", 11, 5.0), series("beta", 23, 2.6)])];
@@ -262,7 +262,7 @@ pub fn time() -> Figure {
             Point::new(second as f64, level * (0.93 + 0.14 * noise))
         });
         let command = format!("quorate bench --protocol {name} --fault slow-leader:15s/15s --duration 75s");
-        Series { name: name.into(), paper: false, command: Some(command), points: points.collect() }
+        Series { name: name.into(), command: Some(command), points: points.collect(), ..Series::default() }
     };
     let mut late = series("beta", 3, 95e3, 4e3);
     late.points[66] = Point::failed(66.0, "no report of this second");

@@ -1,6 +1,7 @@
 //! From a cell to the command that runs it.
 
 use crate::flags::{self, Flags};
+use crate::formulas::{self, Formulas};
 use crate::scenarios::{self, Scenarios};
 use clap::{Args, Command, FromArgMatches};
 use quorate_experiments::{Cell, Instrument, Plan};
@@ -22,10 +23,15 @@ pub enum Call {
     Sim(Box<BenchSpec>, SimOptions),
     /// `quorate twins run` or `quorate museum`.
     Scenarios(Scenarios),
+    /// `quorate model`.
+    Formulas(Formulas),
 }
 
 /// Expected time of a call whose work has no duration.
 const TYPICAL_TIME: Duration = Duration::from_secs(10);
+
+/// Expected time of a call of formulas.
+const FORMULAS_TIME: Duration = Duration::from_millis(300);
 
 const SIM: Flags = Flags { command: flags_of_sim, help: "see `quorate sim --help`" };
 
@@ -41,7 +47,8 @@ pub fn known(instrument: Instrument) -> Option<Vec<String>> {
         Instrument::Real => Some(bench),
         Instrument::Simulated => Some([bench, own_keys(&flags_of_sim())].concat()),
         Instrument::Scenarios => Some(scenarios::keys()),
-        Instrument::Emulated | Instrument::Analytical => None,
+        Instrument::Analytical => Some(formulas::keys()),
+        Instrument::Emulated => None,
     }
 }
 
@@ -65,7 +72,8 @@ impl Call {
         match cell.instrument {
             Instrument::Scenarios => Scenarios::of(plan, cell).map(|call| Some(Call::Scenarios(call))),
             Instrument::Real | Instrument::Simulated => Call::of_cluster(plan, cell, costs).map(Some),
-            Instrument::Emulated | Instrument::Analytical => Ok(None),
+            Instrument::Analytical => Formulas::of(plan, cell).map(|call| Some(Call::Formulas(call))),
+            Instrument::Emulated => Ok(None),
         }
     }
 
@@ -97,7 +105,7 @@ impl Call {
     pub fn obstacle(&self) -> Option<String> {
         match self {
             Call::Bench(spec) => spec.lacking_cores().map(|what| format!("--cores: {what}")),
-            Call::Sim(..) => None,
+            Call::Sim(..) | Call::Formulas(_) => None,
             Call::Scenarios(scenarios) => scenarios.obstacle(),
         }
     }
@@ -108,6 +116,8 @@ impl Call {
         let seed = match &mut call {
             Call::Bench(spec) | Call::Sim(spec, _) => &mut spec.seed,
             Call::Scenarios(scenarios) => &mut scenarios.seed,
+            // Nothing in a formula depends on chance.
+            Call::Formulas(_) => return call,
         };
         *seed = seed.saturating_add(u64::from(repetition)).min(i64::MAX as u64);
         call
@@ -117,6 +127,7 @@ impl Call {
         match self {
             Call::Bench(spec) | Call::Sim(spec, _) => spec.seed,
             Call::Scenarios(scenarios) => scenarios.seed,
+            Call::Formulas(_) => 0,
         }
     }
 
@@ -131,6 +142,7 @@ impl Call {
                 words
             }
             Call::Scenarios(scenarios) => scenarios.arguments(),
+            Call::Formulas(formulas) => formulas.arguments(),
         }
     }
 
@@ -145,6 +157,7 @@ impl Call {
         match self {
             Call::Bench(spec) | Call::Sim(spec, _) => Duration::from(spec.warmup) + Duration::from(spec.duration),
             Call::Scenarios(_) => TYPICAL_TIME,
+            Call::Formulas(_) => FORMULAS_TIME,
         }
     }
 }

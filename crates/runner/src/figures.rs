@@ -1,4 +1,4 @@
-//! From the JSON of `quorate bench` and `quorate sim` to the figures of a row.
+//! From the JSON of `quorate bench`, `quorate sim`, `quorate twins run` and `quorate model` to the figures of a row.
 
 use quorate_experiments::row::Sample;
 use quorate_experiments::{Instrument, Outliers, Row};
@@ -58,13 +58,33 @@ const SCENARIOS: &[(&str, &str)] = &[
 const VERIFICATIONS: &str = "verifications";
 /// Workload whose commands are the payload.
 const FIXED: &str = "fixed";
+/// Figures of a row of formulas, and where the answer has them. Latencies are those of [`LATENCIES`].
+const FORMULAS: &[(&str, &[&str])] = &[
+    ("success_probability", &["success_probability"]),
+    ("agreement_probability", &["agreement_probability"]),
+    ("expected_replies", &["expected_replies"]),
+    ("expected_replies_bound", &["expected_replies_lower_bound"]),
+    ("message_loss", &["message_loss"]),
+    ("messages_per_request", &["messages", "without_loss"]),
+    ("printed_messages", &["messages", "printed"]),
+    ("packets_per_request", &["messages", "packets"]),
+    ("retransmissions_needed", &["retransmissions_needed"]),
+    ("repetitions_needed", &["repetitions_needed"]),
+    ("view_change_probability", &["view_change", "probability"]),
+    ("best_timeout_ms", &["best_timeout_ms"]),
+    ("commit_mean_ms", &["commit_latency_ms", "mean"]),
+    ("commit_p50_ms", &["commit_latency_ms", "p50"]),
+    ("commit_p99_ms", &["commit_latency_ms", "p99"]),
+];
 const BITS_PER_BYTE: f64 = 8.0;
 
 /// Fills a row from a result: its figures and series, or why the run failed.
 pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     row.failure = failure(result);
-    if row.instrument == Instrument::Scenarios {
-        return fill_scenarios(row, result);
+    match row.instrument {
+        Instrument::Scenarios => return fill_scenarios(row, result),
+        Instrument::Analytical => return fill_formulas(row, result),
+        _ => {}
     }
     if !result["throughput_ops"].is_number() {
         row.failure.get_or_insert_with(|| "the result has no throughput".to_owned());
@@ -78,7 +98,7 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
         return;
     }
     for (figure, path) in DIRECT {
-        row.set(figure, path.iter().fold(result, |at, key| &at[*key]).as_f64());
+        row.set(figure, at(result, path));
     }
     let latencies = match outliers {
         Outliers::None => &result["latency_ms"],
@@ -102,6 +122,28 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     row.set("peak_rss_mb", result["peak_rss_mb"].as_f64().filter(|memory| *memory > 0.0));
     fill_series(row, &result["timeline"]);
     row.samples = samples(&result["samples"]);
+}
+
+/// Fills the figures of `quorate model`.
+fn fill_formulas(row: &mut Row, answer: &Value) {
+    for (figure, path) in FORMULAS {
+        row.set(figure, at(answer, path));
+    }
+    for (figure, key) in LATENCIES {
+        row.set(figure, answer["latency_ms"][key].as_f64());
+    }
+    let figure = |row: &Row, name: &str| row.figures.get(name).copied();
+    let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
+    row.set("bound_ratio", ratio(figure(row, "expected_replies_bound"), figure(row, "expected_replies")));
+    // The first attempt counts as well.
+    let attempts = |name: &str| figure(row, name).map(|number| number + 1.0);
+    let ratio = ratio(attempts("repetitions_needed"), attempts("retransmissions_needed"));
+    row.set("attempts_ratio", ratio);
+}
+
+/// Returns the number at a path of keys.
+fn at(result: &Value, path: &[&str]) -> Option<f64> {
+    path.iter().fold(result, |at, key| &at[*key]).as_f64()
 }
 
 /// Fills the figures of `quorate twins run` or `quorate museum`.

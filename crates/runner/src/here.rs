@@ -21,6 +21,8 @@ const INPUT_TAG: [u8; 4] = *b"xinp";
 const SHOWN_DIGITS: usize = 16;
 /// Machine of simulated rows: their results do not depend on it.
 const VIRTUAL: &str = "virtual time";
+/// Machine of analytical rows.
+const FORMULAS: &str = "formulas";
 /// Cost table that is part of the program, and so of the build.
 const SHIPPED: &str = "shipped";
 /// Name of a cost table that is used without being named.
@@ -74,6 +76,7 @@ impl Here {
         inputs.extend(places.and_then(ClientPlaces::file).map(Path::new));
         let inputs = if inputs.is_empty() { String::new() } else { digest(INPUT_TAG, &inputs)? };
         let (machine, costs) = match options {
+            None if matches!(call, Call::Formulas(_)) => (FORMULAS.to_owned(), String::new()),
             None => (self.machine.clone(), String::new()),
             Some(options) => (VIRTUAL.to_owned(), name_of_costs(options.costs.as_deref())?),
         };

@@ -11,6 +11,7 @@ mod error;
 pub mod export;
 pub mod figures;
 mod flags;
+mod formulas;
 pub mod here;
 pub mod judged;
 mod process;

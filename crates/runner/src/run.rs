@@ -258,8 +258,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Takes the next run from the queue; several if they are simulated, one for each core. A cell that failed is not
-    /// run again.
+    /// Takes the next run from the queue; several if they are simulated or formulas, one for each core. A cell that
+    /// failed is not run again.
     fn next_batch(&mut self, queue: &mut VecDeque<(u32, usize)>) -> Vec<(u32, usize)> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let mut batch: Vec<(u32, usize)> = Vec::new();
@@ -269,10 +269,11 @@ impl Course<'_> {
                 self.total -= 1;
                 continue;
             }
-            let is_simulated = self.plan.cells[cell].instrument == Instrument::Simulated;
-            let fits = batch.iter().all(|(_, other)| {
-                is_simulated && *other != cell && self.plan.cells[*other].instrument == Instrument::Simulated
-            });
+            let own = self.plan.cells[cell].instrument;
+            let is_undisturbed = matches!(own, Instrument::Simulated | Instrument::Analytical);
+            let fits = batch
+                .iter()
+                .all(|(_, other)| is_undisturbed && *other != cell && self.plan.cells[*other].instrument == own);
             if batch.len() >= cores || !fits {
                 break;
             }

@@ -18,7 +18,7 @@ pub(super) fn series(sketch: &Sketch, groups: &[Group]) -> Vec<(String, Series)>
     let found = of_groups(sketch, groups, vertical(sketch), &[&sketch.plot.x], point);
     found
         .into_iter()
-        .map(|(panel, name, points)| (panel, Series { name, paper: true, command: None, points }))
+        .map(|(panel, name, points)| (panel, Series { name, paper: true, points, ..Series::default() }))
         .collect()
 }
 

@@ -1,11 +1,12 @@
 //! Plots of points: curves, lines, series over time, single requests.
 
-use super::cells::Group;
+use super::cells::{Group, INSTRUMENT};
 use super::sketch::{Sketch, axis};
 use super::{faults, paper, words};
+use quorate_experiments::Instrument;
 use quorate_experiments::figures::{FIGURES, SERIES, names};
 use quorate_experiments::statistics::{Summary, mean};
-use quorate_plots::{Hover, MAX_POINTS, Panel, Plot, Point, Series};
+use quorate_plots::{Hover, MAX_POINTS, Panel, Plot, Point, Series, Trace};
 
 /// Draws one figure over another, along the axes that are neither series nor panel.
 pub(super) fn curve(sketch: &mut Sketch) -> Plot {
@@ -68,7 +69,7 @@ pub(super) fn scatter(sketch: &mut Sketch) -> Plot {
         let samples = group.cells.iter().flat_map(|cell| sketch.cells.rows(*cell)).flat_map(|row| &row.samples);
         let points = samples.step_by(step).map(|sample| Point::new(sample.at_s, sample.latency_ms));
         let command = group.cells.first().and_then(|cell| sketch.cells.hover(*cell, &[]).command);
-        Series { name: group.series.clone(), paper: false, command, points: points.collect() }
+        Series { name: group.series.clone(), command, points: points.collect(), ..Series::default() }
     };
     Plot::Scatter(in_panels(groups.iter().map(|group| (group.panel.clone(), series(group)))))
 }
@@ -77,9 +78,36 @@ fn panels(sketch: &Sketch, point: fn(&Sketch, usize) -> Point) -> Vec<Panel<Seri
     let groups = sketch.cells.groups(&sketch.drawn, &sketch.panel_axes(), &sketch.series_axes(&[&sketch.plot.x]));
     let series = |group: &Group| {
         let points = group.cells.iter().map(|cell| point(sketch, *cell)).collect();
-        (group.panel.clone(), Series { name: group.series.clone(), points, ..Series::default() })
+        let (kin, trace) = beside_formulas(sketch, group);
+        (group.panel.clone(), Series { name: group.series.clone(), kin, trace, points, ..Series::default() })
     };
     in_panels(groups.iter().map(series).chain(paper::series(sketch, &groups)))
+}
+
+/// Returns the kin and the trace of a series: where formulas are drawn beside runs, they are lines and the runs marks,
+/// in one colour with those of the first instrument if all other axes agree.
+fn beside_formulas(sketch: &Sketch, group: &Group) -> (String, Trace) {
+    let is_formula = |cell: &usize| sketch.cells.cell(*cell).instrument == Instrument::Analytical;
+    let formulas = sketch.drawn.iter().filter(|cell| is_formula(cell)).count();
+    let first = group.cells.first();
+    if formulas == 0 {
+        return (String::new(), Trace::Joined);
+    }
+    let instrument = first.map(|cell| sketch.cells.cell(*cell).instrument);
+    let runs = sketch.drawn.iter().find(|cell| !is_formula(cell)).map(|cell| sketch.cells.cell(*cell).instrument);
+    if instrument != Some(Instrument::Analytical) && instrument != runs {
+        return (String::new(), Trace::Marks);
+    }
+    let mut axes = sketch.series_axes(&[&sketch.plot.x]);
+    axes.retain(|axis| axis != INSTRUMENT);
+    let kin = first.map_or_else(String::new, |cell| sketch.cells.name(*cell, &axes));
+    // Alone they are joined as usual, so that their points can be seen.
+    let trace = match first.is_some_and(is_formula) {
+        _ if formulas == sketch.drawn.len() => Trace::Joined,
+        true => Trace::Line,
+        false => Trace::Marks,
+    };
+    (kin, trace)
 }
 
 /// Collects series under the titles of their panels, in order of appearance.
@@ -155,8 +183,8 @@ fn second_by_second(sketch: &Sketch, group: &Group, name: &str) -> Series {
     };
     Series {
         name: group.series.clone(),
-        paper: false,
         command: hover.command,
         points: (0..seconds).map(point).collect(),
+        ..Series::default()
     }
 }

@@ -1,7 +1,7 @@
 //! Legend above the panels.
 
 use super::{GAP, SIZE, events, glyphs, grouped, heat, label};
-use crate::model::Plot;
+use crate::model::{Plot, Trace};
 use crate::plan::{Entry, Plan};
 use crate::scene::{Anchor, Paint, Scene, Shape, Style};
 use crate::text;
@@ -62,8 +62,12 @@ fn draw_sample(plan: &Plan, entry: &Entry, (x, y): (f64, f64), scene: &mut Scene
         Plot::Scatter(_) => glyphs::marker(scene, look, middle),
         Plot::Time { .. } => scene.line((x, y), (x + SAMPLE, y), line),
         _ => {
-            scene.line((x, y), (x + SAMPLE, y), line);
-            glyphs::marker(scene, look, middle);
+            if look.trace != Trace::Marks {
+                scene.line((x, y), (x + SAMPLE, y), line);
+            }
+            if look.trace != Trace::Line {
+                glyphs::marker(scene, look, middle);
+            }
         }
     }
 }

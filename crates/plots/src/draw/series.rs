@@ -1,7 +1,7 @@
 //! Curves, lines, scatter plots and series over time.
 
 use super::{Frame, glyphs, grouped, thin};
-use crate::model::{Plot, Point, Series};
+use crate::model::{Plot, Point, Series, Trace};
 use crate::plan::{Look, PanelPlan, Plan, Side, step_end};
 use crate::scale::Scale;
 use crate::scene::{Paint, Scene, Shape, Style};
@@ -56,18 +56,18 @@ impl Canvas<'_> {
 
     fn joined(&self, points: &[&Point], look: Look, scene: &mut Scene) {
         let few = points.len() <= MAX_MARKED;
-        if few {
+        if few || look.trace == Trace::Marks {
             self.whiskers(points, look, scene);
         } else {
             self.band(points, look, scene);
         }
         let runs = points.split(|point| point.y.is_none()).map(|run| self.places(run)).filter(|run| run.len() > 1);
         let runs: Vec<_> = runs.collect();
-        if !runs.is_empty() {
+        if !runs.is_empty() && look.trace != Trace::Marks {
             let style = Style::stroke(Paint::Series(look.colour()), LINE).dash(glyphs::dash(look));
             scene.shapes.push(Shape::Path { runs, closed: false, style });
         }
-        if few {
+        if look.trace == Trace::Marks || few && look.trace == Trace::Joined {
             self.places(points).into_iter().for_each(|place| glyphs::marker(scene, look, place));
         }
     }
