@@ -14,6 +14,7 @@ mod options;
 mod pace;
 mod pause;
 mod recorder;
+mod replies;
 mod samples;
 mod throttle;
 mod usage;

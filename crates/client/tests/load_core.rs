@@ -571,3 +571,21 @@ fn a_closed_loop_has_more_commands_outstanding_from_each_step_on() {
     let falling = LoadOptions { steps: falling, mode: LoadMode::Closed { outstanding: 5 }, ..LoadOptions::default() };
     assert!(matches!(falling.validate(), Err(LoadOptionsError::Step { number: 1, .. })));
 }
+
+#[test]
+fn a_load_that_gives_up_sends_no_request_again_and_counts_the_replies_to_each() {
+    let mut cluster = Cluster::new(MILLISECOND * 2);
+    // Between these times nobody answers in time.
+    cluster.stall = (Time::from_millis(500), Time::from_millis(600));
+    let mode = LoadMode::Closed { outstanding: 1 };
+    let give_up_after = Some(MILLISECOND * 20);
+    let core = core(LoadOptions { clients: 1, give_up_after, ..options(mode, 1) });
+    let report = run(core, &mut cluster, |_, core| assert!(core.in_flight() <= 1));
+    // 98 ms at 20 ms each, and the rest of the second at 2 ms each.
+    let failed = report.by_replies[0];
+    assert!((4..=5).contains(&failed), "{:?}", report.by_replies);
+    assert_eq!(report.by_replies[1..4], [0, 0, 0]);
+    assert!((445..=455).contains(&report.by_replies[4]), "{:?}", report.by_replies);
+    assert_eq!(report.by_replies.iter().sum::<u64>(), report.submitted, "each request of the window is counted");
+    assert_eq!((report.unanswered, report.bundles.retries), (0, 0));
+}

@@ -140,18 +140,25 @@ pub struct Config {
     /// PBFT: maximum number of slots that a primary has in flight. At this maximum, further commands wait and fill the
     /// next block. Default 4.
     pub pipeline: u64,
-    /// PBFT: whether a primary that lets commands wait is replaced, and losses are repaired. If false, only the three
-    /// phases remain: a slot may stay undecided, and no replica waits for it. Default true.
-    pub view_changes: bool,
-    /// PBFT: number of times that a primary repeats its PRE-PREPARE, for links that lose messages. Default 0.
-    pub repeat_pre_prepare: usize,
+    /// PBFT: whether only the three phases remain, to measure what a loss of messages does to them. Nothing is repaired,
+    /// asked for or sent again, there are no view changes and no checkpoints, and a replica executes a decided slot
+    /// without those before it. A slot that is not decided within `view_timeout_ms` has failed. Replicas then differ in
+    /// what they execute: for measurements only. Requires the dissemination `leader`. Default false.
+    pub phases_only: bool,
+    /// PBFT: number of copies that a primary sends of each PRE-PREPARE, besides the first, for links that lose
+    /// messages; at least `repeat`, whatever is set here. Default 0.
+    #[serde(alias = "repeat_pre_prepare")]
+    pub pre_prepare_repeat: usize,
+    /// Number of copies that a replica sends of each message of the protocol and of each reply, besides the first, for
+    /// links that lose messages. What replicas ask each other for is not copied: they ask again. Default 0.
+    pub repeat: usize,
 }
 
 /// Maximum number of slots in a window: a view change lists them all.
 pub const MAX_WINDOW: usize = 16_384;
 /// Default of `max_queue_ms` where clients send to one replica, in milliseconds.
 pub const DEFAULT_MAX_QUEUE_MS: u64 = 250;
-/// Maximum number of repetitions of one message.
+/// Maximum number of copies of one message, besides the first.
 pub const MAX_REPETITIONS: usize = 16;
 
 impl Default for Config {
@@ -182,8 +189,9 @@ impl Default for Config {
             window: 1000,
             checkpoint_interval: 128,
             pipeline: 4,
-            view_changes: true,
-            repeat_pre_prepare: 0,
+            phases_only: false,
+            pre_prepare_repeat: 0,
+            repeat: 0,
         }
     }
 }
@@ -205,6 +213,12 @@ impl Config {
     /// Time that a leader waits for late votes once a quorum has voted.
     pub fn vote_wait(&self) -> Duration {
         Duration::from_micros(self.vote_wait_us)
+    }
+
+    /// Returns whether the loss of one message should not take another one with it: copies are no use otherwise, and the
+    /// loss model counts single messages.
+    pub fn needs_messages_apart(&self) -> bool {
+        self.phases_only || self.pre_prepare_repeat > 0 || self.repeat > 0
     }
 
     fn validate_vote_wait(&self) -> Result<(), ConfigError> {
@@ -287,7 +301,8 @@ impl Config {
             ("window", slots(self.window), MAX_WINDOW),
             ("checkpoint_interval", slots(self.checkpoint_interval), MAX_WINDOW / 2),
             ("pipeline", slots(self.pipeline), MAX_WINDOW),
-            ("repeat_pre_prepare", self.repeat_pre_prepare, MAX_REPETITIONS),
+            ("pre_prepare_repeat", self.pre_prepare_repeat, MAX_REPETITIONS),
+            ("repeat", self.repeat, MAX_REPETITIONS),
         ];
         for (key, value, limit) in most {
             if value > limit {
@@ -319,13 +334,20 @@ impl Config {
         self.validate_vote_wait()?;
         match self.protocol.has_slots() {
             true => self.validate_slots(),
-            false if self.view_changes => Ok(()),
-            false => Err(ConfigError {
-                place: "view_changes",
-                what: format!("is false, but {} requires view changes", self.protocol),
-                help: "set it to true, or use `pbft`".into(),
-            }),
+            false => self.validate_without_slots(),
         }
+    }
+
+    fn validate_without_slots(&self) -> Result<(), ConfigError> {
+        let error = |place, what: String| Err(ConfigError::new(place, what, "leave it out, or use `pbft`"));
+        if self.phases_only {
+            return error("phases_only", format!("is true, but {} needs more than its phases", self.protocol));
+        }
+        if self.pre_prepare_repeat > 0 {
+            let what = format!("is {}, but {} has no PRE-PREPARE", self.pre_prepare_repeat, self.protocol);
+            return error("pre_prepare_repeat", what);
+        }
+        Ok(())
     }
 
     fn validate_leaders(&self) -> Result<(), ConfigError> {
@@ -349,6 +371,13 @@ impl Config {
     }
 
     fn validate_slots(&self) -> Result<(), ConfigError> {
+        if self.phases_only && self.dissemination != Dissemination::Leader {
+            return Err(ConfigError {
+                place: "dissemination",
+                what: format!("is `{}`, but with phases_only nobody asks for missing commands", self.dissemination),
+                help: "set `leader`, so that each PRE-PREPARE carries its commands".into(),
+            });
+        }
         if self.window / 2 < self.checkpoint_interval {
             return Err(ConfigError {
                 place: "window",

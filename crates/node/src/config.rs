@@ -363,7 +363,8 @@ impl NodeConfig {
             let longest = self.consensus.batch_bytes.max(MAX_PAYLOAD_BYTES);
             links.client_frame_bytes = (longest + CLIENT_FRAME_OVERHEAD_BYTES).min(MAX_FRAME_BYTES);
         }
-        let (packets, retransmission) = (self.packets, self.retransmission);
+        let (mut packets, retransmission) = (self.packets, self.retransmission);
+        packets.frames_apart |= self.consensus.needs_messages_apart();
         let settings = WireSettings { links, tcp: self.tcp.clone(), packets, retransmission, quic: self.quic.clone() };
         Wire { transport: self.transport, channel: self.channel, settings }
     }

@@ -289,7 +289,9 @@ impl Gateway {
             last = Some((origin, link));
             match link {
                 Some(link) if self.seals.are_used() => self.seals.gather(transport, link, frame),
-                Some(link) => transport.send(link, frame),
+                Some(link) => {
+                    std::iter::repeat_n(frame, self.seals.times()).for_each(|frame| transport.send(link, frame));
+                }
                 None => {}
             }
         }

@@ -35,6 +35,8 @@ pub(crate) struct Seals {
     /// Where a link's group is.
     places: HashMap<LinkId, usize>,
     encoder: Encoder,
+    /// Copies of each message with gathered replies, besides the first.
+    copies: usize,
     /// Time that seals and agreements on keys took for single clients, in nanoseconds, since it was last taken.
     spent_ns: u64,
 }
@@ -42,6 +44,16 @@ pub(crate) struct Seals {
 impl Seals {
     pub fn new(sealer: Option<ReplySealer>) -> Seals {
         Seals { sealer, ..Seals::default() }
+    }
+
+    /// Sends copies of each message with gathered replies, besides the first.
+    pub fn with_copies(self, copies: usize) -> Seals {
+        Seals { copies, ..self }
+    }
+
+    /// Returns how often to send a reply to an executed bundle.
+    pub fn times(&self) -> usize {
+        self.copies + 1
     }
 
     /// Returns whether replies of one block should be [gathered](Seals::gather).
@@ -85,7 +97,7 @@ impl Seals {
             return transport.send(link, reply);
         }
         let begun = Instant::now();
-        self.send_together(transport, link, vec![reply]);
+        self.send_together(transport, link, vec![reply], 1);
         self.spent_ns += begun.elapsed().as_nanos() as u64;
     }
 
@@ -100,7 +112,7 @@ impl Seals {
         group.replies.push(reply);
         if group.bytes >= FULL_MESSAGE_BYTES {
             let Group { replies, .. } = std::mem::take(group);
-            self.send_together(transport, link, replies);
+            self.send_together(transport, link, replies, self.times());
         }
     }
 
@@ -108,22 +120,23 @@ impl Seals {
     pub fn send_gathered(&mut self, transport: &mut dyn Transport) {
         self.places.clear();
         for (link, group) in std::mem::take(&mut self.groups) {
-            self.send_together(transport, link, group.replies);
+            self.send_together(transport, link, group.replies, self.times());
         }
     }
 
-    fn send_together(&mut self, transport: &mut dyn Transport, link: LinkId, replies: Vec<Bytes>) {
+    fn send_together(&mut self, transport: &mut dyn Transport, link: LinkId, replies: Vec<Bytes>, times: usize) {
         if replies.is_empty() {
             return;
         }
         let (sealer, recipient) = (self.sealer.as_ref(), self.recipients.get(&link));
         let known = sealer.zip(recipient).filter(|(sealer, to)| !sealer.needs_keys() || to.key.is_some());
         let Some((sealer, Recipient { client, key })) = known else {
-            return replies.into_iter().for_each(|reply| transport.send(link, reply));
+            let copied = replies.into_iter().flat_map(|reply| std::iter::repeat_n(reply, times));
+            return copied.for_each(|reply| transport.send(link, reply));
         };
         let frame = SealedReplies::encode(&mut self.encoder, &replies, |digest| {
             sealer.seal(*client, key.as_ref(), digest).expect("the key of a code is known")
         });
-        transport.send(link, frame);
+        std::iter::repeat_n(frame, times).for_each(|frame| transport.send(link, frame));
     }
 }

@@ -85,9 +85,12 @@ impl Chain {
         if block.parent() != self.agreed[position - 1] && block.parent() != Digest::ZERO {
             return Err(Discord::Detached { height });
         }
-        let is_first = position == self.agreed.len();
-        if is_first {
+        let is_first = self.agreed.get(position).is_none_or(|agreed| *agreed == Digest::ZERO);
+        if position == self.agreed.len() {
             self.agreed.push(block.digest());
+        }
+        if is_first {
+            self.agreed[position] = block.digest();
         }
         let (digest, agreed) = (block.digest(), self.agreed[position]);
         if digest != agreed {
@@ -110,6 +113,22 @@ impl Chain {
             Some(agreed) if agreed == blocks => Ok(()),
             _ => Err(Discord::StrangeState { height }),
         }
+    }
+
+    /// Notes that a replica passes over a height without executing anything, as it may if only PBFT's three phases run.
+    /// Others may agree on a block there.
+    ///
+    /// # Errors
+    /// If that is not the replica's next height.
+    pub fn passes_over(&mut self, replica: usize, height: Height) -> Result<(), Discord> {
+        let after = std::mem::replace(&mut self.heights[replica], height.0);
+        if height.0 != after + 1 {
+            return Err(Discord::Gap { height, after: Height(after) });
+        }
+        if height.0 as usize == self.agreed.len() {
+            self.agreed.push(Digest::ZERO);
+        }
+        Ok(())
     }
 
     /// Sets a replica's height without a commit: it has restarted, or is not checked.

@@ -38,6 +38,8 @@ struct Vouched {
 pub struct Oracle {
     /// Votes are unique per slot, not per view.
     slotted: bool,
+    /// Replicas pass over slots that failed.
+    phases_only: bool,
     chain: Chain,
     /// Misbehaving replicas, which need not make progress.
     faulty: Signers,
@@ -71,6 +73,7 @@ impl Oracle {
         let (replicas, protocol) = (quorum.replicas(), config.protocol);
         Oracle {
             slotted: protocol.has_slots(),
+            phases_only: config.phases_only,
             statements: Statements::new(protocol, replicas, quorum.faults()),
             work: Work::new(replicas, config),
             relays: Relays::new(replicas),
@@ -317,6 +320,12 @@ impl Oracle {
 
     /// Observes that a replica commits a block and is going to execute its bundles.
     pub fn committed(&mut self, replica: ReplicaId, block: &Block, bundles: &[Bundle]) {
+        if self.phases_only && block.payload.is_empty() {
+            if let Err(discord) = self.chain.passes_over(replica.index(), block.height) {
+                self.report(discord.property(), format!("replica {replica} {discord}"));
+            }
+            return;
+        }
         self.check_block(replica, "commits", bundles.iter().map(Weight::of).sum());
         let backed = self.statements.commits(replica, block);
         self.breached(backed);

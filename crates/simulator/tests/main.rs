@@ -17,6 +17,7 @@ mod network;
 mod overload;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;
+mod phases;
 mod state_transfer;
 mod tcp;
 #[path = "../../crypto/tests/toy/mod.rs"]

@@ -131,6 +131,10 @@ pub struct PacketConfig {
     pub keepalive_ms: u64,
     /// Milliseconds after which the remote of a link over `udp` counts as gone if nothing comes from it.
     pub silent_remote_ms: u64,
+    /// Whether each frame over `udp` has packets of its own, so that frames are lost independently. If not, small
+    /// frames that leave together share a packet. Always so if replicas send copies of messages, or only PBFT's three
+    /// phases run.
+    pub frames_apart: bool,
 }
 
 impl Default for PacketConfig {
@@ -141,6 +145,7 @@ impl Default for PacketConfig {
             receive_buffer_bytes: 16 << 20,
             keepalive_ms: 500,
             silent_remote_ms: 3_000,
+            frames_apart: false,
         }
     }
 }

@@ -105,8 +105,11 @@ impl Machine for UdpMachine {
         }
     }
 
-    fn send(&mut self, _: Time, frame: Bytes, _: &mut Vec<Output>) {
+    fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
         self.packer.push(frame);
+        if self.config.frames_apart {
+            self.flush(now, out);
+        }
     }
 
     fn flush(&mut self, now: Time, out: &mut Vec<Output>) {

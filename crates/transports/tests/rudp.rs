@@ -5,7 +5,7 @@ use crate::support::{client_end, replica_end};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_channels::{ChannelConfig, ChannelKind, Loss, Machine, Side};
-use quorate_transports::{RetransmissionConfig, RetransmissionProfile, TransportKind, WireSettings};
+use quorate_transports::{PacketConfig, RetransmissionConfig, RetransmissionProfile, TransportKind, WireSettings};
 use quorate_types::{ClusterId, ReplicaId, Time};
 use std::time::Duration;
 
@@ -99,6 +99,22 @@ fn numbered(count: u32, bytes: usize) -> Vec<Bytes> {
             frame.into()
         })
         .collect()
+}
+
+#[test]
+fn frames_over_udp_share_packets_unless_they_are_to_be_apart() {
+    for channel in [ChannelKind::PLAIN, ChannelKind::DTLS] {
+        for (frames_apart, packets) in [(false, 1), (true, 3)] {
+            let packet_settings = PacketConfig { frames_apart, ..PacketConfig::default() };
+            let settings = WireSettings { packets: packet_settings, ..WireSettings::default() };
+            let mut net = pair(TransportKind::UDP, channel, &settings, 100);
+            let before = net.trace.len();
+            send(&mut net, A, &numbered(3, 50));
+            assert_eq!(net.trace.len() - before, packets, "{channel}, apart: {frames_apart}");
+            assert!(net.run(1_000, |net| net.frames[B].len() == 3));
+            assert_eq!(received(&net, B), numbered(3, 50));
+        }
+    }
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The load generator's decisions, without clock or sockets.
 
 mod finish;
+mod giving_up;
 
 use crate::load::options::{LoadMode, LoadOptions, LoadOptionsError};
 use crate::load::pace::Pace;
 use crate::load::pause::Pause;
 use crate::load::recorder::{Recorder, Tally};
+use crate::load::replies::RepliesCount;
 use crate::load::throttle::Throttle;
 use crate::session::{Accepted, Outgoing, Session, SessionCounters, SessionOptions, TurnedAway};
 use crate::workload::Workload;
@@ -89,6 +91,8 @@ pub struct LoadCore {
     pace: Option<Pace>,
     /// `None` during the preload.
     recorder: Option<Recorder>,
+    /// Replies to each request, if requests are given up.
+    replies: Option<RepliesCount>,
     filling: Option<(BundleBuilder, Vec<Issued>)>,
     spare: Vec<Vec<Issued>>,
     payload: Vec<u8>,
@@ -97,8 +101,8 @@ pub struct LoadCore {
 impl LoadCore {
     /// Returns a load that starts with the first step. Client `i` is session `i` of the identity.
     pub fn new(
-        options: LoadOptions,
-        session: SessionOptions,
+        mut options: LoadOptions,
+        mut session: SessionOptions,
         workload: Box<dyn Workload>,
         identity: ClientIdentity,
     ) -> Result<Self, LoadOptionsError> {
@@ -111,7 +115,9 @@ impl LoadCore {
                 (0, has_steps.then(|| Pace::new(rate, options.warmup, &options.steps)))
             }
         };
+        let replies = giving_up::count_replies(&mut options, &mut session);
         Ok(LoadCore {
+            replies,
             session: Session::new(SessionOptions { max_outstanding, ..session }),
             workload,
             sequences: vec![identity.sequence_base(); options.clients],
@@ -200,7 +206,7 @@ impl LoadCore {
 
     /// Returns whether a reply may change anything.
     pub fn awaits(&self, reply: &ReplicaReply) -> bool {
-        self.session.awaits(reply)
+        self.session.awaits(reply) || self.counts(reply)
     }
 
     /// Returns how many equal replies complete a bundle.
@@ -251,6 +257,7 @@ impl LoadCore {
     /// replies of one wake-up fill bundles together.
     #[inline]
     pub fn receive(&mut self, now: Time, from: ReplicaId, reply: ReplicaReply) {
+        self.count_reply(from, &reply);
         if let Some(accepted) = self.session.receive(now, from, reply) {
             self.accept(now, accepted);
         }
@@ -284,6 +291,7 @@ impl LoadCore {
     /// Advances to `now` and appends the frames to send.
     pub fn step(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         self.give_up_refused(now);
+        self.give_up_failed(now);
         self.session.poll(now, out);
         if self.stage == Stage::Preload {
             self.preload(now, out);
@@ -369,7 +377,8 @@ impl LoadCore {
         {
             self.begin_drain(now, out);
         }
-        if self.stage == Stage::Drain && (self.in_flight == 0 || self.drain_until <= now) {
+        let is_counting = self.replies.as_ref().is_some_and(RepliesCount::is_counting);
+        if self.stage == Stage::Drain && (self.in_flight == 0 && !is_counting || self.drain_until <= now) {
             self.stage = Stage::Done;
         }
     }
@@ -411,7 +420,8 @@ impl LoadCore {
             }
             _ => None,
         };
-        [retry, stage, command].into_iter().flatten().min()
+        let failure = self.replies.as_ref().and_then(RepliesCount::next_deadline);
+        [retry, stage, command, failure].into_iter().flatten().min()
     }
 
     /// Returns how to wait after a step at `now`.
@@ -542,6 +552,9 @@ impl LoadCore {
             let bundle = self.identity.finish(builder);
             if let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.records_commits()) {
                 recorder.on_bundle(bundle.digest(), commands.iter().map(|command| command.intended));
+            }
+            if let Some(replies) = self.replies.as_mut() {
+                replies.on_sent(now, bundle.digest());
             }
             let submitted = self.session.submit(now, &bundle, commands, out);
             submitted.expect("commands are limited, and no two bundles are equal as sequence numbers are used once");

@@ -88,6 +88,7 @@ impl LoadReport {
         self.busy += other.busy;
         self.unanswered += other.unanswered;
         self.unsent += other.unsent;
+        self.by_replies.iter_mut().zip(&other.by_replies).for_each(|(one, other)| *one += other);
         self.total_submitted += other.total_submitted;
         self.total_completed += other.total_completed;
         self.total_refused += other.total_refused;

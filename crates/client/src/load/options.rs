@@ -52,6 +52,9 @@ pub struct LoadOptions {
     pub steps: Vec<LoadStep>,
     /// Maximum number of requests in [`LoadReport::samples`](crate::load::LoadReport::samples).
     pub samples: usize,
+    /// Time after which a request is given up instead of being sent again; `None`: never. The load then counts the
+    /// replies to each request.
+    pub give_up_after: Option<Duration>,
 }
 
 /// Part of the measured window with a pace of its own.
@@ -78,6 +81,7 @@ impl Default for LoadOptions {
             preload_timeout: Duration::from_secs(60),
             steps: Vec::new(),
             samples: 0,
+            give_up_after: None,
         }
     }
 }
@@ -143,6 +147,7 @@ impl LoadOptions {
             ("duration", self.duration, true),
             ("drain", self.drain, false),
             ("preload_timeout", self.preload_timeout, true),
+            ("give_up_after", self.give_up_after.unwrap_or(Duration::from_millis(1)), true),
         ];
         for (key, value, positive) in durations {
             if value > MAX_DURATION || (positive && value.is_zero()) {

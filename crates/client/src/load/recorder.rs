@@ -59,6 +59,9 @@ pub struct LoadReport {
     pub unanswered: u64,
     /// Open loop: commands that were due but never sent, because too many were unanswered.
     pub unsent: u64,
+    /// Requests sent in the window, by the number of replicas that replied before the request was given up; empty if
+    /// requests are not given up.
+    pub by_replies: Vec<u64>,
     /// Commands sent during the whole load, without the preload.
     pub total_submitted: u64,
     /// Commands executed during the whole load.

@@ -227,6 +227,14 @@ impl Pool {
         self.totals.discard(&entry);
     }
 
+    /// Forgets a bundle that is pending and that no block refers to: its agreement failed, and nothing repeats it.
+    pub fn forget(&mut self, digest: &Digest) {
+        let is_free = |entry: &Held| entry.is_pending() && entry.proposals == 0;
+        if let Some(slot) = self.entries.find(digest).filter(|slot| self.entries.at(*slot).is_some_and(is_free)) {
+            self.discard(slot);
+        }
+    }
+
     /// Handles the loss of a client's link. Its bundles stay pending, in the lane that its address has for closed
     /// links.
     pub fn leave(&mut self, source: Source) {

@@ -128,7 +128,8 @@ impl Store {
             children: DigestMap::with_hasher(salt),
             users: DigestMap::with_hasher(salt),
             wants: Wants::new(quorum, me, Duration::from_millis(config.fetch_retry_ms)),
-            checkpoint_interval: config.checkpoint_interval,
+            // Without checkpoints no height is a multiple of it.
+            checkpoint_interval: if config.phases_only { u64::MAX } else { config.checkpoint_interval },
             certifies: config.dissemination.is_certified(),
             batches: Batches::new(quorum, me, salt),
             decided: None,

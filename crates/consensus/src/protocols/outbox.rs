@@ -2,11 +2,31 @@
 
 use crate::data::pool::Pool;
 use crate::recovery::journal::{BUNDLES_RECORD_BYTES, Record};
-use crate::seam::{Action, Drop, Envelope, Evidence, Halt, Mark, Message, RecordId, Timer, To};
+use crate::seam::{Action, Drop, Envelope, Evidence, Halt, Mark, Message, Purpose, RecordId, Timer, To};
 use quorate_types::{Block, Bundle, Digest, Encoder, ReplicaId, View, Vote};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Number of copies of each message, besides the first.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Copies {
+    /// Of PBFT's PRE-PREPARE; `all` if that is more.
+    pub pre_prepare: usize,
+    /// Of each message of the protocol.
+    pub all: usize,
+}
+
+impl Copies {
+    /// Returns whether messages are copied at all.
+    pub fn any(self) -> bool {
+        self.pre_prepare > 0 || self.all > 0
+    }
+
+    fn of(self, purpose: Purpose) -> usize {
+        if purpose == Purpose::Proposal { self.pre_prepare.max(self.all) } else { self.all }
+    }
+}
 
 /// Collector of the actions of a step, in order.
 pub struct Outbox<M> {
@@ -105,13 +125,20 @@ impl<M: Message> Outbox<M> {
         self.persist(Record::Message(out.finish()));
     }
 
-    /// Repeats the last cast `times` times to the others, for links that lose messages.
-    pub fn repeat(&mut self, times: usize) {
-        let Some(Action::Send { message, after, sign, .. }) = self.actions.last().cloned() else {
-            panic!("only a message that was just cast is repeated");
-        };
-        let again = Action::Send { to: To::Others, message, after, sign };
-        self.actions.extend(std::iter::repeat_n(again, times));
+    /// Adds copies of each message of the protocol, behind it, for links that lose messages. The loopback loses none.
+    pub(crate) fn copy_messages(&mut self, copies: Copies) {
+        for action in std::mem::take(&mut self.actions) {
+            let again = match &action {
+                Action::Send { to, message: Envelope::Protocol(message), after, sign } => {
+                    let to = if *to == To::All { To::Others } else { *to };
+                    let (purpose, message) = (message.purpose(), Envelope::Protocol(message.clone()));
+                    Some((copies.of(purpose), Action::Send { to, message, after: *after, sign: *sign }))
+                }
+                _ => None,
+            };
+            self.actions.push(action);
+            self.actions.extend(again.into_iter().flat_map(|(copies, again)| std::iter::repeat_n(again, copies)));
+        }
     }
 
     /// Returns the record that must be durable before this replica proposes in `view`, if its journal holds a

@@ -5,6 +5,7 @@ use crate::data::alone::Alone;
 use crate::data::answers::Answers;
 use crate::data::spreading::Spreading;
 use crate::data::store::Store;
+use crate::protocols::outbox::Copies;
 use crate::recovery::checkpoints::Checkpoints;
 use crate::voting::fairness::Fairness;
 use crate::voting::leader::LeaderElection;
@@ -40,6 +41,8 @@ pub struct Parts {
     pub spreading: Spreading,
     /// Recent answers to peers, for rate limits.
     pub answers: Answers,
+    /// How often messages are sent.
+    pub copies: Copies,
 }
 
 impl Parts {

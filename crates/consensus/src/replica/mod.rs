@@ -22,7 +22,7 @@ use crate::data::digest_map::Salt;
 use crate::data::pool::{Need, Offered, Source};
 use crate::data::spreading::Spreading;
 use crate::data::store::Store;
-use crate::protocols::outbox::Outbox;
+use crate::protocols::outbox::{Copies, Outbox};
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::{Admission, Event, Protocol, Recalled};
 use crate::protocols::turn::Turn;
@@ -130,6 +130,7 @@ impl<P: Protocol> Replica<P> {
             checkpoints: Checkpoints::new(&config, quorum, genesis.clone()),
             answers: Answers::new(&config, quorum),
             spreading: Spreading::new(&config, quorum, me, Salt(salt)),
+            copies: Copies { pre_prepare: config.pre_prepare_repeat, all: config.repeat },
             config,
             quorum,
             cluster,
@@ -234,6 +235,9 @@ impl<P: Protocol> Replica<P> {
             self.parts.answers.invariants();
             self.parts.spreading.invariants();
             self.transfer.iter().for_each(Transfer::invariants);
+        }
+        if self.parts.copies.any() {
+            self.out.copy_messages(self.parts.copies);
         }
         // Actions are large: swap the lists where possible instead of copying.
         match actions.is_empty() {
@@ -513,6 +517,9 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn request_missing(&mut self, now: Time) {
+        if self.parts.config.phases_only {
+            return;
+        }
         self.ask_others(now);
         if self.parts.store.next_request().is_some_and(|due| due <= now) {
             let mut requests = Vec::new();

@@ -124,11 +124,13 @@ impl<P: Play> World<P> {
             snapshot: (Height(0), Digest::ZERO),
             states: States::default(),
         };
+        let mut oracle = Oracle::new(quorum, Certificate::genesis(&cluster).subject.digest);
+        oracle.phases_only = config.phases_only;
         World {
             now: Time(0),
             keys: Keys { cluster, quorum },
             network: Network::new(n, HOP, seed),
-            oracle: Oracle::new(quorum, Certificate::genesis(&cluster).subject.digest),
+            oracle,
             story: None,
             crypto_time: Duration::ZERO,
             messages: 0,

@@ -127,7 +127,7 @@ fn random_config<P: Play>(random: &mut Random) -> Config {
         checkpoint_interval: interval,
         window: interval * *random.pick(&[2, 5]),
         pipeline: *random.pick(&[1, 2, 4]),
-        repeat_pre_prepare: *random.pick(&[0, 0, 1]),
+        pre_prepare_repeat: *random.pick(&[0, 0, 1]),
         ..config::<P>()
     }
 }

@@ -5,6 +5,7 @@ use crate::common::network::Letter;
 use crate::common::random::Random;
 use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
+use quorate_consensus::config::Dissemination;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::{Config, Mark};
 use quorate_types::{Quorum, ReplicaId};
@@ -20,8 +21,9 @@ struct Count {
     others: usize,
 }
 
-fn core(repeat_pre_prepare: usize) -> Config {
-    Config { view_changes: false, repeat_pre_prepare, ..config::<Pbft>() }
+fn core(pre_prepare_repeat: usize, repeat: usize) -> Config {
+    let dissemination = Dissemination::Leader;
+    Config { phases_only: true, dissemination, pre_prepare_repeat, repeat, ..config::<Pbft>() }
 }
 
 fn sent_for_one_request(quorum: Quorum, config: Config) -> Count {
@@ -54,7 +56,7 @@ fn messages_of_one_request_match_the_paper() {
     for (n, f) in [(4, 1), (5, 1), (6, 1), (7, 2), (10, 3), (16, 3)] {
         for r in 0..3 {
             let quorum = Quorum::with_faults(n, f).expect("the committee shape is valid");
-            let sent = sent_for_one_request(quorum, core(r));
+            let sent = sent_for_one_request(quorum, core(r, 0));
             // Our messages, plus those that the paper counts and we do not send.
             let to_itself_pre_prepare = r + 1; // the primary's PRE-PREPAREs to itself; here they use the loopback
             let pre_prepare = sent.pre_prepare + to_itself_pre_prepare;
@@ -75,13 +77,28 @@ fn messages_of_one_request_match_the_paper() {
 #[test]
 fn the_whole_protocol_sends_no_more_than_its_core() {
     let quorum = Quorum::of(4).expect("the committee size is valid");
-    assert_eq!(sent_for_one_request(quorum, config::<Pbft>()), sent_for_one_request(quorum, core(0)));
+    assert_eq!(sent_for_one_request(quorum, config::<Pbft>()), sent_for_one_request(quorum, core(0, 0)));
+}
+
+#[test]
+fn every_message_is_copied() {
+    let quorum = Quorum::of(4).expect("the committee size is valid");
+    let once = sent_for_one_request(quorum, core(0, 0));
+    let copied = |pre_prepare, votes| Count {
+        pre_prepare: pre_prepare * once.pre_prepare,
+        prepare: votes * once.prepare,
+        commit: votes * once.commit,
+        others: once.others,
+    };
+    assert_eq!(sent_for_one_request(quorum, core(0, 2)), copied(3, 3));
+    assert_eq!(sent_for_one_request(quorum, core(3, 2)), copied(4, 3));
+    assert_eq!(sent_for_one_request(quorum, core(1, 2)), copied(3, 3), "the larger number counts");
 }
 
 /// Returns how many of `runs` requests, each in its own cluster, f+1 replicas decide.
 fn successes(runs: u64, lost_per_mille: u64, repeat: usize) -> u64 {
     let decided = |seed: &u64| {
-        let mut world = World::<Pbft>::new(4, core(repeat), *seed);
+        let mut world = World::<Pbft>::new(4, core(repeat, 0), *seed);
         world.network.lost_per_mille = lost_per_mille;
         world.network.random = Random::new(*seed ^ 0x1055);
         world.start();

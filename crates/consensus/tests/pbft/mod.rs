@@ -10,5 +10,6 @@ mod golden_mac;
 mod life;
 mod memory;
 mod parts;
+mod phases;
 mod proofs;
 mod sets;

@@ -3,7 +3,8 @@
 use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, ChannelPerCommand, CpuPerCommand, CryptoPerCommand, Event, Frontier, Growth, Latency,
-    Machine, PacketFigures, RoundTripFigures, Sample, Second, Step, log_buckets, per, recovery_percent, version,
+    Machine, PacketFigures, RequestFigures, RoundTripFigures, Sample, Second, Step, log_buckets, per, recovery_percent,
+    version,
 };
 use crate::spec::{BenchSpec, Pacing};
 use quorate_client::load::{INTERVAL, LoadProgress, LoadReport, StepReport};
@@ -192,7 +193,8 @@ pub fn result(
         allocations_per_command: allocated(|status| status.allocations),
         allocated_bytes_per_command: allocated(|status| status.allocated_bytes),
         client_bound,
-        agreement: readings.agreement(),
+        agreement: Agreement::in_run(spec, || readings.agreement()),
+        requests: RequestFigures::of(spec, report),
         timeline: timeline(report, &readings.frontier),
         steps: steps(spec, report),
         samples: Sample::all(report),

@@ -17,6 +17,7 @@ mod emulation;
 mod growth;
 mod machine;
 mod recovery;
+mod replies;
 mod round_trips;
 mod samples;
 mod searched;
@@ -29,6 +30,7 @@ pub(crate) use growth::Growth;
 pub use machine::Machine;
 pub use quorate_types::text::count;
 pub(crate) use recovery::recovery_percent;
+pub use replies::RequestFigures;
 pub use round_trips::RoundTripFigures;
 pub use samples::Sample;
 pub use searched::{Probe, Search};
@@ -119,6 +121,9 @@ pub struct BenchResult {
     pub client_bound: bool,
     /// Whether all replicas executed the same commands in the same order.
     pub agreement: Agreement,
+    /// Present if only PBFT's three phases ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<RequestFigures>,
     /// One entry per second of the measured time.
     pub timeline: Vec<Second>,
     /// One entry for each step of a load that changes.
@@ -361,6 +366,17 @@ pub enum Agreement {
 }
 
 impl Agreement {
+    /// Returns the result of a comparison in a run. With PBFT's three phases alone, each replica executes what was
+    /// decided there.
+    pub(crate) fn in_run(spec: &BenchSpec, compare: impl FnOnce() -> Agreement) -> Agreement {
+        if spec.phases_only {
+            return Agreement::Unknown(
+                "only the three phases ran, and each replica passes over what failed there".into(),
+            );
+        }
+        compare()
+    }
+
     /// Compares the histories of the replicas that reported them.
     pub(crate) fn of(statuses: &[Option<Status>]) -> Agreement {
         let reported = statuses.iter().flatten();

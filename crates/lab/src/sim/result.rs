@@ -5,7 +5,7 @@ use crate::bench::{BUSY_FRACTION, evidence, measured_intervals, note_counts, ste
 use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency, Machine,
-    Primitives, Sample, count, figure, line, log_buckets, optional, per, recovery_percent, version,
+    Primitives, RequestFigures, Sample, count, figure, line, log_buckets, optional, per, recovery_percent, version,
 };
 use crate::spec::BenchSpec;
 use quorate_client::load::LoadReport;
@@ -137,6 +137,9 @@ pub struct SeedResult {
     /// Commands completed per second; `None` if the run ended early.
     pub throughput_ops: Option<f64>,
     pub p50_ms: Option<f64>,
+    /// Present if only PBFT's three phases ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<RequestFigures>,
     pub lost_packets: u64,
     /// Segments that the stand-in for TCP sent again.
     pub retransmissions: u64,
@@ -257,6 +260,7 @@ fn seed_result(spec: &BenchSpec, options: &SimOptions, report: &SimReport) -> Se
         virtual_seconds: report.virtual_time.as_secs_f64(),
         throughput_ops: report.load.as_ref().map(LoadReport::throughput),
         p50_ms: report.load.as_ref().and_then(|load| load.latency_ms(0.5)),
+        requests: report.load.as_ref().and_then(|load| RequestFigures::of(spec, load)),
         lost_packets: report.lost_packets,
         retransmissions: report.streams.retransmissions,
         rto_events: report.streams.rto_events,
@@ -319,7 +323,8 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         allocated_bytes_per_command: None,
         client_bound: load.and_then(LoadReport::busy_fraction).is_some_and(|busy| busy >= BUSY_FRACTION)
             && busiest(report, &growth) < BUSY_FRACTION,
-        agreement: agreement(report),
+        agreement: Agreement::in_run(spec, || agreement(report)),
+        requests: load.and_then(|load| RequestFigures::of(spec, load)),
         timeline: load.map(|load| timeline(load, &Frontier::of(&report.seconds))).unwrap_or_default(),
         steps: load.map(|load| steps(spec, load)).unwrap_or_default(),
         samples: load.map(Sample::all).unwrap_or_default(),

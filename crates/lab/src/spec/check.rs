@@ -2,11 +2,11 @@
 
 use super::{
     BatchPolicy, BenchSpec, ClientAuthentication, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem,
-    ReplyAuthentication, SpecError, When,
+    ReplyAuthentication, ReplyMode, SpecError, When,
 };
 use crate::affinity;
 use quorate_client::load::MAX_SAMPLES;
-use quorate_consensus::config::MAX_WINDOW;
+use quorate_consensus::config::{MAX_REPETITIONS, MAX_WINDOW};
 use quorate_crypto::Authentication;
 use quorate_transports::{PacketConfig, RetransmissionConfig, Wire, WireSettings};
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
@@ -51,6 +51,8 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("window", 1, MAX_WINDOW as u64),
     ("checkpoint_interval", 1, MAX_WINDOW as u64 / 2),
     ("pipeline", 1, MAX_WINDOW as u64),
+    ("pre_prepare_repeat", 0, MAX_REPETITIONS as u64),
+    ("repeat", 0, MAX_REPETITIONS as u64),
     ("base_port", 0, u16::MAX as u64),
     ("payload", 0, MAX_PAYLOAD_BYTES as u64),
     ("records", 1, MAX_RECORDS),
@@ -101,7 +103,8 @@ impl BenchSpec {
 
     /// Returns the transport and channel between replicas, and between replicas and clients.
     pub fn wire(&self) -> Wire {
-        let packets = PacketConfig { mtu_bytes: self.mtu_bytes as usize, ..PacketConfig::default() };
+        let (mtu_bytes, frames_apart) = (self.mtu_bytes as usize, self.consensus().needs_messages_apart());
+        let packets = PacketConfig { mtu_bytes, frames_apart, ..PacketConfig::default() };
         let (default, pacing) = (RetransmissionConfig::default(), self.pacing);
         let profile = self.retransmission.unwrap_or(default.profile);
         let retransmission = RetransmissionConfig { profile, pacing, ..default };
@@ -180,6 +183,8 @@ impl BenchSpec {
             ("window", self.window),
             ("checkpoint_interval", self.checkpoint_interval),
             ("pipeline", self.pipeline),
+            ("pre_prepare_repeat", self.pre_prepare_repeat.into()),
+            ("repeat", self.repeat.into()),
             ("view_timeout_ms", self.view_timeout_ms),
             ("max_queue_ms", self.max_queue_ms.unwrap_or(0)),
             ("payload", self.payload.into()),
@@ -263,6 +268,14 @@ impl BenchSpec {
 
     fn check_load(&self, problems: &mut Vec<Problem>) {
         self.check_pacing(problems);
+        if self.phases_only && self.workload.is_key_value() {
+            let what = format!("the records of `{}` are loaded by requests, and some would fail", self.workload);
+            problems.push(problem("--workload, --phases-only", what, "omit --workload, or name a file"));
+        }
+        if self.phases_only && self.reply == ReplyMode::None {
+            let help = "omit --reply";
+            problems.push(problem("--reply, --phases-only", "a request succeeds by the replies to it", help));
+        }
         // A default that is too large for the payload was lowered.
         let is_given = self.outstanding.is_some() && self.rate.is_none() || self.load_profile.is_some();
         if let Pacing::Closed { outstanding } = self.most_pacing()

@@ -173,6 +173,17 @@ pub struct BenchSpec {
     /// PBFT: maximum number of slots that the primary has in flight; further commands wait for the next block.
     #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4, value_parser = check::number::<u64>("pipeline"))]
     pub pipeline: u64,
+    /// PBFT: run only the three phases, without view changes, checkpoints, repairs and retries, to see what lost messages
+    /// do to them. A request without enough replies after --view-timeout-ms has failed. Needs --dissemination leader;
+    /// the result says how many requests succeeded.
+    #[arg(long, help_heading = CLUSTER)]
+    pub phases_only: bool,
+    /// PBFT: copies of each PRE-PREPARE, besides the first, for links that lose messages.
+    #[arg(long, help_heading = CLUSTER, value_name = "COPIES", default_value_t = 0, value_parser = check::number::<u32>("pre_prepare_repeat"))]
+    pub pre_prepare_repeat: u32,
+    /// Copies of each message of the protocol and of each reply, besides the first.
+    #[arg(long, help_heading = CLUSTER, value_name = "COPIES", default_value_t = 0, value_parser = check::number::<u32>("repeat"))]
+    pub repeat: u32,
     /// First of the ports that the replicas listen on; 0 lets the system choose.
     #[arg(long, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0, value_parser = check::number::<u16>("base_port"))]
     pub base_port: u16,
@@ -391,6 +402,9 @@ impl BenchSpec {
             window: self.window,
             checkpoint_interval: self.checkpoint_interval,
             pipeline: self.pipeline,
+            phases_only: self.phases_only,
+            pre_prepare_repeat: self.pre_prepare_repeat as usize,
+            repeat: self.repeat as usize,
             // A new view may propose any slot of the window again.
             retained_blocks: defaults.retained_blocks.max(self.window.min(MAX_WINDOW as u64) as usize),
             ..defaults

@@ -77,6 +77,7 @@ pub fn sample() -> BenchResult {
         steps: Vec::new(),
         samples: Vec::new(),
         search: None,
+        requests: None,
         latency_histogram: log_buckets(&latency),
         events: vec![
             Event { time_s: 0.0, text: "replica 1 is slow".into() },

@@ -344,7 +344,12 @@ impl<P: Protocol> Node<P> {
             let bytes = results.body().len();
             (Arc::new(ReplicaReply::Executed { bundle, height, results }), bytes)
         });
-        if !self.recalls {
+        if self.recalls {
+            return;
+        }
+        // Sealed replies are copied when they are sealed.
+        let times = if self.parts.seal_bytes.is_some() { 1 } else { 1 + self.parts.reply_copies };
+        for reply in std::iter::repeat_n(reply, times) {
             self.prepare_reply(origin, reply, world);
         }
     }
@@ -377,7 +382,9 @@ impl<P: Protocol> Node<P> {
             charges.sign(&mut self.ledger);
             let parcel = Parcel::sealed(replies, seal_bytes);
             world.charges.hash(&mut self.ledger, 1, u64::from(parcel.bytes));
-            self.departs(Destination::One(self.parts.replicas + machine), parcel, 1, world);
+            for parcel in std::iter::repeat_n(parcel, 1 + self.parts.reply_copies) {
+                self.departs(Destination::One(self.parts.replicas + machine), parcel, 1, world);
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{LoadCore, Stage};
 use crate::load::recorder::{LoadReport, Recorder};
+use crate::load::replies::RepliesCount;
 use crate::load::usage::Usage;
 use crate::session::SessionCounters;
 use quorate_types::Time;
@@ -43,6 +44,7 @@ impl LoadCore {
             busy: recorder.busy,
             unanswered,
             unsent,
+            by_replies: self.replies.map(RepliesCount::into_counts).unwrap_or_default(),
             total_submitted: recorder.submitted,
             total_completed: recorder.total.completed(),
             total_refused: recorder.total.refused,

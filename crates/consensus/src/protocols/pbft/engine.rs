@@ -143,6 +143,7 @@ impl<S: Showing> Engine<S> {
             return Admission::Drop(Drop::NotTheLeader);
         }
         match self.outside(message.block.height, parts) {
+            Some(Drop::TooFarAhead) if self.is_in_sight(message.block.height, parts) => Admission::Check(Vec::new()),
             Some(why) => Admission::Drop(why),
             None => Admission::Check(Vec::new()),
         }
@@ -183,6 +184,7 @@ impl<S: Showing> Engine<S> {
 
     pub(super) fn on_pre_prepare(&mut self, from: ReplicaId, message: Box<PrePrepare>, turn: &mut Turn<'_>) {
         let (slot, digest) = (message.block.height, message.block.digest());
+        self.keep_in_sight(slot, turn);
         if message.view() < turn.view() || self.outside(slot, turn.parts).is_some() {
             return turn.out.drop_message(from, Drop::Stale);
         }
@@ -208,6 +210,7 @@ impl<S: Showing> Engine<S> {
         }
         turn.parts.store.take_up(&digest);
         self.try_prepare(slot, turn);
+        self.take_early_quorum(slot, turn);
         self.watch(turn);
     }
 
@@ -258,8 +261,8 @@ impl<S: Showing> Engine<S> {
         if view < turn.view() || self.outside(slot, turn.parts).is_some() {
             return;
         }
-        let accepted = self.log.slot(slot).accepted;
-        if accepted != Some(digest) && !turn.parts.config.view_changes {
+        if turn.parts.config.phases_only && self.log.slot(slot).accepted != Some(digest) {
+            self.log.slot(slot).certified_early = Some(certificate);
             return;
         }
         self.adopt(slot, digest, certificate.signers.iter().next(), turn);
@@ -295,13 +298,13 @@ impl<S: Showing> Engine<S> {
         self.try_decide(slot, turn);
     }
 
-    /// Decides a slot with a quorum of COMMITs. Without view changes the replica must also have seen the block
+    /// Decides a slot with a quorum of COMMITs. In the three phases alone the replica must also have seen the block
     /// prepared.
     fn try_decide(&mut self, slot: Height, turn: &mut Turn<'_>) {
         let Some(entry) = self.log.slots.get(&slot) else { return };
         let Some(agreed) = entry.agreed else { return };
         let went_through = entry.prepared.as_ref().is_some_and(|proof| proof.subject.digest == agreed.digest);
-        if went_through || turn.parts.config.view_changes {
+        if went_through || !turn.parts.config.phases_only {
             self.decide(slot, agreed.digest, agreed.view, turn);
         }
     }
@@ -315,6 +318,9 @@ impl<S: Showing> Engine<S> {
         turn.out.mark(Mark::Decided { view, height: slot, digest });
         let source = self.primary(view, turn.parts);
         self.adopt(slot, digest, Some(source), turn);
+        if turn.parts.config.phases_only {
+            self.give_up_before(slot, turn);
+        }
         self.try_execute(turn);
     }
 
@@ -342,7 +348,10 @@ impl<S: Showing> Engine<S> {
             }
             self.batching.on_certificate(turn.now, slot.0, block.payload.len());
         }
-        if turn.committed() > before {
+        if turn.committed() > before && turn.parts.config.phases_only {
+            self.pass(turn);
+            self.work(turn);
+        } else if turn.committed() > before {
             self.claims = self.claims.split_off(&turn.committed().next());
             if turn.parts.pacemaker.duration() < patience && self.active {
                 turn.out.arm(Timer::View, turn.parts.pacemaker.duration() / 2);
@@ -397,7 +406,7 @@ impl<S: Showing> Engine<S> {
 
     /// Checks whether there is anything to order, and starts the view timer if there was nothing before.
     pub(super) fn watch(&mut self, turn: &mut Turn<'_>) {
-        if !turn.parts.config.view_changes {
+        if turn.parts.config.phases_only {
             return;
         }
         if self.active {
@@ -463,7 +472,8 @@ impl<S: Showing> Protocol for Engine<S> {
         match event {
             Event::Start => self.start(turn),
             // Peers send more in answer to a status than their standings show.
-            Event::Shown { .. } => self.inquire(turn),
+            Event::Shown { .. } if !turn.parts.config.phases_only => self.inquire(turn),
+            Event::Shown { .. } => {}
             Event::Message { from, message } => match message {
                 PbftMessage::PrePrepare(message) => self.on_pre_prepare(from, message, turn),
                 PbftMessage::ViewChange(message) => self.on_view_change(from, message, turn),
@@ -482,7 +492,7 @@ impl<S: Showing> Protocol for Engine<S> {
             Event::Adopted => self.on_adopted(turn),
             Event::Agreed(subject) => self.on_agreed(subject, turn),
             Event::Supplied => self.try_execute(turn),
-            Event::Timeout(Timer::View) => self.on_view_alarm(turn),
+            Event::Timeout(Timer::View) if !turn.parts.config.phases_only => self.on_view_alarm(turn),
             Event::Timeout(_) => self.work(turn),
             Event::Work(commands) => {
                 self.batching.on_arrival(turn.now, commands);

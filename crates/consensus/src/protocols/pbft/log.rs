@@ -26,6 +26,8 @@ pub struct Slot {
     pub commit_cast: Option<Digest>,
     /// Subject of a quorum of COMMITs.
     pub agreed: Option<Subject>,
+    /// Quorum of PREPAREs that arrived before the PRE-PREPARE. Only the three phases alone wait for that one.
+    pub certified_early: Option<Certificate>,
     /// Proof from the highest view in which the slot was prepared.
     pub prepared: Option<Certificate>,
     /// This replica's PREPAREs, in ascending views, the last one for each block. Kept if view changes show them.
@@ -57,18 +59,25 @@ pub struct Log {
     pub slots: BTreeMap<Height, Slot>,
     /// Slots that are decided but not executed.
     pub decided: BTreeMap<Height, Digest>,
+    /// Last slot that is executed or given up, if there are no checkpoints.
+    passed: Height,
     window: u64,
 }
 
 impl Log {
     /// Creates an empty log at genesis.
     pub fn new(genesis: Certificate, window: u64) -> Self {
-        Log { stable: genesis, slots: BTreeMap::new(), decided: BTreeMap::new(), window }
+        Log { stable: genesis, slots: BTreeMap::new(), decided: BTreeMap::new(), passed: Height(0), window }
     }
 
     /// Returns the low watermark.
     pub fn low(&self) -> Height {
-        self.stable.subject.height
+        self.stable.subject.height.max(self.passed)
+    }
+
+    /// Raises the low watermark without a checkpoint.
+    pub fn pass(&mut self, slot: Height) {
+        self.passed = slot;
     }
 
     /// Returns the high watermark.

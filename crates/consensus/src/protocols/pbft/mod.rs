@@ -26,6 +26,7 @@ pub mod engine;
 mod inquiry;
 pub mod log;
 pub mod message;
+mod phases;
 mod primary;
 mod recall;
 mod recovery;

@@ -20,7 +20,13 @@ impl<S: Showing> Engine<S> {
         let decided = self.log.decided.last_key_value().map_or(turn.committed(), |(slot, _)| *slot);
         self.next = self.next.max(decided.next());
         self.skip_given();
-        while self.next <= self.log.high() && self.next.0 - turn.committed().0 <= turn.parts.config.pipeline {
+        while self.next <= self.log.high() {
+            if self.next.0 - turn.committed().0 > turn.parts.config.pipeline {
+                let is_wanted = turn.parts.config.phases_only && turn.parts.store.pool.pending_commands() > 0;
+                if !is_wanted || !self.make_room(turn) {
+                    return;
+                }
+            }
             let situation = Situation {
                 pending: turn.parts.store.pool.pending_commands(),
                 pending_bytes: turn.parts.store.pool.pending_bytes(),
@@ -77,7 +83,6 @@ impl<S: Showing> Engine<S> {
         turn.cast(&ballot, To::All, |endorsement| {
             PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles }))
         });
-        turn.out.repeat(turn.parts.config.repeat_pre_prepare);
         self.watch(turn);
     }
 }

@@ -63,7 +63,7 @@ impl<S: Showing> Engine<S> {
             let leader = self.primary(view, turn.parts);
             turn.out.mark(Mark::EnteredView { view, leader: Some(leader) });
         }
-        if any {
+        if any && !turn.parts.config.phases_only {
             self.say_again(turn);
         }
         self.work(turn);

@@ -93,7 +93,7 @@ impl<S: Showing> Engine<S> {
 
     /// Leaves the current view and asks for a higher one.
     pub(super) fn change_view(&mut self, view: View, turn: &mut Turn<'_>) {
-        if !turn.parts.config.view_changes {
+        if turn.parts.config.phases_only {
             return;
         }
         let (checkpoint, prepared, voted) = (self.log.stable.clone(), self.log.prepared(), self.log.voted());

@@ -1,0 +1,49 @@
+//! Success of requests that nothing repeats, by the number of replicas that replied.
+
+use super::per;
+use crate::spec::BenchSpec;
+use quorate_client::load::LoadReport;
+use serde::{Deserialize, Serialize};
+
+/// Replies to the requests of a run with `phases_only`, in which a request without enough replies within
+/// `view_timeout_ms` has failed. A request is a bundle of a client, sent in the measured time.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct RequestFigures {
+    pub requests: u64,
+    /// Requests by the number of replicas that replied, from 0 to n.
+    pub by_replies: Vec<u64>,
+    /// Requests with replies of at least f+1 replicas, which are enough for a client.
+    pub answered: u64,
+    /// Requests with replies of at least 2f+1 replicas, the success in the paper.
+    pub succeeded: u64,
+    /// Fraction of requests that were answered; `null` without requests.
+    pub answered_probability: Option<f64>,
+    /// Fraction of requests that succeeded.
+    pub success_probability: Option<f64>,
+    /// Mean number of replicas that replied to a request.
+    pub expected_replies: Option<f64>,
+}
+
+impl RequestFigures {
+    /// Returns the figures of a load; `None` if it sent requests again.
+    pub(crate) fn of(spec: &BenchSpec, load: &LoadReport) -> Option<RequestFigures> {
+        let faults = spec.quorum().faults();
+        spec.phases_only.then(|| RequestFigures::of_counts(load.by_replies.clone(), faults))
+    }
+
+    /// Returns the figures of requests counted by replies, in a committee that tolerates `faults`.
+    pub fn of_counts(by_replies: Vec<u64>, faults: usize) -> RequestFigures {
+        let at_least = |least: usize| by_replies.iter().skip(least).sum::<u64>();
+        let (requests, answered, succeeded) = (at_least(0), at_least(faults + 1), at_least(2 * faults + 1));
+        let replies: u64 = by_replies.iter().zip(0..).map(|(count, replies)| count * replies).sum();
+        RequestFigures {
+            requests,
+            answered,
+            succeeded,
+            answered_probability: per(answered as f64, requests),
+            success_probability: per(succeeded as f64, requests),
+            expected_replies: per(replies as f64, requests),
+            by_replies,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! PBFT's three phases over links that lose messages, against the exact chance of success.
+//!
+//! Each point is one long run of requests, one after the other, from a client whose requests to the primary are not
+//! lost. The chance of success is equation 1 of Loruenser, Rainer and Wohner, "Towards a performance model for Byzantine
+//! fault tolerant (storage) services", with the primary's PRE-PREPARE counted as its PREPARE (ADR 073).
+
+use crate::common::{commands, spec};
+use quorate_byzantine::Fault;
+use quorate_channels::ChannelKind;
+use quorate_client::load::{LoadMode, LoadOptions};
+use quorate_consensus::Config;
+use quorate_consensus::config::{BatchSize, Dissemination, ProtocolKind};
+use quorate_links::Loss;
+use quorate_models::{Channel, Committee, Counting, Phases};
+use quorate_simulator::faults::FaultSpec;
+use quorate_simulator::network::{Delay, Delivery, LinkSpec};
+use quorate_simulator::{CostTable, NetworkSpec, SimSpec, run};
+use quorate_transports::{TransportKind, Wire};
+use quorate_types::Quorum;
+use std::time::Duration;
+
+/// One way, in milliseconds.
+const DELAY_MS: f64 = 10.0;
+/// Much longer than a request takes that succeeds.
+const GIVE_UP: Duration = Duration::from_millis(200);
+
+/// A point of the grid.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    replicas: usize,
+    faults: usize,
+    loss: f64,
+    pre_prepare_repeat: usize,
+    repeat: usize,
+    silent: usize,
+}
+
+impl Point {
+    fn quorum(&self) -> Quorum {
+        Quorum::with_faults(self.replicas, self.faults).expect("a possible committee")
+    }
+
+    /// Returns the distribution of the number of replies, from 0 to n.
+    fn replies(&self, counting: Counting) -> Vec<f64> {
+        let committee = Committee::new(self.replicas, self.faults).and_then(|all| all.with_silent(self.silent));
+        let (repeat, pre_prepare_repeat) = (self.repeat as u32, self.pre_prepare_repeat as u32);
+        let channel = Channel { repeat, pre_prepare_repeat, ..Channel::udp(self.loss) };
+        Phases::new(committee.expect("a possible committee"), counting, channel.messages()).replies()
+    }
+
+    fn spec(&self, wire: Option<Wire>, duration: Duration) -> SimSpec {
+        let base = spec(ProtocolKind::Pbft);
+        let mut network = NetworkSpec {
+            delay: Delay::Constant { mean_ms: DELAY_MS },
+            loss: Loss::Independent { probability: self.loss },
+            links: vec![LinkSpec {
+                from: quorate_simulator::network::End::Named("clients".into()),
+                to: quorate_simulator::network::End::Replica(0),
+                delay_ms: None,
+                loss: Some(Loss::default()),
+            }],
+            ..NetworkSpec::default()
+        };
+        network.transport.kind = Delivery::Datagram;
+        // The last ones, because replica 0 is the primary.
+        network.faults = (self.replicas - self.silent..self.replicas)
+            .map(|replica| FaultSpec::Misbehave {
+                at_ms: 0.0,
+                for_ms: None,
+                every_ms: None,
+                replica: replica as u16,
+                fault: Fault::Silent,
+            })
+            .collect();
+        SimSpec {
+            consensus: Config {
+                protocol: ProtocolKind::Pbft,
+                phases_only: true,
+                pre_prepare_repeat: self.pre_prepare_repeat,
+                repeat: self.repeat,
+                dissemination: Dissemination::Leader,
+                batch: BatchSize::Commands(1),
+                view_timeout_ms: GIVE_UP.as_millis() as u64,
+                ..base.consensus.clone()
+            },
+            quorum: self.quorum(),
+            wire: wire.unwrap_or_default(),
+            network,
+            costs: CostTable::free(),
+            load: LoadOptions {
+                clients: 1,
+                mode: LoadMode::Closed { outstanding: 1 },
+                bundle: 1,
+                warmup: Duration::from_secs(5),
+                duration,
+                give_up_after: Some(GIVE_UP),
+                ..LoadOptions::default()
+            },
+            ..base
+        }
+    }
+
+    /// Returns the number of requests by replies.
+    fn measure(&self, wire: Option<Wire>, duration: Duration, seed: u64) -> Vec<u64> {
+        let report = run(&self.spec(wire, duration), seed, &commands);
+        assert!(report.violation.is_none(), "{self:?}: {:?}\n{}", report.violation, report.transcript.join("\n"));
+        report.load.expect("the load is done").by_replies
+    }
+}
+
+/// Returns whether a count lies within the 99 % interval of a binomial distribution: neither tail is below 0.5 %.
+fn is_likely(requests: u64, hits: u64, chance: f64) -> bool {
+    let chance = chance.clamp(1e-12, 1.0 - 1e-12);
+    let (mut below, mut ln_weight) = (0.0, requests as f64 * (1.0 - chance).ln());
+    for at in 0..hits {
+        below += ln_weight.exp();
+        ln_weight += ((requests - at) as f64 / (at + 1) as f64 * chance / (1.0 - chance)).ln();
+    }
+    let exact = ln_weight.exp();
+    (below + exact).min(1.0) >= 0.005 && 1.0 - below >= 0.005
+}
+
+/// Requests of a point by replies.
+type Measured = (Point, Vec<u64>);
+
+fn measure(points: &[Point], wire: Option<&Wire>, duration: Duration) -> Vec<Measured> {
+    (1..).zip(points).map(|(seed, point)| (*point, point.measure(wire.cloned(), duration, seed))).collect()
+}
+
+/// Returns the points whose requests with f+1 replies, or with 2f+1, are outside of the model's 99 % interval.
+fn unlikely(measured: &[Measured], counting: Counting) -> Vec<String> {
+    let check = |(point, by_replies): &Measured| {
+        let requests: u64 = by_replies.iter().sum();
+        assert!(requests >= 100, "{point:?}: {requests} requests");
+        let expected = point.replies(counting);
+        let judge = |least: usize| {
+            let hits: u64 = by_replies.iter().skip(least).sum();
+            let chance: f64 = expected.iter().skip(least).sum();
+            let what = format!("{point:?}: {hits} of {requests} have {least} replies, expected {chance:.4}");
+            (!is_likely(requests, hits, chance)).then_some(what)
+        };
+        [judge(point.faults + 1), judge(2 * point.faults + 1)].into_iter().flatten().collect::<Vec<_>>()
+    };
+    measured.iter().flat_map(check).collect()
+}
+
+fn point((replicas, faults): (usize, usize), loss: f64, (pre_prepare_repeat, repeat): (usize, usize)) -> Point {
+    Point { replicas, faults, loss, pre_prepare_repeat, repeat, silent: 0 }
+}
+
+const COMMITTEES: [(usize, usize); 5] = [(4, 1), (5, 1), (6, 1), (7, 2), (10, 3)];
+const LOSSES: [f64; 5] = [0.02, 0.05, 0.1, 0.2, 0.3];
+/// Of PRE-PREPARE, and of all messages.
+const COPIES: [(usize, usize); 4] = [(0, 0), (1, 0), (2, 0), (0, 1)];
+
+/// Over the node's own UDP and DTLS, whose packets hold one message each here.
+#[test]
+fn the_chance_of_success_over_udp_is_that_of_the_model() {
+    let udp = Wire { transport: TransportKind::UDP, channel: ChannelKind::DTLS, ..Wire::default() };
+    let lossy = COMMITTEES.iter().flat_map(|committee| LOSSES.iter().map(move |loss| (*committee, *loss)));
+    let points = lossy.flat_map(|(committee, loss)| COPIES.iter().map(move |copies| point(committee, loss, *copies)));
+    let measured = measure(&points.collect::<Vec<_>>(), Some(&udp), Duration::from_secs(30));
+    assert_eq!(measured.len(), 100);
+    let outside = unlikely(&measured, Counting::Engine);
+    assert!(outside.len() <= 1, "outside of the 99 % interval:\n{}", outside.join("\n"));
+    let others = unlikely(&measured, Counting::Paper);
+    assert!(others.len() >= 5, "so many requests tell the two ways of counting apart:\n{}", others.join("\n"));
+}
+
+#[test]
+fn silent_replicas_and_large_committees_succeed_as_often_as_the_model_says() {
+    let silent = |replicas, faults, loss, silent| Point { silent, ..point((replicas, faults), loss, (0, 0)) };
+    let points = [
+        silent(6, 1, 0.05, 1),
+        silent(6, 1, 0.15, 1),
+        silent(11, 2, 0.05, 2),
+        silent(11, 2, 0.15, 2),
+        silent(7, 2, 0.01, 2),
+        silent(20, 6, 0.05, 0),
+        silent(20, 6, 0.15, 0),
+        silent(20, 6, 0.2, 3),
+    ];
+    let outside = unlikely(&measure(&points, None, Duration::from_secs(60)), Counting::Engine);
+    assert!(outside.is_empty(), "outside of the 99 % interval:\n{}", outside.join("\n"));
+}
+
+#[test]
+fn without_loss_every_replica_replies_to_every_request() {
+    let still = point((4, 1), 0.0, (0, 0));
+    let mut spec = still.spec(None, Duration::from_secs(20));
+    // Messages of one phase overtake those of another.
+    spec.network.jitter.max_ms = DELAY_MS;
+    let report = run(&spec, 1, &commands);
+    assert!(report.violation.is_none(), "{:?}", report.violation);
+    let by_replies = report.load.expect("the load is done").by_replies;
+    assert!(by_replies[4] > 200 && by_replies[..4] == [0; 4], "{by_replies:?}");
+}
