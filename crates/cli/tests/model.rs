@@ -51,6 +51,8 @@ fn flags_change_the_answer() {
     }
     assert_eq!(number(&answer(&["--timeout-ms", "150"]), &["view_change", "timeout_ms"]), 150.0);
     assert!(number(&answer(&["--client-delay-ms", "1"]), &["latency_ms", "p50"]) < 150.0);
+    let more = number(&answer(&["--with-request"]), &["latency_ms", "mean"]) - number(&plain, &["latency_ms", "mean"]);
+    assert!((more - 40.0).abs() < 0.5, "{more}");
     let bits = json(&["model", "pbft", "--bit-error-rate", "0.0001", "--json", "-"]);
     assert!((number(&bits, &["loss"]) - (1.0 - (1.0f64 - 0.0001).powi(156 * 8))).abs() < 1e-9, "{bits}");
     let bursts = answer(&["--burst-packets", "3", "--repeat", "1"]);

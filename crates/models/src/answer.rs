@@ -89,7 +89,7 @@ pub struct Answer {
     /// The least number of additional copies, or of retransmissions, with which the threshold is reached.
     pub repetitions_needed: Option<u32>,
     pub messages: MessageCounts,
-    /// From the proposal until the client has its replies.
+    /// From the proposal, or from the request if that counts, until the client has its replies.
     pub latency_ms: Percentiles,
     /// From the proposal to the commit of a replica.
     pub commit_latency_ms: Percentiles,

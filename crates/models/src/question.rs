@@ -58,6 +58,9 @@ pub struct Question {
     pub counting: Counting,
     pub links: Links,
     pub client: Option<ClientLink>,
+    /// Whether the client's latency includes the request's way to the leader, over a link with the delay of the replies'
+    /// and without loss.
+    pub with_request: bool,
     /// Replies that the client waits for.
     pub replies_needed: usize,
     /// Time after which a request that no quorum committed costs a view change, in ms; `None` for the best one.
@@ -135,13 +138,15 @@ impl Question {
     /// Returns the latency, and the laws of the messages that it is made of.
     pub fn latency(&self) -> (Latency, Times) {
         let points = latency::points(&self.links);
-        let extra = self.client.map_or(0.0, |client| client.delay.longest_ms());
+        let to_client = self.client.map_or(self.links.delay, |client| client.delay);
+        let extra_hops = f64::from(u8::from(self.client.is_some()) + u8::from(self.with_request));
+        let extra = extra_hops * to_client.longest_ms();
         let grid = self.links.grid_with(self.protocol.hops(), extra, points);
         let mut times = self.links.times(grid);
         if let Some(client) = self.client {
             times.reply = client.delay.law(grid).scaled(1.0 - client.loss);
         }
-        let latency = match self.protocol.star() {
+        let mut latency = match self.protocol.star() {
             Some(star) => star.latency(self.committee, &times, self.replies_needed),
             None => {
                 let messages = self.messages(&self.links.channel);
@@ -149,6 +154,9 @@ impl Question {
                 latency::of_pbft(&phases, &self.links, &times, self.replies_needed)
             }
         };
+        if self.with_request {
+            latency.reply = to_client.law(grid).then(&latency.reply);
+        }
         (latency, times)
     }
 

@@ -12,6 +12,7 @@ fn question(protocol: Protocol, replicas: usize, faults: usize, channel: Channel
         counting: Counting::Paper,
         links: Links { channel, delay, min_rto_ms: 200.0 },
         client: None,
+        with_request: false,
         replies_needed: committee.strong(),
         timeout_ms: None,
     }
@@ -52,6 +53,8 @@ fn without_jitter_latency_is_the_number_of_hops() {
         own.client = Some(ClientLink { loss: 0.0, delay: Delay { delay_ms: 5.0, ..own.links.delay } });
         let nearer = own.answer().latency_ms.mean.expect("it comes");
         assert!((mean - nearer - 35.0).abs() < 0.5, "{protocol}: {nearer}");
+        let asked = Question { with_request: true, ..own }.answer().latency_ms.mean.expect("it comes");
+        assert!((asked - nearer - 5.0).abs() < 0.5, "{protocol}: {asked}");
     }
 }
 

@@ -111,6 +111,10 @@ pub struct ModelOptions {
     /// Delay from a replica to the client in milliseconds [default: as between replicas].
     #[arg(long, value_name = "MS")]
     pub client_delay_ms: Option<f64>,
+    /// Count the request's way from the client to the leader as well, over a link like those of the replies that loses
+    /// nothing.
+    #[arg(long)]
+    pub with_request: bool,
     /// Timeout after which a request that no quorum has committed needs a view change, in milliseconds [default: the
     /// best one].
     #[arg(long, value_name = "MS")]
@@ -167,7 +171,9 @@ impl ModelOptions {
         });
         let counting = self.counting;
         let timeout_ms = self.timeout_ms;
-        let question = Question { protocol, committee, counting, links, client, replies_needed, timeout_ms };
+        let with_request = self.with_request;
+        let question =
+            Question { protocol, committee, counting, links, client, with_request, replies_needed, timeout_ms };
         question.validate()?;
         Ok(question)
     }
