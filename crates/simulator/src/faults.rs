@@ -78,6 +78,8 @@ pub enum FaultSpec {
     },
     /// Packets between two groups of endpoints take `by_ms` longer, in one direction.
     Spike { at_ms: f64, for_ms: f64, from: Vec<End>, to: Vec<End>, by_ms: f64 },
+    /// Packets between two groups of endpoints are lost with a further probability, in one direction.
+    Lose { at_ms: f64, for_ms: f64, from: Vec<End>, to: Vec<End>, probability: f64 },
     /// A replica misbehaves.
     Misbehave {
         #[serde(default)]
@@ -117,7 +119,9 @@ impl FaultSpec {
     /// Returns the link ends that the fault names.
     pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
         let (from, to): (&[End], &[End]) = match self {
-            FaultSpec::Cut { from, to, .. } | FaultSpec::Spike { from, to, .. } => (from, to),
+            FaultSpec::Cut { from, to, .. } | FaultSpec::Spike { from, to, .. } | FaultSpec::Lose { from, to, .. } => {
+                (from, to)
+            }
             _ => (&[], &[]),
         };
         from.iter().chain(to)
@@ -150,7 +154,9 @@ impl FaultSpec {
             | FaultSpec::Strike { replica, .. }
             | FaultSpec::Drift { replica, .. }
             | FaultSpec::Misbehave { replica, .. } => vec![*replica],
-            FaultSpec::Cut { .. } | FaultSpec::Spike { .. } => self.ends().filter_map(replica).collect(),
+            FaultSpec::Cut { .. } | FaultSpec::Spike { .. } | FaultSpec::Lose { .. } => {
+                self.ends().filter_map(replica).collect()
+            }
             FaultSpec::Hostile { .. } => Vec::new(),
         }
     }
@@ -168,6 +174,7 @@ impl FaultSpec {
             | FaultSpec::SlowCpu { at_ms, for_ms, .. }
             | FaultSpec::SlowDisk { at_ms, for_ms, .. }
             | FaultSpec::Drift { at_ms, for_ms, .. }
+            | FaultSpec::Lose { at_ms, for_ms, .. }
             | FaultSpec::Spike { at_ms, for_ms, .. } => (at_ms, for_ms),
         }
     }
@@ -181,6 +188,9 @@ impl FaultSpec {
                 if *for_ms == Some(0.0) || every_ms.is_some_and(|every| for_ms.is_none_or(|lasts| every <= lasts)) =>
             {
                 Some("is always on or always off; expected 0 < for_ms < every_ms, or neither key".to_owned())
+            }
+            (None, FaultSpec::Lose { probability, .. }) if !(0.0..=1.0).contains(probability) => {
+                Some(format!("has the probability {probability}; expected 0 to 1"))
             }
             (None, FaultSpec::Misbehave { replica, fault, .. }) => fault.misfit(ReplicaId(*replica), replicas),
             _ => None,
@@ -257,6 +267,8 @@ pub enum Change {
     Cut(Vec<(usize, usize)>, bool),
     /// Extra delay between pairs, in nanoseconds.
     Spike(Vec<(usize, usize)>, u64),
+    /// Further loss between pairs, as a probability.
+    Lose(Vec<(usize, usize)>, f64),
     /// Hostile client until the given time. The flag tells whether it shares the link of the honest clients.
     Hostile(Hostility, bool, Time),
 }
@@ -284,6 +296,7 @@ impl Change {
             Change::Cut(pairs, true) => format!("cut: {}", ways(pairs)),
             Change::Cut(pairs, false) => format!("reconnected: {}", ways(pairs)),
             Change::Hostile(client, _, until) => format!("hostile client until {until:?}: {client}"),
+            Change::Lose(pairs, probability) => format!("lost with probability {probability}: {}", ways(pairs)),
             Change::Spike(pairs, by_ns) => format!("delayed by {} ms: {}", *by_ns as f64 / NS_PER_MS, ways(pairs)),
         }
     }
@@ -347,6 +360,10 @@ pub fn changes(faults: &[FaultSpec], endpoints: &Endpoints<'_>) -> Vec<(Time, Ch
             FaultSpec::Spike { from, to, by_ms, .. } => {
                 let pairs = pairs(&ends(from), &ends(to), false);
                 (Change::Spike(pairs.clone(), ms_to_ns(*by_ms)), Some(Change::Spike(pairs, 0)))
+            }
+            FaultSpec::Lose { from, to, probability, .. } => {
+                let pairs = pairs(&ends(from), &ends(to), false);
+                (Change::Lose(pairs.clone(), *probability), Some(Change::Lose(pairs, 0.0)))
             }
             FaultSpec::Restart { replica, journal, .. } => (Change::Down(usize::from(*replica), *journal, until), None),
             FaultSpec::Drift { replica, ppm, .. } => {

@@ -9,7 +9,7 @@ use quorate_byzantine::Fault;
 use quorate_channels::ChannelKind;
 use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_consensus::Config;
-use quorate_consensus::config::{BatchSize, Dissemination, ProtocolKind};
+use quorate_consensus::config::{BatchSize, Dissemination, ProtocolKind, Remedy};
 use quorate_links::Loss;
 use quorate_models::{Channel, Committee, Counting, Phases};
 use quorate_simulator::faults::FaultSpec;
@@ -194,4 +194,37 @@ fn without_loss_every_replica_replies_to_every_request() {
     assert!(report.violation.is_none(), "{:?}", report.violation);
     let by_replies = report.load.expect("the load is done").by_replies;
     assert!(by_replies[4] > 200 && by_replies[..4] == [0; 4], "{by_replies:?}");
+}
+
+/// Loss rises from nothing to 10 % and falls again, twice. The remedy needs some dozens of slots to follow.
+#[test]
+fn the_adaptive_remedy_holds_the_success_while_loss_rises_and_falls() {
+    let all = || (0..4).map(quorate_simulator::network::End::Replica).collect::<Vec<_>>();
+    let lose =
+        |at_s: f64| FaultSpec::Lose { at_ms: at_s * 1e3, for_ms: 100e3, from: all(), to: all(), probability: 0.1 };
+    let measure = |remedy| {
+        let mut spec = point((4, 1), 0.0, (0, 0)).spec(None, Duration::from_secs(400));
+        spec.consensus.remedy = remedy;
+        spec.network.faults = vec![lose(105.0), lose(305.0)];
+        let report = run(&spec, 1, &commands);
+        assert!(report.violation.is_none(), "{:?}", report.violation);
+        let by_replies = report.load.expect("the load is done").by_replies;
+        let (all, answered) = (by_replies.iter().sum::<u64>(), by_replies[2..].iter().sum::<u64>());
+        (answered as f64 / all as f64, report.delivered as f64 / all as f64)
+    };
+    let (without, messages_without) = measure(Remedy::None);
+    let (with, messages_with) = measure(Remedy::Adaptive);
+    eprintln!("answered {without:.4} without the remedy, {with:.4} with it");
+    eprintln!("messages for each request: {messages_without:.1} without the remedy, {messages_with:.1} with it");
+    assert!(without < 0.96 && with > 0.98, "answered: {without:.4} without the remedy, {with:.4} with it");
+    assert!(messages_with < 1.7 * messages_without, "{messages_with:.1} messages, {messages_without:.1} without");
+}
+
+#[test]
+fn the_adaptive_remedy_costs_nothing_without_loss() {
+    let mut spec = point((4, 1), 0.0, (0, 0)).spec(None, Duration::from_secs(20));
+    let without = run(&spec, 1, &commands);
+    spec.consensus.remedy = Remedy::Adaptive;
+    let with = run(&spec, 1, &commands);
+    assert_eq!((with.delivered, with.trace_hash), (without.delivered, without.trace_hash));
 }

@@ -10,6 +10,7 @@ use crate::recovery::checkpoints::Checkpoints;
 use crate::voting::fairness::Fairness;
 use crate::voting::leader::LeaderElection;
 use crate::voting::pacemaker::Pacemaker;
+use crate::voting::remedy::Remedy;
 use crate::voting::safety::Safety;
 use crate::voting::tally::Tally;
 use quorate_types::{Block, Bundle, Certificate, ClusterId, Quorum, ReplicaId};
@@ -43,6 +44,8 @@ pub struct Parts {
     pub answers: Answers,
     /// How often messages are sent.
     pub copies: Copies,
+    /// Adapts the copies to the loss of links, if configured.
+    pub remedy: Option<Remedy>,
 }
 
 impl Parts {

@@ -538,6 +538,10 @@ pub trait Message: Wire + Clone + fmt::Debug + Send + 'static {
     /// Returns the vote that the sender must sign.
     fn vote_to_sign(&mut self) -> Option<&mut Vote>;
     fn purpose(&self) -> Purpose;
+    /// Returns the vote, if the message is one by which the loss of links can be judged: PREPARE and COMMIT of PBFT.
+    fn counted_vote(&self) -> Option<&Vote> {
+        None
+    }
     /// Returns the proposed block, and the bundles that travel with it.
     fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])>;
     /// Returns the certificates that the message shows, except those inside statements signed by others.

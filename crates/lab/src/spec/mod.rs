@@ -20,8 +20,8 @@ mod values;
 pub use choices::{
     AuthProfile, BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
     ClientVerdicts, CryptoThreads, Dissemination, Fsync, Host, JournalKind, LeaderKind, PayloadPath, ProtocolKind,
-    ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind, TransportKind, ViewDuration, VotesTo, choice,
-    nearest,
+    Remedy, ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind, TransportKind, ViewDuration, VotesTo,
+    choice, nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
@@ -184,6 +184,10 @@ pub struct BenchSpec {
     /// Copies of each message of the protocol and of each reply, besides the first.
     #[arg(long, help_heading = CLUSTER, value_name = "COPIES", default_value_t = 0, value_parser = check::number::<u32>("repeat"))]
     pub repeat: u32,
+    /// PBFT: what replicas do about links that lose messages: nothing, or adapt the number of copies to the loss that they
+    /// estimate from the votes that arrive.
+    #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<Remedy>())]
+    pub remedy: Remedy,
     /// First of the ports that the replicas listen on; 0 lets the system choose.
     #[arg(long, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0, value_parser = check::number::<u16>("base_port"))]
     pub base_port: u16,
@@ -405,6 +409,7 @@ impl BenchSpec {
             phases_only: self.phases_only,
             pre_prepare_repeat: self.pre_prepare_repeat as usize,
             repeat: self.repeat as usize,
+            remedy: self.remedy,
             // A new view may propose any slot of the window again.
             retained_blocks: defaults.retained_blocks.max(self.window.min(MAX_WINDOW as u64) as usize),
             ..defaults

@@ -26,6 +26,8 @@ struct Link {
     /// Number of faults that currently cut the link.
     cuts: u16,
     spike_ns: u64,
+    /// Probability of a loss by a fault.
+    lose: f64,
 }
 
 /// All links of a network.
@@ -74,7 +76,8 @@ impl Links {
     pub fn between(spec: &NetworkSpec, endpoints: &Endpoints<'_>, seed: u64) -> Links {
         let ends = endpoints.count();
         let legs = if spec.topology == Topology::Star { 2.0 } else { 1.0 };
-        let link = |Route { delay_ns, loss }| Link { delay_ns, loss: LossProcess::new(loss), cuts: 0, spike_ns: 0 };
+        let link =
+            |Route { delay_ns, loss }| Link { delay_ns, loss: LossProcess::new(loss), cuts: 0, spike_ns: 0, lose: 0.0 };
         let links = spec.routes(endpoints).into_iter().map(link).collect();
         let normal = match spec.delay {
             Delay::Normal { mean_ms, deviation_ms, min_ms, max_ms } => {
@@ -129,9 +132,15 @@ impl Links {
         self.links[from * self.ends + to].spike_ns = by_ns;
     }
 
-    /// Ends all cuts and spikes.
+    /// Sets the probability of a loss by a fault.
+    pub fn lose(&mut self, from: usize, to: usize, probability: f64) {
+        self.is_plain &= probability == 0.0;
+        self.links[from * self.ends + to].lose = probability;
+    }
+
+    /// Ends all cuts, spikes and losses by faults.
     pub fn heal(&mut self) {
-        self.links.iter_mut().for_each(|link| (link.cuts, link.spike_ns) = (0, 0));
+        self.links.iter_mut().for_each(|link| (link.cuts, link.spike_ns, link.lose) = (0, 0, 0.0));
     }
 
     /// Stops loss, reordering and duplication.
@@ -237,6 +246,9 @@ impl Links {
         let random = &mut self.random[from];
         let link = &mut self.links[from * self.ends + to];
         let mut lost = !link.loss.passes(random, fragments);
+        if link.lose > 0.0 {
+            lost |= (0..fragments).any(|_| random.chance(link.lose));
+        }
         if let Some(legs) = &mut self.legs {
             lost |= !legs[to].passes(random, fragments);
         }

@@ -21,9 +21,9 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// Returns whether links are cut at any time.
+    /// Returns whether links are cut, or lose packets by a fault, at any time.
     pub fn cuts(&self) -> bool {
-        self.changes.iter().any(|(_, change)| matches!(change, Change::Cut(..)))
+        self.changes.iter().any(|(_, change)| matches!(change, Change::Cut(..) | Change::Lose(..)))
     }
 
     /// Returns whether a crashed replica restarts.
@@ -86,6 +86,9 @@ impl<P: Protocol> World<'_, P> {
             Change::Disk(replica, thousandths) => self.nodes[replica].disk = thousandths,
             Change::Clock(replica, rate) => self.drift(replica, rate),
             Change::Cut(pairs, begins) => pairs.iter().for_each(|(from, to)| self.links.cut(*from, *to, begins)),
+            Change::Lose(pairs, probability) => {
+                pairs.iter().for_each(|(from, to)| self.links.lose(*from, *to, probability));
+            }
             Change::Spike(pairs, by_ns) => pairs.iter().for_each(|(from, to)| self.links.spike(*from, *to, by_ns)),
         }
     }
