@@ -12,7 +12,8 @@ use quorate_crypto::{
     AuthProfile, Authentication, ClientAuthentication, IDENTITY_SCHEME, ReplyAuthentication, SchemeKind,
 };
 use quorate_transports::{
-    LinkConfig, PacketConfig, QuicConfig, RetransmissionConfig, TcpConfig, TransportKind, Wire, WireSettings,
+    LinkConfig, LinkProfile, PacketConfig, QuicConfig, RetransmissionConfig, TcpConfig, TransportKind, Wire,
+    WireSettings,
 };
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
@@ -346,6 +347,14 @@ impl NodeConfig {
         let wire = self.wire();
         wire.validate_settings().map_err(|fault| fault.at(|setting| Place::in_table(setting.table, setting.key)))?;
         wire.fits().map_err(|fault| fault.at(Place::key))?;
+        let is_unknown = |link: &&LinkProfile| link.ends()[1].index() >= self.members.len();
+        if let Some(link) = self.links.retransmission.iter().find(is_unknown) {
+            return Err(ConfigFault {
+                place: Place::in_table("links", "retransmission"),
+                what: format!("names the link {link}, one end of which is no member"),
+                help: "members count from 0".into(),
+            });
+        }
         if let Some(recording) = &self.recording {
             recording.validate()?;
         }

@@ -1,10 +1,11 @@
 //! Settings of transports: those of all links, and those of each kind.
 
+use crate::link_profiles::LinkProfile;
 use crate::retransmission::RetransmissionConfig;
 use crate::setting::{ConfigError, Setting, refuse_zeros};
 use quorate_gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
-use quorate_types::Fault;
 use quorate_types::limits::MAX_FRAME_BYTES;
+use quorate_types::{Fault, ReplicaId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -66,6 +67,10 @@ pub struct LinkConfig {
     pub max_unauthenticated_links: usize,
     /// The same limit for one address (IPv6: for one /64 network).
     pub max_unauthenticated_links_per_address: usize,
+    /// Links between replicas that have a [profile](RetransmissionConfig::profile) of their own, such as `["0-3=s50"]`;
+    /// all replicas may have the same list. Transports `rudp` and `sctp` only. A replica that is dialled knows the other
+    /// one by its address, which therefore must be a number, not a name. Default: none.
+    pub retransmission: Vec<LinkProfile>,
 }
 
 impl Default for LinkConfig {
@@ -88,6 +93,7 @@ impl Default for LinkConfig {
             max_client_links_per_address: MAX_LINKS_PER_ADDRESS,
             max_unauthenticated_links: 128,
             max_unauthenticated_links_per_address: 96,
+            retransmission: Vec::new(),
         }
     }
 }
@@ -267,6 +273,17 @@ pub struct WireSettings {
     pub retransmission: RetransmissionConfig,
 }
 
+impl WireSettings {
+    /// Returns the settings for the link between two replicas.
+    pub fn between(&self, me: ReplicaId, other: ReplicaId) -> WireSettings {
+        let mut settings = self.clone();
+        if let Some(own) = self.links.retransmission.iter().find(|own| own.is_of(me, other)) {
+            settings.retransmission.profile = own.profile;
+        }
+        settings
+    }
+}
+
 impl From<LinkConfig> for WireSettings {
     fn from(links: LinkConfig) -> WireSettings {
         WireSettings { links, ..WireSettings::default() }
@@ -296,6 +313,13 @@ impl LinkConfig {
             ("max_unauthenticated_links", self.max_unauthenticated_links as u64),
             ("max_unauthenticated_links_per_address", self.max_unauthenticated_links_per_address as u64),
         ];
+        for (at, link) in self.retransmission.iter().enumerate() {
+            let [one, other] = link.ends();
+            if self.retransmission[..at].iter().any(|earlier| earlier.is_of(one, other)) {
+                let place = Setting { table: "links", key: "retransmission" };
+                return Err(Fault::new(place, format!("has two profiles for the link {link}"), "remove one"));
+            }
+        }
         refuse_zeros("links", &positive)?;
         if self.min_reconnect_ms > self.max_reconnect_ms {
             let what = format!("is {}, over `max_reconnect_ms`, {}", self.min_reconnect_ms, self.max_reconnect_ms);

@@ -5,6 +5,7 @@ mod conformance;
 mod cuts;
 mod datagrams;
 mod framing;
+mod link_profiles;
 mod listeners;
 mod net;
 mod quic;

@@ -67,6 +67,7 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     (config.transport, config.channel) = (spec.transport, spec.channel);
     let settings = spec.wire().settings;
     (config.packets, config.retransmission) = (settings.packets, settings.retransmission);
+    config.links.retransmission = settings.links.retransmission;
     config.application = if spec.workload.is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
     config.reply = spec.reply;
     config.consensus = spec.consensus();

@@ -8,7 +8,7 @@ use crate::affinity;
 use quorate_client::load::MAX_SAMPLES;
 use quorate_consensus::config::{MAX_REPETITIONS, MAX_WINDOW};
 use quorate_crypto::Authentication;
-use quorate_transports::{PacketConfig, RetransmissionConfig, Wire, WireSettings};
+use quorate_transports::{LinkConfig, LinkProfile, PacketConfig, RetransmissionConfig, Wire, WireSettings};
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::quorum::QuorumError;
 use quorate_types::{Quorum, ReplicaId};
@@ -108,7 +108,8 @@ impl BenchSpec {
         let (default, pacing) = (RetransmissionConfig::default(), self.pacing);
         let profile = self.retransmission.unwrap_or(default.profile);
         let retransmission = RetransmissionConfig { profile, pacing, ..default };
-        let settings = WireSettings { packets, retransmission, ..WireSettings::default() };
+        let links = LinkConfig { retransmission: self.link_retransmission.clone(), ..LinkConfig::default() };
+        let settings = WireSettings { links, packets, retransmission, ..WireSettings::default() };
         Wire { transport: self.transport, channel: self.channel, settings }
     }
 
@@ -234,6 +235,11 @@ impl BenchSpec {
             && !problems.iter().any(|told| told.place == flag(e.place))
         {
             problems.push(problem(&flag(e.place), format!("the value {}", e.what), e.help));
+        }
+        let is_unknown = |link: &&LinkProfile| u32::from(link.ends()[1].0) >= self.replicas;
+        if let Some(link) = self.link_retransmission.iter().find(is_unknown) {
+            let what = format!("the link {link} has an end that is no replica");
+            problems.push(problem("--link-retransmission, --replicas", what, "replicas count from 0"));
         }
         if let Err(error) = self.wire().fits() {
             problems.push(problem("--channel, --transport", format!("the channel {}", error.what), error.help));

@@ -44,12 +44,14 @@ impl BenchSpec {
     }
 
     /// Returns for each setting of transports whether it was set and the chosen one ignores it, and the reason.
-    fn idle_transport(&self) -> [(&'static str, bool, String); 3] {
+    fn idle_transport(&self) -> [(&'static str, bool, String); 4] {
         let over_packets = self.transport.profile().carriage == Carriage::Datagrams;
         let has_profiles = [TransportKind::TCP, TransportKind::RUDP, TransportKind::SCTP].contains(&self.transport);
+        let has_own = has_profiles && over_packets;
         let why = format!("--transport is {}", self.transport);
         [
             ("retransmission", self.retransmission.is_some() && !has_profiles, why.clone()),
+            ("link_retransmission", !self.link_retransmission.is_empty() && !has_own, why.clone()),
             ("pacing", self.pacing && self.transport != TransportKind::RUDP, why.clone()),
             ("mtu_bytes", self.mtu_bytes != 0 && !over_packets, why),
         ]

@@ -19,9 +19,9 @@ mod values;
 
 pub use choices::{
     AuthProfile, BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
-    ClientVerdicts, CryptoThreads, Dissemination, Fsync, Host, JournalKind, LeaderKind, PayloadPath, ProtocolKind,
-    Remedy, ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind, TransportKind, ViewDuration, VotesTo,
-    choice, nearest,
+    ClientVerdicts, CryptoThreads, Dissemination, Fsync, Host, JournalKind, LeaderKind, LinkProfile, PayloadPath,
+    ProtocolKind, Remedy, ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind, TransportKind,
+    ViewDuration, VotesTo, choice, nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
@@ -107,6 +107,9 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, value_parser = choice::<RetransmissionProfile>())]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmission: Option<RetransmissionProfile>,
+    /// Links between replicas with bounds of their own, such as 0-3=s50. Transports rudp and sctp only.
+    #[arg(long, help_heading = CLUSTER, value_name = "A-B=PROFILE", num_args = 1.., value_delimiter = ',')]
+    pub link_retransmission: Vec<LinkProfile>,
     /// Send at the rate at which packets arrive instead of all at once. Transport rudp only.
     #[arg(long, help_heading = CLUSTER)]
     pub pacing: bool,

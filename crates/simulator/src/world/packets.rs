@@ -109,8 +109,10 @@ impl<M> Connections<M> {
         self.not_queued
     }
 
-    fn half(&self, me: usize, side: Side, nonce: [u8; NONCE_BYTES], now: Time) -> Half<M> {
+    fn half(&self, me: usize, other: usize, side: Side, nonce: [u8; NONCE_BYTES], now: Time) -> Half<M> {
         let replica = ReplicaId(me as u16);
+        // No profile of a link names a machine of clients.
+        let settings = self.wire.settings.between(replica, ReplicaId(other as u16));
         let speaks_for = if me >= self.clients {
             LocalEnd::Client(ClientId(me as u128))
         } else {
@@ -123,7 +125,7 @@ impl<M> Connections<M> {
             verifier: Arc::new(Identity(replica)),
         };
         let association = self.association.expect("parcels travel over machines");
-        let machine = association.open(&end, side, &self.wire.settings, nonce).expect("the wire of a spec was checked");
+        let machine = association.open(&end, side, &settings, nonce).expect("the wire of a spec was checked");
         Half { machine, now, alarm: None, parcels: BTreeMap::new(), next: 0 }
     }
 
@@ -149,7 +151,8 @@ impl<M> Connections<M> {
             }
         };
         let nonces = [self.nonce(), self.nonce()];
-        let halves = [self.half(low, side(low), nonces[0], now), self.half(high, side(high), nonces[1], now)];
+        let half = |me, other, nonce| self.half(me, other, side(me), nonce, now);
+        let halves = [half(low, high, nonces[0]), half(high, low, nonces[1])];
         self.made += 1;
         self.open.insert((low, high), Connection { number: self.made, halves });
         Some(dialler)

@@ -97,6 +97,8 @@ pub struct DatagramTransport {
     association: &'static dyn Association,
     end: ChannelConfig,
     settings: WireSettings,
+    /// Replicas whose address is a number.
+    replicas: Vec<(SocketAddr, ReplicaId)>,
     ports: Vec<Port>,
     /// New connections are still accepted.
     accepts: bool,
@@ -128,6 +130,8 @@ impl DatagramTransport {
             let _ = waker.wake();
         });
         let peers = if endpoints.clients.is_some() { Audience::Peers } else { Audience::Anybody };
+        let addresses = committee.replicas().filter_map(|own| Some((committee.member(own)?.address.socket()?, own)));
+        let replicas = addresses.collect();
         let links = Links::new(committee, end.local(), settings.links.clone(), LOOK_MS, waker.clone());
         let mut transport = DatagramTransport {
             poll,
@@ -136,6 +140,7 @@ impl DatagramTransport {
             association,
             end,
             settings,
+            replicas,
             ports: Vec::new(),
             accepts: true,
             links,

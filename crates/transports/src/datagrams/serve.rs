@@ -135,7 +135,11 @@ impl DatagramTransport {
             Side::Initiator { expects } => Some(expects),
             Side::Responder => None,
         };
-        let mut settings = self.settings.clone();
+        let other = dialled.or_else(|| self.replicas.iter().find(|(own, _)| *own == address).map(|(_, other)| *other));
+        let mut settings = match (self.end.local(), other) {
+            (RemoteIdentity::Replica(me), Some(other)) => self.settings.between(me, other),
+            _ => self.settings.clone(),
+        };
         if settings.packets.mtu_bytes == 0 {
             settings.packets.mtu_bytes = path_mtu(address).unwrap_or(0);
         }
