@@ -3,6 +3,7 @@
 mod clients;
 mod devices;
 pub mod fit;
+mod frames;
 mod running;
 mod signatures;
 mod steps;
@@ -48,6 +49,8 @@ pub enum CalibrateError {
     Crypto(#[from] CryptoError),
     #[error("cannot measure system calls over loopback: {0}")]
     Loopback(#[from] io::Error),
+    #[error("cannot measure the frames of {wire}: {source}")]
+    Frames { wire: String, source: io::Error },
     #[error("cannot measure the journal: {0}")]
     Journal(#[from] JournalError),
     /// A specification that calibrates running replicas failed.
@@ -95,7 +98,8 @@ pub fn measure(extent: Extent, journal: Option<&Path>) -> Result<CostTable, Cali
     let source = format!("calibrated: {}, {} cores, {}", machine.cpu, machine.cores, machine.kernel);
     let running = move |table: &mut CostTable| running::running(table, extent);
     let flushes = move |table: &mut CostTable| devices::flushes(table, journal);
-    let stages: [(&str, &Stage<'_>); 12] = [
+    let stages: [(&str, &Stage<'_>); 13] = [
+        ("frames", &frames::frames),
         ("signatures", &signatures::signatures),
         ("hashing", &hashing),
         ("the journal", &flushes),

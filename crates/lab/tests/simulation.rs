@@ -5,7 +5,7 @@ use quorate_lab::BenchSpec;
 use quorate_lab::bench;
 use quorate_lab::result::Agreement;
 use quorate_lab::sim::{self, SimOptions, SimResult};
-use quorate_lab::spec::{AuthProfile, ClientAuthentication, Interval, ProtocolKind};
+use quorate_lab::spec::{AuthProfile, ChannelKind, ClientAuthentication, Interval, ProtocolKind, TransportKind};
 use quorate_simulator::ledger::{Share, Work};
 
 fn spec() -> BenchSpec {
@@ -52,6 +52,44 @@ fn clients_signatures_are_charged() {
     assert!(share(&signed, Work::Verifications).0 > share(&plain, Work::Verifications).0);
     let json: serde_json::Value = serde_json::from_str(&signed.to_json()).expect("JSON");
     assert!(json["charges"]["replicas"][0]["count_per_command"].as_f64().is_some_and(|count| count > 0.0), "{json}");
+}
+
+#[test]
+fn frames_over_packets_and_channels_are_charged() {
+    let frames = |transport, channel| {
+        let spec = BenchSpec { transport, channel, duration: Interval::from_millis(300), ..spec() };
+        let result = sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
+        let charges = result.charges.expect("the run is over");
+        [charges.replicas, charges.clients].map(|shares| {
+            shares.iter().find(|share| share.work == Work::Frames).map_or(0.0, |share| share.us_per_command)
+        })
+    };
+    assert_eq!(frames(TransportKind::TCP, ChannelKind::PLAIN), [0.0; 2]);
+    let (plain, sealed) =
+        (frames(TransportKind::RUDP, ChannelKind::PLAIN), frames(TransportKind::RUDP, ChannelKind::DTLS));
+    assert!(plain.iter().zip(sealed).all(|(plain, sealed)| 0.0 < *plain && *plain < sealed), "{plain:?} {sealed:?}");
+}
+
+/// One timeout of `default` is longer than all that `auto` takes.
+#[test]
+fn links_may_have_profiles_of_their_own() {
+    let p99 = |links: &[&str]| {
+        let spec = BenchSpec {
+            transport: TransportKind::RUDP,
+            link_retransmission: links.iter().map(|link| link.parse().expect("it is a link")).collect(),
+            clients: 1,
+            outstanding: Some(1),
+            duration: Interval::from_millis(10_000),
+            ..BenchSpec::default()
+        };
+        let options = SimOptions { loss: Some(0.02), ..SimOptions::default() };
+        let result = sim::run(&spec, &options, &|_| {}).expect("a sound spec");
+        result.bench.latency_ms.p99.expect("some commands completed")
+    };
+    let (common, own) = (p99(&[]), p99(&["0-1=default", "0-2=default", "0-3=default"]));
+    assert!(own > 5.0 * common, "{own} ms and {common} ms");
+    // Votes do not pass between these.
+    assert!(p99(&["1-2=default"]) < 2.0 * common, "{common} ms");
 }
 
 /// Codes cost clients and replicas less than signatures, in the profile that allows them.

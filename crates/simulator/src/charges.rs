@@ -1,6 +1,6 @@
 //! Cost table in integers, so that sums are the same on every machine.
 
-use crate::costs::{CostTable, SignatureCosts, Steps};
+use crate::costs::{CostTable, FrameCosts, SignatureCosts, Steps};
 use crate::ledger::{Ledger, Work};
 use crate::steps::StepKind;
 use quorate_crypto::{Effort, MacKeys, SchemeKind};
@@ -30,6 +30,8 @@ pub struct Charges {
     pub send: u64,
     pub receive_byte: u64,
     pub send_byte: u64,
+    /// Frames of a transport over packets, or of a channel.
+    frames: Option<FrameCharges>,
     pub hash_byte: u64,
     hash_each: u64,
     signatures: SignatureCharges,
@@ -56,6 +58,15 @@ pub struct Charges {
     pub interruptions: Vec<(Duration, Duration)>,
     pub status: u64,
     pub status_bytes: u64,
+}
+
+/// Additional charges of frames.
+#[derive(Clone, Copy, Debug)]
+struct FrameCharges {
+    send: u64,
+    receive: u64,
+    send_byte: u64,
+    receive_byte: u64,
 }
 
 /// Charges of a scheme, in a committee of some size.
@@ -157,6 +168,7 @@ impl Charges {
             send: us(table.wire.send_us),
             receive_byte: per_byte(table.wire.receive_byte_ns),
             send_byte: per_byte(table.wire.send_byte_ns),
+            frames: None,
             hash_byte: per_byte(table.hash.byte_ns),
             hash_each: us(table.hash.each_us),
             signatures: SignatureCharges::new(scheme, signatures, replicas, 1),
@@ -192,6 +204,32 @@ impl Charges {
     /// Adds the charges of seals on replies. A code is for one client.
     pub fn with_seals(self, scheme: SchemeKind, seals: &SignatureCosts, replicas: usize) -> Charges {
         Charges { seals: Some(SignatureCharges::new(scheme, seals, replicas, 1)), ..self }
+    }
+
+    /// Adds the charges of frames.
+    pub fn with_frames(self, costs: &FrameCosts) -> Charges {
+        let ps = |us: f64| (us * PS_PER_US) as u64;
+        let frames = FrameCharges {
+            send: ps(costs.send_us),
+            receive: ps(costs.receive_us),
+            send_byte: ps(costs.send_byte_ns / NS_PER_US),
+            receive_byte: ps(costs.receive_byte_ns / NS_PER_US),
+        };
+        Charges { frames: Some(frames), ..self }
+    }
+
+    /// Charges for frames that are sent, with this many bytes in all, beyond what messages and bytes cost.
+    pub fn send_frames(&self, ledger: &mut Ledger, frames: u64, bytes: u64) {
+        if let Some(costs) = &self.frames {
+            ledger.charge_sum(Work::Frames, frames, frames * costs.send + bytes * costs.send_byte);
+        }
+    }
+
+    /// Charges for a frame that is received.
+    pub fn receive_frame(&self, ledger: &mut Ledger, bytes: u64) {
+        if let Some(costs) = &self.frames {
+            ledger.charge_sum(Work::Frames, 1, costs.receive + bytes * costs.receive_byte);
+        }
     }
 
     /// Returns the charges of the signatures, or codes, of statements in a domain.

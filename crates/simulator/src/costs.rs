@@ -2,7 +2,9 @@
 
 use crate::numbers::numbers;
 use crate::steps::StepCosts;
+use quorate_channels::ChannelKind;
 use quorate_crypto::SchemeKind;
+use quorate_transports::{TransportKind, Wire};
 use quorate_types::Fault;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,6 +28,10 @@ pub struct CostTable {
     pub residual_percent: Option<f64>,
     pub core: CoreCosts,
     pub wire: WireCosts,
+    /// What frames cost in addition to those over plain TCP, by [name](FrameCosts::name). What is missing costs nothing
+    /// more; older files lack the table.
+    #[serde(default)]
+    pub frames: BTreeMap<String, FrameCosts>,
     pub hash: HashCosts,
     /// Costs by the name of the scheme and of its way of verification.
     pub signatures: BTreeMap<String, SignatureCosts>,
@@ -85,6 +91,25 @@ pub struct WireCosts {
     pub receive_byte_ns: f64,
     /// Each byte sent to each destination.
     pub send_byte_ns: f64,
+}
+
+/// Costs of frames in a transport over packets or in a channel, without system calls.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrameCosts {
+    /// Each frame sent: what its packets need, sealing, and the work on acknowledgements.
+    pub send_us: f64,
+    /// Each frame received, with the acknowledgements for it.
+    pub receive_us: f64,
+    pub send_byte_ns: f64,
+    pub receive_byte_ns: f64,
+}
+
+impl FrameCosts {
+    /// Returns the key of a transport and a channel, such as `rudp-dtls`.
+    pub fn name(transport: TransportKind, channel: ChannelKind) -> String {
+        format!("{}-{}", transport.name(), channel.name())
+    }
 }
 
 /// Costs of SHA-256.
@@ -234,6 +259,7 @@ impl CostTable {
             residual_percent: None,
             core: CoreCosts::default(),
             wire: WireCosts::default(),
+            frames: BTreeMap::new(),
             hash: HashCosts::default(),
             signatures: signatures.collect(),
             journal: JournalCosts::default(),
@@ -277,6 +303,11 @@ impl CostTable {
             what: format!("the cost table, {:?}, has no costs for the scheme {}", self.source, scheme.costs_name()),
             help: "measure them with `quorate calibrate`".into(),
         })
+    }
+
+    /// Returns what frames cost in addition to those over plain TCP.
+    pub fn frames_of(&self, wire: &Wire) -> Option<&FrameCosts> {
+        self.frames.get(&FrameCosts::name(wire.transport, wire.channel))
     }
 
     fn validate(&self, name: &str) -> Result<(), Fault> {

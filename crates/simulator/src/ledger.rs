@@ -22,6 +22,8 @@ pub enum Work {
     Sent,
     /// Bytes received and sent, once for each destination.
     WireBytes,
+    /// Frames that a transport over packets or a channel sent or received.
+    Frames,
     HashedBytes,
     /// Signatures made, the clients' included.
     Signatures,
@@ -41,7 +43,7 @@ pub enum Work {
 }
 
 impl Work {
-    pub const ALL: [Work; 16] = [
+    pub const ALL: [Work; 17] = [
         Work::Turns,
         Work::WakeUps,
         Work::Reads,
@@ -49,6 +51,7 @@ impl Work {
         Work::Received,
         Work::Sent,
         Work::WireBytes,
+        Work::Frames,
         Work::HashedBytes,
         Work::Signatures,
         Work::Verifications,

@@ -86,7 +86,7 @@ impl Group {
             Work::Commands => Some(Group::Commands),
             Work::CommandBytes => Some(Group::CommandBytes),
             Work::Signatures | Work::Verifications => Some(Group::Signatures),
-            Work::HashedBytes | Work::Replies | Work::Statuses => None,
+            Work::Frames | Work::HashedBytes | Work::Replies | Work::Statuses => None,
         }
     }
 

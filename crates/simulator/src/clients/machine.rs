@@ -125,6 +125,7 @@ impl Machine {
         while let Some((from, bytes, replies)) = if slept { None } else { self.replies.pop_front() } {
             self.ledger.charge(Work::Replies, replies.len() as u64, charges.client_reply);
             self.ledger.charge(Work::WireBytes, u64::from(bytes), charges.receive_byte);
+            charges.receive_frame(&mut self.ledger, u64::from(bytes));
             read |= 1u128 << (from % 128);
             if let Some(seals) = &charges.seals {
                 charges.hash(&mut self.ledger, 1, u64::from(bytes));
@@ -162,6 +163,7 @@ impl Machine {
                 charges.clients.sign(&mut self.ledger);
             }
             self.ledger.charge(Work::WireBytes, copies * bytes as u64, charges.client_send_byte);
+            charges.send_frames(&mut self.ledger, copies, copies * bytes as u64);
             sends.push((one, bundle, bytes));
         }
         self.ledger.charge(Work::Reads, u64::from(u128::count_ones(read)), charges.read_call);

@@ -175,6 +175,7 @@ impl<P: Protocol> Node<P> {
             let (before, mut forged_ns) = (self.ledger.total(), 0);
             self.ledger.charge(Work::Received, 1, world.charges.receive);
             self.ledger.charge(Work::WireBytes, u64::from(size), world.charges.receive_byte);
+            world.charges.receive_frame(&mut self.ledger, u64::from(size));
             world.charges.hash(&mut self.ledger, 1, u64::from(size));
             match request {
                 Request::Bundle(bundle) => {

@@ -341,6 +341,7 @@ impl<P: Protocol> Node<P> {
             }
             self.ledger.charge(Work::Received, 1, world.charges.receive);
             self.ledger.charge(Work::WireBytes, u64::from(bytes), world.charges.receive_byte);
+            world.charges.receive_frame(&mut self.ledger, u64::from(bytes));
             let mut message = Arc::unwrap_or_clone(message);
             if !message.bundles().is_empty() || matches!(message, Envelope::StatePart { .. }) {
                 world.charges.hash(&mut self.ledger, message.bundles().len().max(1), u64::from(bytes));

@@ -67,6 +67,7 @@ impl<P: Protocol> Node<P> {
     ) {
         let bytes = u64::from(parcel.bytes) * copies;
         self.ledger.charge(Work::WireBytes, bytes, world.charges.send_byte);
+        world.charges.send_frames(&mut self.ledger, copies, bytes);
         self.bytes_sent += bytes;
         self.messages_sent += copies;
         match to {

@@ -201,6 +201,9 @@ fn charges_of(spec: &SimSpec) -> Charges {
             charges = charges.with_client_codes(macs, &costs, replicas);
         }
     }
+    if let Some(frames) = spec.costs.frames_of(&spec.wire) {
+        charges = charges.with_frames(frames);
+    }
     if let Some(seals) = spec.reply_seals {
         let costs = spec.costs.signatures_of(seals).expect("the caller checks the costs of the seals");
         charges = charges.with_seals(seals, &costs, replicas);
