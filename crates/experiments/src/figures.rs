@@ -61,6 +61,14 @@ pub const FIGURES: &[Figure] = &[
         "additions",
         "public keys added or subtracted to verify a certificate of a peer, the mean; with BLS only",
     ),
+    figure("handshake_ms", "ms", "mean time of a handshake between replicas, over packets only"),
+    figure(
+        "packets",
+        "packets",
+        "packets sent by replicas, over packets; with TCP by all, in an emulated network only",
+    ),
+    figure("retransmissions", "packets", "those of them that were sent again"),
+    figure("rto_events", "timeouts", "retransmission timeouts that were over"),
     figure("peak_rss_mb", "MB", "peak resident memory of all processes, in MB of 1,000,000 bytes"),
     figure(
         "allocations_per_command",

@@ -75,7 +75,10 @@ fn known(instrument: Instrument) -> Option<Vec<String>> {
             let options = fields("model/mod.rs", "ModelOptions");
             Some(options.into_iter().chain(["protocol".to_owned()]).collect())
         }
-        Instrument::Emulated => None,
+        Instrument::Emulated => {
+            let cluster = real.into_iter().filter(|key| key != "host");
+            Some(cluster.chain(fields("bench/emulated/options.rs", "EmulationOptions")).collect())
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod configuration;
 pub mod demo;
 pub mod fidelity;
 pub mod input;
+mod link_flags;
 pub mod model;
 pub mod noise;
 pub mod page;

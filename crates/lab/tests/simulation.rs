@@ -77,6 +77,8 @@ fn links_may_have_profiles_of_their_own() {
         let spec = BenchSpec {
             transport: TransportKind::RUDP,
             link_retransmission: links.iter().map(|link| link.parse().expect("it is a link")).collect(),
+            // Without it, the votes of all others are needed, so each loss delays a block.
+            fault: vec!["silent:3".parse().expect("it is a fault")],
             clients: 1,
             outstanding: Some(1),
             duration: Interval::from_millis(10_000),
@@ -86,7 +88,7 @@ fn links_may_have_profiles_of_their_own() {
         let result = sim::run(&spec, &options, &|_| {}).expect("a sound spec");
         result.bench.latency_ms.p99.expect("some commands completed")
     };
-    let (common, own) = (p99(&[]), p99(&["0-1=default", "0-2=default", "0-3=default"]));
+    let (common, own) = (p99(&[]), p99(&["0-1=default", "0-2=default"]));
     assert!(own > 5.0 * common, "{own} ms and {common} ms");
     // Votes do not pass between these.
     assert!(p99(&["1-2=default"]) < 2.0 * common, "{common} ms");

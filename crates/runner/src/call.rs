@@ -5,8 +5,9 @@ use crate::formulas::{self, Formulas};
 use crate::scenarios::{self, Scenarios};
 use clap::{Args, Command, FromArgMatches};
 use quorate_experiments::{Cell, Instrument, Plan};
+use quorate_lab::bench::{EmulationOptions, emulation_obstacle, resolve};
 use quorate_lab::sim::{SimError, SimOptions, sim_spec};
-use quorate_lab::spec::{BenchSpec, Problem, SpecError};
+use quorate_lab::spec::{BenchSpec, Host, Problem, SpecError};
 use quorate_types::Fault;
 use quorate_types::text::quote;
 use std::time::Duration;
@@ -17,8 +18,8 @@ const OF_THE_RUNNER: &[&str] = &["json", "report", "record", "record_limit_mb", 
 /// A call of the program for one cell.
 #[derive(Clone, Debug)]
 pub enum Call {
-    /// `quorate bench`.
-    Bench(Box<BenchSpec>),
+    /// `quorate bench`, with the network of `--host emulated`.
+    Bench(Box<BenchSpec>, EmulationOptions),
     /// `quorate sim`.
     Sim(Box<BenchSpec>, SimOptions),
     /// `quorate twins run` or `quorate museum`.
@@ -34,6 +35,9 @@ const TYPICAL_TIME: Duration = Duration::from_secs(10);
 const FORMULAS_TIME: Duration = Duration::from_millis(300);
 
 const SIM: Flags = Flags { command: flags_of_sim, help: "see `quorate sim --help`" };
+const EMULATION: Flags = Flags { command: flags_of_emulation, help: "see `quorate bench --help`" };
+/// Key that the instrument sets.
+const HOST: &str = "host";
 
 /// Returns whether the program has an instrument.
 pub fn is_available(instrument: Instrument) -> bool {
@@ -48,8 +52,15 @@ pub fn known(instrument: Instrument) -> Option<Vec<String>> {
         Instrument::Simulated => Some([bench, own_keys(&flags_of_sim())].concat()),
         Instrument::Scenarios => Some(scenarios::keys()),
         Instrument::Analytical => Some(formulas::keys()),
-        Instrument::Emulated => None,
+        Instrument::Emulated => {
+            let cluster = bench.into_iter().filter(|key| key != HOST);
+            Some(cluster.chain(own_keys(&flags_of_emulation())).collect())
+        }
     }
+}
+
+fn flags_of_emulation() -> Command {
+    EmulationOptions::augment_args(Command::new("bench").no_binary_name(true))
 }
 
 fn flags_of_sim() -> Command {
@@ -71,29 +82,39 @@ impl Call {
     pub fn of(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Option<Call>, Fault> {
         match cell.instrument {
             Instrument::Scenarios => Scenarios::of(plan, cell).map(|call| Some(Call::Scenarios(call))),
-            Instrument::Real | Instrument::Simulated => Call::of_cluster(plan, cell, costs).map(Some),
             Instrument::Analytical => Formulas::of(plan, cell).map(|call| Some(Call::Formulas(call))),
-            Instrument::Emulated => Ok(None),
+            Instrument::Real | Instrument::Emulated | Instrument::Simulated => {
+                Call::of_cluster(plan, cell, costs).map(Some)
+            }
         }
     }
 
     fn of_cluster(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Call, Fault> {
-        let sim = own_keys(&flags_of_sim());
-        let (mut of_sim, mut of_bench) = (toml::Table::new(), toml::Table::new());
+        let flags = if cell.instrument == Instrument::Emulated { EMULATION } else { SIM };
+        let own = own_keys(&(flags.command)());
+        let (mut of_host, mut of_bench) = (toml::Table::new(), toml::Table::new());
         for (key, value) in &cell.specification {
-            let table = if sim.contains(key) { &mut of_sim } else { &mut of_bench };
+            let table = if own.contains(key) { &mut of_host } else { &mut of_bench };
             table.insert(key.clone(), value.clone());
         }
         let text = toml::to_string(&of_bench).map_err(|error| not_toml(plan, &error))?;
         let name = &plan.experiment.file;
-        let spec = BenchSpec::from_toml(&text, name).map_err(|error| blame(plan, cell, &of_bench, error))?;
-        if cell.instrument == Instrument::Real {
+        let mut spec = BenchSpec::from_toml(&text, name).map_err(|error| blame(plan, cell, &of_bench, error))?;
+        if cell.instrument != Instrument::Simulated {
             spec.validate_real_faults().map_err(|error| blame(plan, cell, &of_bench, error))?;
-            return Ok(Call::Bench(Box::new(spec)));
         }
-        let (_, parsed) = SIM.words_of(plan, cell, &of_sim)?;
-        let parsed = SimOptions::from_arg_matches(&parsed);
-        let mut options = parsed.map_err(|error| SIM.refused(&plan.experiment.file, &error))?;
+        if cell.instrument == Instrument::Real {
+            return Ok(Call::Bench(Box::new(spec), EmulationOptions::default()));
+        }
+        let (_, parsed) = flags.words_of(plan, cell, &of_host)?;
+        let refused = |error| flags.refused(&plan.experiment.file, &error);
+        if cell.instrument == Instrument::Emulated {
+            spec.host = Host::Emulated;
+            let options = EmulationOptions::from_arg_matches(&parsed).map_err(refused)?;
+            resolve(&spec, &options).map_err(|error| blame_simulation(plan, cell, error))?;
+            return Ok(Call::Bench(Box::new(spec), options));
+        }
+        let mut options = SimOptions::from_arg_matches(&parsed).map_err(refused)?;
         if options.costs.is_none() {
             options.costs = costs.map(str::to_owned);
         }
@@ -104,7 +125,10 @@ impl Call {
     /// Says why this machine or this build cannot run the call; `None` if it can.
     pub fn obstacle(&self) -> Option<String> {
         match self {
-            Call::Bench(spec) => spec.lacking_cores().map(|what| format!("--cores: {what}")),
+            Call::Bench(spec, _) => {
+                let lacks = spec.lacking_cores().map(|what| format!("--cores: {what}"));
+                lacks.or_else(|| emulation_obstacle().filter(|_| spec.host == Host::Emulated))
+            }
             Call::Sim(..) | Call::Formulas(_) => None,
             Call::Scenarios(scenarios) => scenarios.obstacle(),
         }
@@ -114,7 +138,7 @@ impl Call {
     pub fn repetition(&self, repetition: u32) -> Call {
         let mut call = self.clone();
         let seed = match &mut call {
-            Call::Bench(spec) | Call::Sim(spec, _) => &mut spec.seed,
+            Call::Bench(spec, _) | Call::Sim(spec, _) => &mut spec.seed,
             Call::Scenarios(scenarios) => &mut scenarios.seed,
             // Nothing in a formula depends on chance.
             Call::Formulas(_) => return call,
@@ -125,7 +149,7 @@ impl Call {
 
     pub fn seed(&self) -> u64 {
         match self {
-            Call::Bench(spec) | Call::Sim(spec, _) => spec.seed,
+            Call::Bench(spec, _) | Call::Sim(spec, _) => spec.seed,
             Call::Scenarios(scenarios) => scenarios.seed,
             Call::Formulas(_) => 0,
         }
@@ -134,7 +158,7 @@ impl Call {
     /// Returns the arguments after `quorate`.
     pub fn arguments(&self) -> Vec<String> {
         match self {
-            Call::Bench(spec) => spec.arguments(),
+            Call::Bench(spec, options) => [spec.arguments(), options.arguments()].concat(),
             Call::Sim(spec, options) => {
                 let mut words = spec.arguments();
                 "sim".clone_into(&mut words[0]);
@@ -155,7 +179,7 @@ impl Call {
     /// Returns the time under load, real or simulated; for scenarios, a guess.
     pub fn load_time(&self) -> Duration {
         match self {
-            Call::Bench(spec) | Call::Sim(spec, _) => Duration::from(spec.warmup) + Duration::from(spec.duration),
+            Call::Bench(spec, _) | Call::Sim(spec, _) => Duration::from(spec.warmup) + Duration::from(spec.duration),
             Call::Scenarios(_) => TYPICAL_TIME,
             Call::Formulas(_) => FORMULAS_TIME,
         }

@@ -29,6 +29,13 @@ const DIRECT: &[(&str, &[&str])] = &[
     ("verifications_per_block", &["verifications_per_block"]),
     ("certificate_bytes", &["certificate_bytes"]),
     ("key_additions_per_certificate", &["key_additions_per_certificate"]),
+    ("handshake_ms", &["packets", "handshake_ms"]),
+];
+/// Figures of a transport, where a transport over packets has them, and where an emulated network has those of TCP.
+const TRANSPORT: &[(&str, [&str; 2], [&str; 2])] = &[
+    ("packets", ["packets", "sent"], ["emulation", "packets"]),
+    ("retransmissions", ["packets", "retransmissions"], ["emulation", "retransmissions"]),
+    ("rto_events", ["packets", "rto_events"], ["emulation", "rto_events"]),
 ];
 /// Latencies of a row, and their keys in a result.
 const LATENCIES: &[(&str, &str)] = &[
@@ -99,6 +106,10 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     }
     for (figure, path) in DIRECT {
         row.set(figure, at(result, path));
+    }
+    for (figure, own, of_tcp) in TRANSPORT {
+        let value = |[object, key]: [&str; 2]| result[object][key].as_f64();
+        row.set(figure, value(*own).or_else(|| value(*of_tcp)));
     }
     let latencies = match outliers {
         Outliers::None => &result["latency_ms"],

@@ -64,13 +64,17 @@ impl Here {
     /// If a file that the call names cannot be read.
     pub fn surroundings(&self, call: &Call) -> Result<Surroundings, RunnerError> {
         let mut inputs: Vec<&Path> = Vec::new();
-        if let Call::Bench(spec) | Call::Sim(spec, _) = call
+        if let Call::Bench(spec, _) | Call::Sim(spec, _) = call
             && let WorkloadKind::File(path) = &spec.workload
         {
             inputs.push(path);
         }
         let options = if let Call::Sim(_, options) = call { Some(options) } else { None };
-        let network = options.map(|options| options.network.as_str());
+        let network = match call {
+            Call::Bench(_, options) => options.network.as_deref(),
+            Call::Sim(_, options) => Some(options.network.as_str()),
+            Call::Scenarios(_) | Call::Formulas(_) => None,
+        };
         inputs.extend(network.filter(|name| NetworkSpec::preset(name).is_none()).map(Path::new));
         let places = options.and_then(|options| options.clients_at.as_ref());
         inputs.extend(places.and_then(ClientPlaces::file).map(Path::new));

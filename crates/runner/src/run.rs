@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time that a real run may take beyond its load, until it counts as hung.
+/// Time that a real or emulated run may take beyond its load, until it counts as hung.
 const MAX_REAL_OVERHEAD: Duration = Duration::from_secs(120);
 /// Time that a simulated run may take, until it counts as hung.
 const MAX_SIMULATED_TIME: Duration = Duration::from_secs(1800);
@@ -355,10 +355,11 @@ impl Course<'_> {
         let mut row = self.row(repetition, cell, &call);
         let cell = &self.plan.cells[cell];
         let limit = match cell.instrument {
-            Instrument::Real => call.load_time() + MAX_REAL_OVERHEAD,
+            Instrument::Real | Instrument::Emulated => call.load_time() + MAX_REAL_OVERHEAD,
             _ => MAX_SIMULATED_TIME,
         };
-        let meter = matches!(cell.instrument, Instrument::Real | Instrument::Scenarios).then(Meter::start);
+        let takes_time = [Instrument::Real, Instrument::Emulated, Instrument::Scenarios].contains(&cell.instrument);
+        let meter = takes_time.then(Meter::start);
         let scratch = self.run.store.scratch(&runnable.key, repetition);
         match process::run(&self.run.here.program, &call.arguments(), limit, &scratch)? {
             Ending::Interrupted => return Ok(None),

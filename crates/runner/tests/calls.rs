@@ -42,6 +42,33 @@ fn cores_that_the_machine_lacks_are_an_obstacle_and_no_error() {
 }
 
 #[test]
+fn an_emulated_cell_is_a_benchmark_on_an_emulated_network() {
+    let one = |base: &str| {
+        let text = format!(
+            "title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"emulated\", \"simulated\"]\n[base]\n{base}"
+        );
+        let experiment = quorate_experiments::read(&text, "mine.toml").unwrap_or_else(|fault| panic!("{fault}"));
+        calls(&experiment, Instrument::Emulated).map(|mut calls| calls.remove(0))
+    };
+    let call = one("transport = \"rudp\"\nnetwork = \"wan4\"\nloss = 0.01\ndelay_ms = 2.5").expect("it is sound");
+    let expected = "quorate bench --transport rudp --seed 2 --host emulated --network wan4 --loss 0.01 --delay-ms 2.5";
+    assert_eq!(call.repetition(1).command_line(), expected);
+    // Whether this process may create namespaces is not known here.
+    assert!(call.obstacle().is_none_or(|why| why.starts_with("emulated networks: ")));
+    for (base, expected) in [
+        ("host = \"threads\"", "has no key `host`"),
+        ("loss = 2", "line 6, key `base.loss`: write a fraction from 0 to 1"),
+        ("delay_ms = -1", "line 6, key `base.delay_ms`: write milliseconds from 0"),
+        ("network = \"world12\"\nclients_at = \"one\"", "has no key `clients_at`"),
+        ("network = \"nowhere\"", "line 6, key `base.network`: cannot read nowhere"),
+        ("fault = [\"hostile:flood\"]", "needs the simulator"),
+    ] {
+        let error = one(base).expect_err("it cannot work");
+        assert!(error.contains(expected) && error.contains("help: "), "{base}: {error}");
+    }
+}
+
+#[test]
 fn scenarios_are_calls_of_twins_and_of_the_museum() {
     let text = |base: &str| {
         let text =
@@ -84,7 +111,7 @@ fn keys_belong_to_instruments() {
         let error = refused(&format!("{key} = \"x\""), "", Instrument::Real);
         assert!(error.contains(&format!("`{key}` is no key of a specification")), "{error}");
     }
-    assert!(!is_available(Instrument::Emulated) && is_available(Instrument::Simulated));
+    assert!(Instrument::ALL.iter().all(|instrument| is_available(*instrument)));
 }
 
 #[test]

@@ -11,7 +11,7 @@ mod progress;
 mod scratch;
 
 pub use cluster::{Cluster, Processes, client_config, node_template};
-pub use emulated::{BenchCommand, EmulationOptions, Resolved, resolve};
+pub use emulated::{BenchCommand, EmulationOptions, Resolved, emulation_obstacle, resolve};
 pub use error::BenchError;
 pub use foreign::Loaded;
 pub(crate) use measure::{BUSY_FRACTION, evidence, measured_intervals, note_counts, steps, timeline};

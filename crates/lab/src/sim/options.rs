@@ -2,11 +2,12 @@
 
 use super::places::ClientPlaces;
 use crate::input;
+use crate::link_flags::{parse_card, parse_delay, parse_loss};
 use crate::spec::{BenchArgs, SpecError, choice};
 use clap::Args;
 use quorate_client::workload::WorkloadError;
 use quorate_recording::RecordingError;
-use quorate_simulator::network::{Bandwidth, Loss};
+use quorate_simulator::network::{Bandwidth, Delay, Loss};
 use quorate_simulator::{ClientsAt, CostTable, NetworkSpec, Signatures};
 use quorate_types::{Fault, ReplicaId};
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,6 @@ const SIMULATION: &str = "Simulation";
 pub const NETWORK: &str = "network";
 /// Maximum number of seeds in one run.
 const MAX_SEEDS: u64 = 1 << 32;
-/// Maximum megabits per second of a simulated network card.
-const MAX_CARD_MBIT_PER_S: u32 = 1_000_000;
 
 /// Flags of `quorate sim`.
 #[derive(Args, Clone, Debug)]
@@ -51,6 +50,10 @@ pub struct SimOptions {
     /// Fraction of packets to drop, from 0 to 1; overrides the network's loss.
     #[arg(long, help_heading = SIMULATION, value_name = "FRACTION", value_parser = parse_loss)]
     pub loss: Option<f64>,
+    /// Milliseconds that a packet takes over each link, one way; overrides the network's delays.
+    #[arg(long, help_heading = SIMULATION, value_name = "MS", value_parser = parse_delay)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<f64>,
     /// Megabits per second of each network card, in either direction; 0: no limit; overrides the network's bandwidth.
     #[arg(long, help_heading = SIMULATION, value_name = "MBIT_PER_S", value_parser = parse_card)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,6 +76,7 @@ impl Default for SimOptions {
             network: "lan".into(),
             clients_at: None,
             loss: None,
+            delay_ms: None,
             card_mbit_per_s: None,
             chaos: false,
             costs: None,
@@ -131,7 +135,7 @@ impl SimError {
 }
 
 impl SimOptions {
-    /// Returns the network, with the loss and the bandwidth of the flags if given.
+    /// Returns the network, with the loss, the delay and the bandwidth of the flags if given.
     ///
     /// # Errors
     /// If the file cannot be read or does not describe a network.
@@ -142,6 +146,9 @@ impl SimOptions {
         };
         if let Some(probability) = self.loss {
             network.loss = Loss::Independent { probability };
+        }
+        if let Some(mean_ms) = self.delay_ms {
+            network.delay = Delay::Constant { mean_ms };
         }
         if let Some(mbit_per_s) = self.card_mbit_per_s.map(f64::from) {
             let (egress_mbit_per_s, ingress_mbit_per_s) = (mbit_per_s, mbit_per_s);
@@ -183,6 +190,7 @@ impl SimOptions {
         flag("--network", (self.network != default.network).then(|| self.network.clone()));
         flag("--clients-at", self.clients_at.as_ref().map(ToString::to_string));
         flag("--loss", self.loss.map(|loss| loss.to_string()));
+        flag("--delay-ms", self.delay_ms.map(|delay| delay.to_string()));
         flag("--card-mbit-per-s", self.card_mbit_per_s.map(|rate| rate.to_string()));
         flag("--costs", self.costs.clone());
         flag("--signatures", (self.signatures != default.signatures).then(|| self.signatures.to_string()));
@@ -206,14 +214,4 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
         return Ok(range);
     }
     Err(format!("the range is empty or too large; {help}"))
-}
-
-fn parse_loss(text: &str) -> Result<f64, String> {
-    let loss = text.parse::<f64>().ok().filter(|loss| (0.0..=1.0).contains(loss));
-    loss.ok_or_else(|| "write a fraction from 0 to 1; one percent is 0.01".into())
-}
-
-fn parse_card(text: &str) -> Result<u32, String> {
-    let rate = text.parse::<u32>().ok().filter(|rate| *rate <= MAX_CARD_MBIT_PER_S);
-    rate.ok_or_else(|| format!("write a whole number from 0 to {MAX_CARD_MBIT_PER_S}"))
 }

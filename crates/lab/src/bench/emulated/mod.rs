@@ -9,13 +9,25 @@ pub use plan::{Resolved, resolve};
 use super::error::BenchError;
 use crate::result::EmulationResult;
 use crate::spec::BenchSpec;
-use quorate_emulation::{Emulation, Entered, address_of};
+use quorate_emulation::{DEFAULT_MTU_BYTES, Emulation, Entered, Namespace, TcpSettings, address_of};
 use quorate_node::testnet::{self, Place};
 use quorate_types::ReplicaId;
 use std::os::fd::RawFd;
+use std::sync::OnceLock;
 
 /// First port of each replica: its namespace has all ports.
 const PORT: u16 = 7000;
+
+/// Says why this process cannot emulate networks on this host; `None` if it can. It tries once.
+pub fn emulation_obstacle() -> Option<String> {
+    static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
+    let attempt = || {
+        let congestion_control = EmulationOptions::default().congestion_control().to_owned();
+        let settings = TcpSettings { congestion_control, values: Vec::new() };
+        Namespace::create(0, DEFAULT_MTU_BYTES, &settings).err().map(|error| format!("emulated networks: {error}"))
+    };
+    OBSTACLE.get_or_init(attempt).clone()
+}
 
 /// Emulated network of a cluster. While it lives, the thread that started it is in a namespace beside the network, from
 /// which it asks the replicas for their counters.

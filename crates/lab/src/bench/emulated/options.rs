@@ -1,5 +1,6 @@
 //! Flags of `quorate bench --host emulated`.
 
+use crate::link_flags::{parse_card, parse_delay, parse_loss};
 use crate::sim::{SimError, SimOptions};
 use crate::spec::{BenchArgs, BenchSpec, Host, Problem, SpecError, quote};
 use clap::Args;
@@ -11,8 +12,6 @@ const EMULATION: &str = "Emulated network (--host emulated)";
 const DEFAULT_NETWORK: &str = "lan";
 /// Congestion control of TCP: that of most hosts.
 const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
-/// Maximum megabits per second of an emulated network card.
-const MAX_CARD_MBIT_PER_S: u32 = 1_000_000;
 /// Range of `--rto-min-ms`.
 const RTO_MIN_MS: std::ops::RangeInclusive<f64> = 0.001..=120_000.0;
 
@@ -34,6 +33,9 @@ pub struct EmulationOptions {
     /// Fraction of packets to drop, from 0 to 1; overrides the network's loss.
     #[arg(long, help_heading = EMULATION, value_name = "FRACTION", value_parser = parse_loss)]
     pub loss: Option<f64>,
+    /// Milliseconds that a packet takes over each link, one way; overrides the network's delays.
+    #[arg(long, help_heading = EMULATION, value_name = "MS", value_parser = parse_delay)]
+    pub delay_ms: Option<f64>,
     /// Megabits per second of each network card, in either direction; 0: no limit; overrides the network's bandwidth.
     #[arg(long, help_heading = EMULATION, value_name = "MBIT_PER_S", value_parser = parse_card)]
     pub card_mbit_per_s: Option<u32>,
@@ -44,16 +46,6 @@ pub struct EmulationOptions {
     /// Congestion control of the kernel's TCP: cubic, reno, or another that this kernel has [default: cubic].
     #[arg(long, help_heading = EMULATION, value_name = "NAME", value_parser = parse_name)]
     pub congestion_control: Option<String>,
-}
-
-fn parse_loss(text: &str) -> Result<f64, String> {
-    let loss = text.parse::<f64>().ok().filter(|loss| (0.0..=1.0).contains(loss));
-    loss.ok_or_else(|| "write a fraction from 0 to 1".to_owned())
-}
-
-fn parse_card(text: &str) -> Result<u32, String> {
-    let card = text.parse::<u32>().ok().filter(|card| *card <= MAX_CARD_MBIT_PER_S);
-    card.ok_or_else(|| format!("write a whole number from 0 to {MAX_CARD_MBIT_PER_S}"))
 }
 
 fn parse_rto(text: &str) -> Result<f64, String> {
@@ -77,13 +69,14 @@ impl EmulationOptions {
         self.congestion_control.as_deref().unwrap_or(DEFAULT_CONGESTION_CONTROL)
     }
 
-    /// Returns the network, with the loss and the bandwidth of the flags if given.
+    /// Returns the network, with the loss, the delay and the bandwidth of the flags if given.
     ///
     /// # Errors
     /// If the file cannot be read or does not describe a network.
     pub fn network(&self) -> Result<NetworkSpec, SimError> {
-        let (loss, card_mbit_per_s) = (self.loss, self.card_mbit_per_s);
-        SimOptions { network: self.name().to_owned(), loss, card_mbit_per_s, ..SimOptions::default() }.network()
+        let EmulationOptions { loss, delay_ms, card_mbit_per_s, .. } = *self;
+        let network = self.name().to_owned();
+        SimOptions { network, loss, delay_ms, card_mbit_per_s, ..SimOptions::default() }.network()
     }
 
     /// Refuses flags that have no effect because the host is another one.
@@ -104,6 +97,7 @@ impl EmulationOptions {
         let flags = [
             ("--network", self.network.clone()),
             ("--loss", self.loss.map(|loss| loss.to_string())),
+            ("--delay-ms", self.delay_ms.map(|delay| delay.to_string())),
             ("--card-mbit-per-s", self.card_mbit_per_s.map(|card| card.to_string())),
             ("--rto-min-ms", self.rto_min_ms.map(|rto| rto.to_string())),
             ("--congestion-control", self.congestion_control.clone()),

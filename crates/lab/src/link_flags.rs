@@ -1,0 +1,21 @@
+//! Values of the flags that change the links of a simulated or an emulated network.
+
+/// Maximum megabits per second of a network card.
+const MAX_CARD_MBIT_PER_S: u32 = 1_000_000;
+/// Maximum delay of a link in milliseconds, as in network files.
+const MAX_DELAY_MS: f64 = 3_600_000.0;
+
+pub(crate) fn parse_loss(text: &str) -> Result<f64, String> {
+    let loss = text.parse::<f64>().ok().filter(|loss| (0.0..=1.0).contains(loss));
+    loss.ok_or_else(|| "write a fraction from 0 to 1; one percent is 0.01".into())
+}
+
+pub(crate) fn parse_delay(text: &str) -> Result<f64, String> {
+    let delay = text.parse::<f64>().ok().filter(|delay| (0.0..=MAX_DELAY_MS).contains(delay));
+    delay.ok_or_else(|| format!("write milliseconds from 0 to {MAX_DELAY_MS}"))
+}
+
+pub(crate) fn parse_card(text: &str) -> Result<u32, String> {
+    let rate = text.parse::<u32>().ok().filter(|rate| *rate <= MAX_CARD_MBIT_PER_S);
+    rate.ok_or_else(|| format!("write a whole number from 0 to {MAX_CARD_MBIT_PER_S}"))
+}
