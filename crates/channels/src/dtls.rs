@@ -18,6 +18,7 @@ use bytes::Bytes;
 use dimpl::{Config, DtlsCertificate};
 use quorate_types::Time;
 use quorate_types::meter::{self, Primitive};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -61,9 +62,17 @@ const RECORD_OVERHEAD_BYTES: usize = 5 + 1 + 16;
 const HANDSHAKE: u8 = 22;
 const SEALED_MASK: u8 = 0xe0;
 const SEALED: u8 = 0x20;
+/// The bits of a sealed record's first byte that say its epoch, and what they are during a handshake.
+const EPOCH_MASK: u8 = 0x03;
+const HANDSHAKE_EPOCH: u8 = 2;
 /// Where the kind of a handshake message in the clear is, and the one that begins a session.
 const MESSAGE_KIND_AT: usize = 13;
 const CLIENT_HELLO: u8 = 1;
+/// Where a message's piece says at which byte of the message it begins, and the random number of a hello in its first
+/// piece (RFC 9147, sections 5.2 and 5.3).
+const PIECE_OFFSET: Range<usize> = 19..22;
+const RANDOM: Range<usize> = 27..27 + RANDOM_BYTES;
+const RANDOM_BYTES: usize = 32;
 
 /// What all connections of this process share.
 struct Shared {
@@ -110,6 +119,8 @@ pub struct DtlsPackets {
     inner: Option<PlainPackets>,
     room: Vec<u8>,
     has_heard: bool,
+    /// Random number of the hello that began this session, at the end that accepts.
+    begun_by: Option<[u8; RANDOM_BYTES]>,
     is_over: bool,
 }
 
@@ -134,6 +145,7 @@ impl DtlsPackets {
             inner: None,
             room: vec![0; RECORD_BYTES + RECORD_OVERHEAD_BYTES],
             has_heard: false,
+            begun_by: None,
             is_over: false,
         })
     }
@@ -229,6 +241,14 @@ impl DtlsPackets {
     }
 }
 
+/// Returns the random number of the hello with which a packet begins. Every session has another one; a hello that is
+/// repeated, with or without a cookie, keeps it.
+fn random_of_hello(packet: &[u8]) -> Option<[u8; RANDOM_BYTES]> {
+    let is_hello = packet.first() == Some(&HANDSHAKE) && packet.get(MESSAGE_KIND_AT) == Some(&CLIENT_HELLO);
+    let is_first_piece = packet.get(PIECE_OFFSET)?.iter().all(|byte| *byte == 0);
+    if is_hello && is_first_piece { packet.get(RANDOM)?.try_into().ok() } else { None }
+}
+
 /// Passes on the packets that the session has made. What else it had to say has been heard before.
 fn flush(session: &mut dimpl::Dtls, room: &mut [u8], out: &mut Vec<Output>) {
     while let dimpl::Output::Packet(packet) = session.poll_output(room) {
@@ -242,6 +262,9 @@ impl Machine for DtlsPackets {
     }
 
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
+        if self.side == Side::Responder && self.begun_by.is_none() {
+            self.begun_by = random_of_hello(&packet);
+        }
         let is_first = !std::mem::replace(&mut self.has_heard, true);
         self.metered(packet.len(), |end| {
             end.run(now, out, |end, _| {
@@ -278,11 +301,21 @@ impl Machine for DtlsPackets {
         });
     }
 
+    /// Only a hello names its session, by its random number. Of sealed packets, a session whose handshake is not
+    /// complete claims those of a handshake and leaves the others to an older one from the same address, which a
+    /// stranger with a forged address must not silence.
     fn claims(&self, packet: &[u8]) -> bool {
-        // A hello after the handshake is one of a remote that has restarted.
-        let is_hello = packet.first() == Some(&HANDSHAKE) && packet.get(MESSAGE_KIND_AT) == Some(&CLIENT_HELLO);
-        let is_sealed = packet.first().is_some_and(|first| first & SEALED_MASK == SEALED);
-        is_sealed || !is_hello || self.side != Side::Responder || self.inner.is_none()
+        if self.side != Side::Responder {
+            return true;
+        }
+        if let Some(random) = random_of_hello(packet) {
+            return self.begun_by.is_none_or(|own| own == random);
+        }
+        let is_sealed = |first: &u8| first & SEALED_MASK == SEALED;
+        match packet.first().filter(|first| is_sealed(first)) {
+            Some(first) => self.inner.is_some() || first & EPOCH_MASK == HANDSHAKE_EPOCH,
+            None => true,
+        }
     }
 
     fn room(&self, bytes: usize) -> usize {

@@ -122,11 +122,22 @@ impl Ground {
     }
 
     pub fn client(&self, id: u64) -> End {
+        self.client_of(&self.committee, id)
+    }
+
+    /// A client that reaches the first replica through a relay at another address.
+    pub fn client_through(&self, id: u64, relay: SocketAddr) -> End {
+        let mut committee = self.committee.clone();
+        committee.members[0].address = relay.into();
+        self.client_of(&committee, id)
+    }
+
+    fn client_of(&self, committee: &Committee, id: u64) -> End {
         let LocalEnd::Client(client) = client_end(self.committee.cluster, id).me else {
             unreachable!("this end is a client's")
         };
         assert_eq!(client, ClientId(id.into()));
-        End::new(self.wire.client(&self.committee, client, Arc::new(ToyVerifier)).expect("a transport"))
+        End::new(self.wire.client(committee, client, Arc::new(ToyVerifier)).expect("a transport"))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Ten thousand strangers at a replica that speaks over packets: junk, first packets and nothing more, and handshakes
-//! that stop in the middle. They take a bounded number of places, and replicas and clients go on beside them.
+//! that stop in the middle. They take a bounded number of places, and replicas and clients go on beside them, even a
+//! client whose address a stranger had before, or forges.
 
 use crate::datagrams::Ground;
-use crate::support::{End, R1, ToyVerifier, client, client_end, connected, drive, quick};
+use crate::support::{End, R1, ToyVerifier, client, client_end, connected, drive, drive_with, quick};
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, Machine, Output, Side};
 use quorate_transports::{Event, LinkConfig, Remote, TransportKind, Wire, WireSettings};
@@ -32,6 +33,10 @@ impl Stranger {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         socket.connect(target).expect("the address is local");
         socket.set_nonblocking(true).expect("non-blocking");
+        Stranger::through(wire, at, socket)
+    }
+
+    fn through(wire: &Wire, at: usize, socket: UdpSocket) -> Stranger {
         let sends_junk = at.is_multiple_of(4);
         let mut stranger = Stranger { socket, machine: (!sends_junk).then(|| dialler(wire, at)) };
         match &mut stranger.machine {
@@ -57,7 +62,7 @@ impl Stranger {
         }
     }
 
-    /// Answers what the replica has answered to the first packet, such as its cookie, and never anything later.
+    /// Answers one packet of the replica, such as its cookie.
     fn answer_once(&mut self) {
         let mut buffer = [0; 2_048];
         if let Ok(count) = self.socket.recv(&mut buffer) {
@@ -142,4 +147,133 @@ fn ten_thousand_strangers_do_not_disturb_sctp() {
 #[test]
 fn ten_thousand_strangers_do_not_disturb_quic() {
     ten_thousand(TransportKind::QUIC, ChannelKind::TLS);
+}
+
+/// Answers after which a stranger is a client, over every pair.
+const MAX_ANSWERS: usize = 50;
+
+const PAIRS: [(TransportKind, ChannelKind); 7] = [
+    (TransportKind::UDP, ChannelKind::PLAIN),
+    (TransportKind::UDP, ChannelKind::DTLS),
+    (TransportKind::RUDP, ChannelKind::PLAIN),
+    (TransportKind::RUDP, ChannelKind::DTLS),
+    (TransportKind::SCTP, ChannelKind::PLAIN),
+    (TransportKind::SCTP, ChannelKind::DTLS),
+    (TransportKind::QUIC, ChannelKind::TLS),
+];
+
+/// How far a stranger goes before it falls silent.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Stage {
+    Junk,
+    FirstPacket,
+    OneAnswer,
+    Client,
+}
+
+/// Carries packets between a replica and whoever wrote to it last: all of them have one address at the replica, as
+/// behind a router.
+struct Relay {
+    front: UdpSocket,
+    back: UdpSocket,
+    inside: Option<SocketAddr>,
+}
+
+impl Relay {
+    fn new(target: SocketAddr) -> Relay {
+        let socket = || UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        let (front, back) = (socket(), socket());
+        back.connect(target).expect("the address is local");
+        [&front, &back].into_iter().for_each(|socket| socket.set_nonblocking(true).expect("non-blocking"));
+        Relay { front, back, inside: None }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.front.local_addr().expect("a bound address")
+    }
+
+    fn carry(&mut self) {
+        let mut buffer = [0; 2_048];
+        while let Ok((count, from)) = self.front.recv_from(&mut buffer) {
+            self.inside = Some(from);
+            let _ = self.back.send(&buffer[..count]);
+        }
+        while let Ok(count) = self.back.recv(&mut buffer) {
+            if let Some(inside) = self.inside {
+                let _ = self.front.send_to(&buffer[..count], inside);
+            }
+        }
+    }
+}
+
+/// A replica, and a relay in front of it.
+fn relayed(transport: TransportKind, channel: ChannelKind) -> (Wire, Ground, End, Relay) {
+    let wire = Wire { transport, channel, settings: WireSettings::from(quick()) };
+    let mut ground = Ground::over(1, wire.clone());
+    let replica = ground.replica(0, 0);
+    let relay = Relay::new(ground.address(0));
+    (wire, ground, replica, relay)
+}
+
+/// Connects the client 7 through the relay and lets it send a frame.
+fn connect(ground: &Ground, a: &mut End, relay: &mut Relay) -> End {
+    let mut newcomer = ground.client_through(7, relay.address());
+    drive_with([a, &mut newcomer], "a new client", |[a, c]| {
+        relay.carry();
+        a.link_to(client(7)).is_some() && c.transport.is_connected(ReplicaId(0))
+    });
+    speak(a, &mut newcomer, relay, b"hello");
+    newcomer
+}
+
+fn speak(a: &mut End, c: &mut End, relay: &mut Relay, frame: &'static [u8]) {
+    c.transport.send_to(ReplicaId(0), Bytes::from_static(frame));
+    drive_with([a, c], "its frame", |[a, _]| {
+        relay.carry();
+        a.frames_from(client(7)).last().is_some_and(|last| last == frame)
+    });
+}
+
+/// A stranger falls silent, and its address goes to an honest client, as behind a router or when a port is used again.
+fn succeed(transport: TransportKind, channel: ChannelKind, stage: Stage) {
+    let (wire, ground, mut a, mut relay) = relayed(transport, channel);
+    let at = if stage == Stage::Junk { 0 } else { 1 };
+    let mut stranger = Stranger::through(&wire, at, relay.back.try_clone().expect("a descriptor"));
+    let answers = match stage {
+        Stage::Junk | Stage::FirstPacket => 0,
+        Stage::OneAnswer => 1,
+        Stage::Client => MAX_ANSWERS,
+    };
+    a.poll();
+    for _ in 0..answers {
+        stranger.answer_once();
+        a.poll();
+    }
+    assert!(stage != Stage::Client || a.link_to(client(1)).is_some(), "{transport} {channel}: no client yet");
+    drop(stranger);
+    drop(connect(&ground, &mut a, &mut relay));
+    let timed_out = a.refusals.iter().any(|refusal| refusal.why.to_string().contains("no handshake within"));
+    assert!(!timed_out, "{transport} {channel} {stage:?}: the client had to wait for the stranger's place to end");
+}
+
+#[test]
+fn the_address_of_a_silent_stranger_serves_the_next_client() {
+    for stage in [Stage::Junk, Stage::FirstPacket, Stage::OneAnswer, Stage::Client] {
+        for (transport, channel) in PAIRS {
+            succeed(transport, channel, stage);
+        }
+    }
+}
+
+#[test]
+fn a_forged_first_packet_does_not_silence_the_client_at_that_address() {
+    for (transport, channel) in PAIRS {
+        let (wire, ground, mut a, mut relay) = relayed(transport, channel);
+        let mut honest = connect(&ground, &mut a, &mut relay);
+        let forger = Stranger::through(&wire, 1, relay.back.try_clone().expect("a descriptor"));
+        a.poll();
+        speak(&mut a, &mut honest, &mut relay, b"still here");
+        drop(forger);
+        assert!(honest.lost(Remote::Replica(ReplicaId(0))).is_none(), "{transport} {channel}: the link stands");
+    }
 }
