@@ -1,4 +1,4 @@
-//! quorate: closed forms of agreement over networks that lose packets.
+//! quorate: closed forms of agreement over networks that lose packets, and of the hardware that a load needs ([`plan`]).
 //!
 //! Pure: numbers in, numbers out, the same on every machine. A [`Question`] has an [`Answer`], which is made of these:
 //! [`phases`] has the distribution of PBFT's three phases and the lower bound on replies, [`channel`] the chance that a
@@ -16,6 +16,7 @@ pub mod grid;
 pub mod latency;
 pub mod packets;
 pub mod phases;
+pub mod plan;
 pub mod question;
 pub mod remedies;
 pub mod star;

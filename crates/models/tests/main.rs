@@ -5,6 +5,8 @@ mod binomial;
 mod bounds;
 mod enumeration;
 mod packets;
+mod plan_cpu;
+mod plan_fpga;
 mod play;
 mod race;
 mod success;

@@ -1,0 +1,373 @@
+//! Hardware cores that a replica needs at line rate, and what remains of a device (pipeline paper, section 6.2).
+//!
+//! At line rate L, the leader handles b = L / 8 / B batches per second, where B is the larger of the bytes that leave
+//! and that arrive for a batch ([`Load`]). A stage with w units of work for a batch needs ceil(b w / r) cores of r
+//! units per second each. Any replica may lead, so each is sized as the leader. Resources add up; a design fits a device if
+//! its slices, DSPs and blocks of memory all do, up to a limit of filling.
+
+use super::cores::{Basis, Core, Device, Stage, Tables};
+use super::load::{BITS_PER_BYTE, Load, Work};
+use super::positive;
+use quorate_types::Fault;
+use serde::Serialize;
+
+/// Capacity of one core of the stage `network`.
+const NETWORK_CORE_BITS_PER_S: f64 = 10e9;
+/// Largest group that is tried for the smallest one that fits.
+pub const MAX_TRIED_REPLICAS: usize = 100;
+/// Largest value that is tried for the smallest one that fits, in bytes.
+pub const MAX_TRIED_VALUE_BYTES: u32 = 16_384;
+/// Maximum rate of a line, in bits per second.
+pub const MAX_LINE_RATE_BITS_PER_S: f64 = 1e15;
+/// A core that would be needed for less than this is not: sums of products are not exact.
+const ROUNDING: f64 = 1e-9;
+
+/// What is asked.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FpgaQuestion {
+    pub line_rate_bits_per_s: f64,
+    /// Numbers of replicas.
+    pub replicas: Vec<usize>,
+    /// Sizes of values in bytes.
+    pub values: Vec<u32>,
+    /// The rest of the load; its replicas and its value do not count.
+    pub load: Load,
+    pub device: Device,
+    /// The core of each stage that the profile needs.
+    pub cores: Vec<Core>,
+    /// Limit of every core's clock.
+    pub clock_limit_mhz: Option<f64>,
+    /// Part of the device that may be filled, in percent.
+    pub fill_percent: f64,
+    /// Factor on the resources of assumed cores, in percent.
+    pub allowance_percent: f64,
+}
+
+/// Resources of a design.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Resources {
+    /// Slices of the device.
+    pub slices: f64,
+    pub dsps: f64,
+    /// Blocks of 36 Kbit.
+    pub brams: f64,
+}
+
+/// A stage at line rate.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct StagePlan {
+    pub stage: Stage,
+    pub core: String,
+    /// Blocks, codes, signatures, messages, or 10 Gbit/s each, per second at line rate.
+    pub units_per_s: f64,
+    pub units_per_s_and_core: f64,
+    pub cores: f64,
+    #[serde(flatten)]
+    pub resources: Resources,
+    pub basis: Basis,
+}
+
+/// What a stage needs.
+struct Size {
+    units_per_s: f64,
+    units_per_s_and_core: f64,
+    cores: f64,
+    resources: Resources,
+}
+
+/// The plan of a group and a size of values.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Point {
+    pub replicas: usize,
+    pub faults: usize,
+    pub value_bytes: u32,
+    pub batch: u32,
+    /// Operations per second that the line carries.
+    pub operations_per_s: f64,
+    /// Values in the leader's PRE-PREPAREs, by the line's rate, in percent.
+    pub goodput_percent: f64,
+    /// Bytes that leave the leader for an operation.
+    pub bytes_out_per_operation: f64,
+    pub stages: Vec<StagePlan>,
+    /// Slices of the stages `verify` and `sign`.
+    pub signature_slices: f64,
+    pub total: Resources,
+    /// Of the device, below 0 where it does not fit.
+    pub remaining: Resources,
+    /// By the device, in percent.
+    pub used_percent: Resources,
+    pub fits: bool,
+    /// The resource that is used most: `slices`, `dsps` or `brams`.
+    pub limit: &'static str,
+}
+
+/// The smallest group for a size of values, or the smallest size for a group, from which on all larger ones fit.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Least {
+    pub value_bytes: Option<u32>,
+    pub replicas: Option<usize>,
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FpgaPlan {
+    pub line_rate_bits_per_s: f64,
+    pub profile: &'static str,
+    pub device: Device,
+    /// One for each group and, within it, each size.
+    pub points: Vec<Point>,
+    /// For each size, the smallest group; no `replicas` if none of up to [`MAX_TRIED_REPLICAS`] fits.
+    pub least_replicas: Vec<Least>,
+    /// For each group, the smallest size; no `value_bytes` if none of up to [`MAX_TRIED_VALUE_BYTES`] fits.
+    pub least_values: Vec<Least>,
+    /// Sources of the cores.
+    pub sources: Vec<Source>,
+}
+
+/// Where the figures of a core come from.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Source {
+    pub core: String,
+    pub basis: Basis,
+    pub source: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl FpgaQuestion {
+    /// Returns the stages that a load has.
+    pub fn stages(load: &Load) -> Vec<Stage> {
+        let work = load.work();
+        let has = |stage: &Stage| match stage {
+            Stage::Codes => work.codes > 0.0,
+            Stage::Sign => work.signatures > 0.0,
+            _ => true,
+        };
+        Stage::ALL.iter().copied().filter(has).collect()
+    }
+
+    /// Refuses what cannot be planned.
+    ///
+    /// # Errors
+    /// The flag that cannot be, and what to write instead.
+    pub fn validate(&self) -> Result<(), Fault> {
+        let rate = positive("--line-rate", self.line_rate_bits_per_s, "bits per second")?;
+        if rate > MAX_LINE_RATE_BITS_PER_S {
+            let help = "use at most 1000T, 1e15 bits per second";
+            return Err(Fault::new("--line-rate", format!("is {rate} bits per second"), help));
+        }
+        let percent = |flag: &str, value: f64, least: f64, most: f64| match (least..=most).contains(&value) {
+            true => Ok(()),
+            false => Err(Fault::new(flag, format!("is {value}"), format!("use {least} to {most} percent"))),
+        };
+        percent("--fill-percent", self.fill_percent, 1.0, 100.0)?;
+        percent("--allowance-percent", self.allowance_percent, 0.0, 1000.0)?;
+        if let Some(limit) = self.clock_limit_mhz {
+            positive("--clock-mhz", limit, "MHz")?;
+        }
+        for (flag, is_empty) in [("--replicas", self.replicas.is_empty()), ("--value", self.values.is_empty())] {
+            if is_empty {
+                return Err(Fault::new(flag, "is empty", "give at least one number"));
+            }
+        }
+        for replicas in &self.replicas {
+            self.at(*replicas, 0).validate()?;
+        }
+        self.values.iter().try_for_each(|value| self.at(2, *value).validate())?;
+        let missing = FpgaQuestion::stages(&self.load).into_iter().find(|stage| self.core(*stage).is_none());
+        match missing {
+            None => Ok(()),
+            Some(stage) => {
+                let stages = FpgaQuestion::stages(&self.load).len();
+                let what = format!("{stages} stages, but {} cores: none does `{stage}`", self.cores.len());
+                Err(Fault::new("--profile", what, "use another profile or scheme"))
+            }
+        }
+    }
+
+    fn core(&self, stage: Stage) -> Option<&Core> {
+        self.cores.iter().find(|core| core.stage == stage)
+    }
+
+    fn at(&self, replicas: usize, value_bytes: u32) -> Load {
+        Load { replicas, value_bytes, ..self.load }
+    }
+
+    /// Returns the plan.
+    ///
+    /// # Errors
+    /// As [`FpgaQuestion::validate`].
+    pub fn plan(&self) -> Result<FpgaPlan, Fault> {
+        self.validate()?;
+        let groups = self.replicas.iter();
+        let points = groups.flat_map(|replicas| self.values.iter().map(|value| self.point(*replicas, *value)));
+        let source = |core: &Core| Source {
+            core: core.name.clone(),
+            basis: core.basis,
+            source: core.source.clone(),
+            note: core.note.clone(),
+        };
+        Ok(FpgaPlan {
+            line_rate_bits_per_s: self.line_rate_bits_per_s,
+            profile: self.load.profile.name(),
+            device: self.device.clone(),
+            points: points.collect(),
+            least_replicas: self.values.iter().map(|value| self.least_replicas(*value)).collect(),
+            least_values: self.replicas.iter().map(|replicas| self.least_value(*replicas)).collect(),
+            sources: self.cores.iter().map(source).collect(),
+        })
+    }
+
+    /// Returns the plan of a group and a size, which have been validated.
+    pub fn point(&self, replicas: usize, value_bytes: u32) -> Point {
+        let load = self.at(replicas, value_bytes);
+        let work = load.work();
+        let batches = load.batches_per_s(self.line_rate_bits_per_s).expect("the line's rate was validated");
+        let operations_per_s = batches * f64::from(load.batch);
+        let stage = |stage: Stage| self.stage(stage, batches * work_of(&work, stage));
+        let stages: Vec<StagePlan> = FpgaQuestion::stages(&load).into_iter().map(stage).collect();
+        let total = stages.iter().fold(Resources::default(), |sum, own| sum.plus(own.resources));
+        let capacity = self.capacity();
+        let used = total.percent_of(capacity);
+        let is_signature = |own: &&StagePlan| matches!(own.stage, Stage::Verify | Stage::Sign);
+        let copies = (replicas - 1) as f64 * f64::from(value_bytes);
+        let (limit, most) = used.largest();
+        Point {
+            replicas,
+            faults: load.faults(),
+            value_bytes,
+            batch: load.batch,
+            operations_per_s,
+            goodput_percent: 100.0 * operations_per_s * copies * BITS_PER_BYTE / self.line_rate_bits_per_s,
+            bytes_out_per_operation: work.bytes_out / f64::from(load.batch),
+            signature_slices: stages.iter().filter(is_signature).map(|own| own.resources.slices).sum(),
+            stages,
+            total,
+            remaining: capacity.minus(total),
+            used_percent: used,
+            fits: most <= self.fill_percent,
+            limit,
+        }
+    }
+
+    fn stage(&self, stage: Stage, batch_units_per_s: f64) -> StagePlan {
+        let core = self.core(stage).expect("each stage was found to have a core");
+        let size = self.size(core, batch_units_per_s);
+        StagePlan {
+            stage,
+            core: core.name.clone(),
+            units_per_s: size.units_per_s,
+            units_per_s_and_core: size.units_per_s_and_core,
+            cores: size.cores,
+            resources: size.resources,
+            basis: core.basis,
+        }
+    }
+
+    fn size(&self, core: &Core, batch_units_per_s: f64) -> Size {
+        let is_network = core.stage == Stage::Network;
+        let units_per_s = if is_network { self.line_rate_bits_per_s } else { batch_units_per_s };
+        let units_per_s_and_core =
+            if is_network { NETWORK_CORE_BITS_PER_S } else { core.units_per_s(self.clock_limit_mhz) };
+        let cores = (units_per_s / units_per_s_and_core - ROUNDING).ceil().max(1.0);
+        let factor = if core.basis == Basis::Assumed { self.allowance_percent / 100.0 } else { 1.0 };
+        // Each core has slices of its own.
+        let slices = (self.device.slices_for(core.luts, core.ffs) * factor).ceil();
+        let brams = (cores * core.brams * factor).ceil();
+        let resources = Resources { slices: cores * slices, dsps: cores * core.dsps * factor, brams };
+        Size { units_per_s, units_per_s_and_core, cores, resources }
+    }
+
+    /// Returns whether a group and a size, which have been validated, fit: [`Point::fits`] without the rest.
+    pub fn fits(&self, replicas: usize, value_bytes: u32) -> bool {
+        let load = self.at(replicas, value_bytes);
+        let work = load.work();
+        let batches = load.batches_per_s(self.line_rate_bits_per_s).expect("the line's rate was validated");
+        let needed = |core: &&Core| match core.stage {
+            Stage::Codes => work.codes > 0.0,
+            Stage::Sign => work.signatures > 0.0,
+            _ => true,
+        };
+        let sizes = self.cores.iter().filter(needed).map(|core| self.size(core, batches * work_of(&work, core.stage)));
+        let total = sizes.fold(Resources::default(), |sum, own| sum.plus(own.resources));
+        total.percent_of(self.capacity()).largest().1 <= self.fill_percent
+    }
+
+    fn capacity(&self) -> Resources {
+        Resources { slices: self.device.slices, dsps: self.device.dsps, brams: self.device.brams }
+    }
+
+    /// Returns the smallest group from which on all groups fit, with this size of values.
+    pub fn least_replicas(&self, value_bytes: u32) -> Least {
+        let sizes = (2..=MAX_TRIED_REPLICAS).rev();
+        let replicas = sizes.take_while(|replicas| self.fits(*replicas, value_bytes)).last();
+        Least { value_bytes: Some(value_bytes), replicas }
+    }
+
+    /// Returns the smallest size of values from which on all sizes fit, in this group.
+    pub fn least_value(&self, replicas: usize) -> Least {
+        let sizes = (0..=MAX_TRIED_VALUE_BYTES).rev();
+        let value_bytes = sizes.take_while(|value| self.fits(replicas, *value)).last();
+        Least { value_bytes, replicas: Some(replicas) }
+    }
+}
+
+fn work_of(work: &Work, stage: Stage) -> f64 {
+    match stage {
+        Stage::Network => 0.0,
+        Stage::Decision => work.messages_in + work.messages_out,
+        Stage::Hash => work.hash_blocks,
+        Stage::Codes => work.codes,
+        Stage::Verify => work.verifications,
+        Stage::Sign => work.signatures,
+    }
+}
+
+impl FpgaQuestion {
+    /// Returns the cores that a load needs: for each stage the first of the tables, or the one that is named.
+    ///
+    /// # Errors
+    /// If no core does a stage, or a named core is not of its stage.
+    pub fn cores_for(
+        tables: &Tables,
+        load: &Load,
+        scheme: &str,
+        named: &[(Stage, &str, &str)],
+    ) -> Result<Vec<Core>, Fault> {
+        let schemes = tables.schemes();
+        if !schemes.contains(&scheme) {
+            let what = format!("unknown scheme `{scheme}`");
+            return Err(Fault::new("--scheme", what, format!("use one of {}", schemes.join(", "))));
+        }
+        let core = |stage: Stage| match named.iter().find(|(own, ..)| *own == stage) {
+            Some((_, flag, name)) => tables.core_named(stage, flag, name).cloned(),
+            None => tables.core_for(stage, scheme).cloned(),
+        };
+        FpgaQuestion::stages(load).into_iter().map(core).collect()
+    }
+}
+
+impl Resources {
+    fn plus(self, other: Resources) -> Resources {
+        self.with(other, |a, b| a + b)
+    }
+
+    fn minus(self, other: Resources) -> Resources {
+        self.with(other, |a, b| a - b)
+    }
+
+    fn percent_of(self, other: Resources) -> Resources {
+        self.with(other, |a, b| 100.0 * a / b)
+    }
+
+    fn with(self, other: Resources, of: fn(f64, f64) -> f64) -> Resources {
+        let Resources { slices, dsps, brams } = self;
+        let (slices, dsps, brams) = (of(slices, other.slices), of(dsps, other.dsps), of(brams, other.brams));
+        Resources { slices, dsps, brams }
+    }
+
+    fn largest(self) -> (&'static str, f64) {
+        let all = [("slices", self.slices), ("dsps", self.dsps), ("brams", self.brams)];
+        all.into_iter().fold(all[0], |most, own| if own.1 > most.1 { own } else { most })
+    }
+}
