@@ -11,7 +11,6 @@ use quorate_lab::page::{self, Fidelity, Finding};
 use quorate_lab::spec::choice;
 use quorate_node::interrupt;
 use quorate_operator::output::{self, Outputs};
-use quorate_runner::call::is_available;
 use quorate_runner::compare::{MAIN_FIGURES, check_figures, compare};
 use quorate_runner::export::{Format, Lines, Table};
 use quorate_runner::here::calibrated;
@@ -236,8 +235,6 @@ fn chosen(arguments: &RunArgs, found: Vec<(Source, Experiment)>) -> Result<Vec<S
         let has = |instrument: &Instrument| experiment.instruments.contains(instrument);
         if !is_single && !own.iter().all(has) {
             output::report(&format!("{} does not run on this instrument: skipped", experiment.name()));
-        } else if !own.iter().any(|instrument| is_available(*instrument)) {
-            output::report(&format!("{} needs an instrument that is not there yet: skipped", experiment.name()));
         } else {
             chosen.push(source);
         }

@@ -66,7 +66,8 @@ enum Command {
     /// Run experiments: files that say what to vary, what to plot and what a paper claims. Judge the claims.
     #[command(subcommand)]
     Lab(lab::LabCommand),
-    /// Compute success, replies, messages and latency on a network that loses packets, from closed forms: nothing is run.
+    /// Compute success, replies, messages and latency on a network that loses packets, from closed forms: nothing is
+    /// run.
     Model(ModelArgs),
     /// Replay a recording of `--record`, and report the first difference.
     Replay(ReplayArgs),

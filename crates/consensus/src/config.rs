@@ -149,10 +149,10 @@ pub struct Config {
     /// PBFT: maximum number of slots that a primary has in flight. At this maximum, further commands wait and fill the
     /// next block. Default 4.
     pub pipeline: u64,
-    /// PBFT: whether only the three phases remain, to measure what a loss of messages does to them. Nothing is repaired,
-    /// asked for or sent again, there are no view changes and no checkpoints, and a replica executes a decided slot
-    /// without those before it. A slot that is not decided within `view_timeout_ms` has failed. Replicas then differ in
-    /// what they execute: for measurements only. Requires the dissemination `leader`. Default false.
+    /// PBFT: whether only the three phases remain, to measure what a loss of messages does to them. Nothing is
+    /// repaired, asked for or sent again, there are no view changes and no checkpoints, and a replica executes a
+    /// decided slot without those before it. A slot that is not decided within `view_timeout_ms` has failed. Replicas
+    /// then differ in what they execute: for measurements only. Requires the dissemination `leader`. Default false.
     pub phases_only: bool,
     /// PBFT: number of copies that a primary sends of each PRE-PREPARE, besides the first, for links that lose
     /// messages; at least `repeat`, whatever is set here. Default 0.
@@ -162,8 +162,8 @@ pub struct Config {
     /// links that lose messages. What replicas ask each other for is not copied: they ask again. Default 0.
     pub repeat: usize,
     /// PBFT: what a replica does about links that lose messages. `adaptive`: it estimates the loss from the votes that
-    /// arrive, and sends so many copies, of PRE-PREPARE or of all its messages, that 99 of 100 slots succeed at once; but
-    /// at least those set by `pre_prepare_repeat` and `repeat`, and at most 4 and 2. Default `none`.
+    /// arrive, and sends enough copies, of PRE-PREPARE or of all its messages, for 99 of 100 slots to succeed at once:
+    /// never fewer than `pre_prepare_repeat` and `repeat` set, and at most 4 and 2. Default `none`.
     pub remedy: Remedy,
 }
 
@@ -229,8 +229,8 @@ impl Config {
         Duration::from_micros(self.vote_wait_us)
     }
 
-    /// Returns whether the loss of one message should not take another one with it: copies are no use otherwise, and the
-    /// loss model counts single messages.
+    /// Returns whether the loss of one message should not take another one with it: copies are no use otherwise, and
+    /// the loss model counts single messages.
     pub fn needs_messages_apart(&self) -> bool {
         self.phases_only || self.pre_prepare_repeat > 0 || self.repeat > 0 || self.remedy != Remedy::None
     }

@@ -24,7 +24,7 @@ impl Ear {
         self.remedy.on_vote(ReplicaId(from), &subject);
     }
 
-    /// Lets all peers vote in some slots, each message with copies, of which a part is lost. Replica 0 is the primary.
+    /// Lets all peers vote in some slots and loses a part of all copies of their messages. Replica 0 is the primary.
     fn slots(&mut self, count: u64, lost_per_mille: u64, copies: usize) {
         for _ in 0..count {
             self.slot += 1;
@@ -122,8 +122,8 @@ fn no_loss_needs_no_copies_and_all_loss_gets_the_most() {
     }
 }
 
-/// The first ones are enumerated by hand: n = 1 needs no message; n = 4 with all three backups needs all of its votes to
-/// be safe from one loss.
+/// The first ones are enumerated by hand: n = 1 needs no message; n = 4 with all three backups needs all of its votes
+/// to be safe from one loss.
 #[test]
 fn the_chance_of_success_is_that_of_the_model() {
     let chance =

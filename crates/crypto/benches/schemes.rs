@@ -1,8 +1,8 @@
 //! Costs of every scheme whose proofs convince others, and of codes: `cargo bench -p quorate-crypto --bench schemes`,
 //! with a part of a name to measure less.
 //!
-//! `assemble` verifies the votes of a quorum and makes their certificate's proof, `check` verifies that proof; each with
-//! the `floor`, the time that the libraries' primitives take for the same work.
+//! `assemble` verifies the votes of a quorum and makes their certificate's proof, `check` verifies that proof; each
+//! with the `floor`, the time that the libraries' primitives take for the same work.
 
 mod quorum;
 

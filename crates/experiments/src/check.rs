@@ -36,21 +36,19 @@ impl Experiment {
     ///
     /// # Errors
     /// The first key that an instrument does not take, where it stands, and the nearest name.
-    pub fn check_keys(&self, known: impl Fn(Instrument) -> Option<Vec<String>>) -> Result<(), Fault> {
+    pub fn check_keys(&self, known: impl Fn(Instrument) -> Vec<String>) -> Result<(), Fault> {
         for profile in Profile::ALL {
             let plan = self.plan(*profile, None)?;
             for instrument in &plan.instruments {
-                let Some(keys) = known(*instrument) else { continue };
+                let keys = known(*instrument);
                 let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
                 let cells = plan.cells.iter().filter(|cell| cell.instrument == *instrument);
                 let unknown_key =
                     cells.flat_map(|cell| cell.specification.keys()).find(|key| !keys.contains(&key.as_str()));
                 if let Some(key) = unknown_key {
                     let place = self.place_of(*profile, *instrument, key);
-                    let other = self
-                        .instruments
-                        .iter()
-                        .find(|other| known(**other).is_some_and(|keys| keys.contains(key)) && *other != instrument);
+                    let other =
+                        self.instruments.iter().find(|other| *other != instrument && known(**other).contains(key));
                     return Err(match other {
                         Some(other) => Fault::new(
                             place,

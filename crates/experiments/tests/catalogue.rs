@@ -57,11 +57,11 @@ fn fields(source: &str, name: &str) -> Vec<String> {
     keys
 }
 
-fn known(instrument: Instrument) -> Option<Vec<String>> {
+fn known(instrument: Instrument) -> Vec<String> {
     let real = fields("spec/mod.rs", "BenchSpec");
     match instrument {
-        Instrument::Real => Some(real),
-        Instrument::Simulated => Some(real.into_iter().chain(fields("sim/options.rs", "SimOptions")).collect()),
+        Instrument::Real => real,
+        Instrument::Simulated => real.into_iter().chain(fields("sim/options.rs", "SimOptions")).collect(),
         Instrument::Scenarios => {
             let structs = [
                 ("twins/options.rs", "ShapeArgs"),
@@ -69,15 +69,15 @@ fn known(instrument: Instrument) -> Option<Vec<String>> {
                 ("twins/options.rs", "RunArgs"),
                 ("twins/museum.rs", "MuseumArgs"),
             ];
-            Some(structs.into_iter().flat_map(|(file, name)| fields(file, name)).collect())
+            structs.into_iter().flat_map(|(file, name)| fields(file, name)).collect()
         }
         Instrument::Analytical => {
             let options = fields("model/mod.rs", "ModelOptions");
-            Some(options.into_iter().chain(["protocol".to_owned()]).collect())
+            options.into_iter().chain(["protocol".to_owned()]).collect()
         }
         Instrument::Emulated => {
             let cluster = real.into_iter().filter(|key| key != "host");
-            Some(cluster.chain(fields("bench/emulated/options.rs", "EmulationOptions")).collect())
+            cluster.chain(fields("bench/emulated/options.rs", "EmulationOptions")).collect()
         }
     }
 }

@@ -4,6 +4,8 @@
 const MAX_CARD_MBIT_PER_S: u32 = 1_000_000;
 /// Maximum delay of a link in milliseconds, as in network files.
 const MAX_DELAY_MS: f64 = 3_600_000.0;
+/// Maximum microseconds that a router takes for a packet.
+const MAX_ROUTER_US: f64 = 1e6;
 
 pub(crate) fn parse_loss(text: &str) -> Result<f64, String> {
     let loss = text.parse::<f64>().ok().filter(|loss| (0.0..=1.0).contains(loss));
@@ -18,4 +20,9 @@ pub(crate) fn parse_delay(text: &str) -> Result<f64, String> {
 pub(crate) fn parse_card(text: &str) -> Result<u32, String> {
     let rate = text.parse::<u32>().ok().filter(|rate| *rate <= MAX_CARD_MBIT_PER_S);
     rate.ok_or_else(|| format!("write a whole number from 0 to {MAX_CARD_MBIT_PER_S}"))
+}
+
+pub(crate) fn parse_router_us(text: &str) -> Result<f64, String> {
+    let time = text.parse::<f64>().ok().filter(|time| (0.0..=MAX_ROUTER_US).contains(time));
+    time.ok_or_else(|| format!("write microseconds from 0 to {MAX_ROUTER_US}"))
 }

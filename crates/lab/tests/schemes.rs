@@ -117,7 +117,8 @@ fn votes_by_codes_pass_a_simulation_and_a_run_over_sockets() {
 fn cryptography_is_reported_by_primitive() {
     let [signed, by_codes, _] = of_the_paper();
     let sums = short(ProtocolKind::ALL[0], SchemeKind::BLS12_381);
-    // Signing, batches, sums, codes. Whether several signatures of clients, or one, wait together depends on the timing.
+    // Signing, batches, sums, codes. Whether several signatures of clients, or one, wait together depends on the
+    // timing.
     for (spec, expected) in [
         (&signed, [Some(true), Some(true), Some(false), Some(false)]),
         (&by_codes, [Some(true), None, Some(false), Some(true)]),

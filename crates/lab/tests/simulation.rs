@@ -94,6 +94,17 @@ fn links_may_have_profiles_of_their_own() {
     assert!(p99(&["1-2=default"]) < 2.0 * common, "{common} ms");
 }
 
+#[test]
+fn a_router_needs_cores_to_share() {
+    let options = SimOptions { router_us: Some(18.0), ..SimOptions::default() };
+    let error = sim::run(&spec(), &options, &|_| {}).expect_err("each thread has its own core").to_string();
+    assert!(error.contains("--router-us") && error.contains("set --cores"), "{error}");
+    let shared = BenchSpec { cores: 2, duration: Interval::from_millis(300), ..spec() };
+    let peak = |options| sim::run(&shared, &options, &|_| {}).expect("a sound spec").bench.throughput_ops;
+    let (with, without) = (peak(options), peak(SimOptions::default()));
+    assert!(with < 0.95 * without, "{with}/s with a router, {without}/s without");
+}
+
 /// Codes cost clients and replicas less than signatures, in the profile that allows them.
 #[test]
 fn clients_codes_are_charged() {

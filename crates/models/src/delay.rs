@@ -130,7 +130,7 @@ impl Links {
         enough.unwrap_or(MAX_ATTEMPTS_SHOWN).min(self.channel.retransmissions)
     }
 
-    /// Returns a grid for the sum of `hops` messages, of which one is late by all attempts.
+    /// Returns a grid for the sum of `hops` messages, long enough for one of them to need all attempts.
     pub fn grid(&self, hops: usize, points: usize) -> Grid {
         self.grid_with(hops, 0.0, points)
     }

@@ -225,7 +225,7 @@ impl Awaited<'_> {
         Law::from_cumulative(law.grid(), &cumulative, total)
     }
 
-    /// Returns the probability of at least `needed` events, of which each has the chance of its kind.
+    /// Returns the probability that at least `needed` events happen. The chance of each is that of its kind.
     fn chance(&self, chances: [f64; 2], single: &[f64], needed: usize, tables: &Binomials) -> f64 {
         if let Some((own, rest)) = single.split_last() {
             let with = if *own > 0.0 { self.chance(chances, rest, needed.saturating_sub(1), tables) } else { 0.0 };

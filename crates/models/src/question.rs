@@ -58,8 +58,8 @@ pub struct Question {
     pub counting: Counting,
     pub links: Links,
     pub client: Option<ClientLink>,
-    /// Whether the client's latency includes the request's way to the leader, over a link with the delay of the replies'
-    /// and without loss.
+    /// Whether the client's latency includes the request's way to the leader, over a link with the delay of the
+    /// replies' and without loss.
     pub with_request: bool,
     /// Replies that the client waits for.
     pub replies_needed: usize,

@@ -351,7 +351,7 @@ impl NodeConfig {
         if let Some(link) = self.links.retransmission.iter().find(is_unknown) {
             return Err(ConfigFault {
                 place: Place::in_table("links", "retransmission"),
-                what: format!("names the link {link}, one end of which is no member"),
+                what: format!("names the link {link}, but one of its ends is not a member"),
                 help: "members count from 0".into(),
             });
         }

@@ -66,8 +66,8 @@ pub struct TestnetArgs {
     /// Client authentication: a signature on each bundle, a code for each replica, or none.
     #[arg(long, default_value = "ed25519", value_parser = choice::<ClientAuthentication>())]
     client_authentication: ClientAuthentication,
-    /// Authentication of replies: by the channel alone, by one signature on all replies that leave to a client together,
-    /// or by a code for the client.
+    /// Authentication of replies: by the channel alone, by one signature on all replies that leave to a client
+    /// together, or by a code for the client.
     #[arg(long, default_value = "channel", value_parser = choice::<ReplyAuthentication>())]
     reply_authentication: ReplyAuthentication,
     /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client

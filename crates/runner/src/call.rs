@@ -39,22 +39,17 @@ const EMULATION: Flags = Flags { command: flags_of_emulation, help: "see `quorat
 /// Key that the instrument sets.
 const HOST: &str = "host";
 
-/// Returns whether the program has an instrument.
-pub fn is_available(instrument: Instrument) -> bool {
-    known(instrument).is_some()
-}
-
-/// Returns the keys that an instrument takes; `None` if the program does not have the instrument.
-pub fn known(instrument: Instrument) -> Option<Vec<String>> {
+/// Returns the keys that an instrument takes.
+pub fn known(instrument: Instrument) -> Vec<String> {
     let bench = own_keys(&BenchSpec::augment_args(Command::new("bench")));
     match instrument {
-        Instrument::Real => Some(bench),
-        Instrument::Simulated => Some([bench, own_keys(&flags_of_sim())].concat()),
-        Instrument::Scenarios => Some(scenarios::keys()),
-        Instrument::Analytical => Some(formulas::keys()),
+        Instrument::Real => bench,
+        Instrument::Simulated => [bench, own_keys(&flags_of_sim())].concat(),
+        Instrument::Scenarios => scenarios::keys(),
+        Instrument::Analytical => formulas::keys(),
         Instrument::Emulated => {
             let cluster = bench.into_iter().filter(|key| key != HOST);
-            Some(cluster.chain(own_keys(&flags_of_emulation())).collect())
+            cluster.chain(own_keys(&flags_of_emulation())).collect()
         }
     }
 }
@@ -74,18 +69,16 @@ fn own_keys(command: &Command) -> Vec<String> {
 }
 
 impl Call {
-    /// Returns the call for a cell, checked as the command checks its flags; `None` if the program does not have the
-    /// instrument. `costs` is the path of the cost table for simulations that name none.
+    /// Returns the call for a cell, checked as the command checks its flags. `costs` is the path of the cost table for
+    /// simulations that name none.
     ///
     /// # Errors
     /// The place in the experiment file, what is wrong, and what to do.
-    pub fn of(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Option<Call>, Fault> {
+    pub fn of(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Call, Fault> {
         match cell.instrument {
-            Instrument::Scenarios => Scenarios::of(plan, cell).map(|call| Some(Call::Scenarios(call))),
-            Instrument::Analytical => Formulas::of(plan, cell).map(|call| Some(Call::Formulas(call))),
-            Instrument::Real | Instrument::Emulated | Instrument::Simulated => {
-                Call::of_cluster(plan, cell, costs).map(Some)
-            }
+            Instrument::Scenarios => Scenarios::of(plan, cell).map(Call::Scenarios),
+            Instrument::Analytical => Formulas::of(plan, cell).map(Call::Formulas),
+            Instrument::Real | Instrument::Emulated | Instrument::Simulated => Call::of_cluster(plan, cell, costs),
         }
     }
 

@@ -1,6 +1,5 @@
 //! An experiment with its rows and the verdicts about its claims.
 
-use crate::call::is_available;
 use comfy_table::{ContentArrangement, Table, presets};
 use quorate_experiments::{Instrument, Judgement, Plan, Profile, Row, Verdict, judge};
 use serde::Serialize;
@@ -90,9 +89,6 @@ impl Judged {
             self.profile,
             instruments.join(", ")
         ));
-        for instrument in self.instruments.iter().filter(|own| !is_available(**own)) {
-            text.push_str(&format!(" the instrument {instrument} is not there yet: it has no rows\n"));
-        }
         if let Some(partial) = &self.partial {
             text.push_str(&format!(" PARTIAL  {partial}\n"));
         }

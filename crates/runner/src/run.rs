@@ -79,8 +79,8 @@ struct Course<'r> {
     run: &'r Run,
     plan: &'r Plan<'r>,
     name: String,
-    /// By cell; `None` where the program does not have the instrument.
-    cells: Vec<Option<Runnable>>,
+    /// By cell.
+    cells: Vec<Runnable>,
     rows: Vec<Row>,
     done: usize,
     total: usize,
@@ -126,29 +126,25 @@ impl Run {
         Ok(experiment)
     }
 
-    fn runnable(&self, plan: &Plan) -> Result<Vec<Option<Runnable>>, RunnerError> {
-        let mut cells = Vec::new();
-        for cell in &plan.cells {
-            let Some(call) = Call::of(plan, cell, self.here.costs.as_deref())? else {
-                cells.push(None);
-                continue;
-            };
+    fn runnable(&self, plan: &Plan) -> Result<Vec<Runnable>, RunnerError> {
+        let of_cell = |cell| {
+            let call = Call::of(plan, cell, self.here.costs.as_deref())?;
             let surroundings = self.here.surroundings(&call)?;
             let key = cell.key(&surroundings).to_hex();
             let obstacle = call.obstacle();
-            cells.push(Some(Runnable { call, surroundings, key, obstacle }));
-        }
-        Ok(cells)
+            Ok(Runnable { call, surroundings, key, obstacle })
+        };
+        plan.cells.iter().map(of_cell).collect()
     }
 
-    fn record(&self, source: &Source, plan: &Plan, cells: &[Option<Runnable>]) -> Record {
+    fn record(&self, source: &Source, plan: &Plan, cells: &[Runnable]) -> Record {
         let mut keys: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for instrument in &plan.instruments {
             keys.entry(instrument.name().to_owned()).or_default();
         }
         for (cell, runnable) in plan.cells.iter().zip(cells) {
             let own = keys.entry(cell.instrument.name().to_owned()).or_default();
-            own.extend(runnable.as_ref().map(|runnable| runnable.key.clone()));
+            own.push(runnable.key.clone());
         }
         Record {
             file: source.file.clone(),
@@ -164,7 +160,6 @@ impl Course<'_> {
     /// Takes the rows that are there already. Failures are not taken, so that the next call tries again.
     fn reuse(&mut self, observer: &mut dyn Observer) {
         for (cell, runnable) in self.plan.cells.iter().zip(&self.cells) {
-            let Some(runnable) = runnable else { continue };
             for repetition in 0..self.plan.repeat.max {
                 match self.run.store.load(&runnable.key, repetition) {
                     Ok(row) => {
@@ -184,7 +179,6 @@ impl Course<'_> {
     /// Makes a row for each cell that cannot be run here, with the reason.
     fn note_obstacles(&mut self, observer: &mut dyn Observer) -> Result<(), RunnerError> {
         for (cell, runnable) in self.cells.iter().enumerate() {
-            let Some(runnable) = runnable else { continue };
             let Some(why) = &runnable.obstacle else { continue };
             let place = &self.plan.cells[cell];
             observer.warn(&format!(
@@ -201,7 +195,7 @@ impl Course<'_> {
     }
 
     fn can_run(&self, cell: usize) -> bool {
-        self.cells[cell].as_ref().is_some_and(|runnable| runnable.obstacle.is_none())
+        self.cells[cell].obstacle.is_none()
     }
 
     /// Runs what the file asks for, then what the claims need.
@@ -245,7 +239,7 @@ impl Course<'_> {
             let rows = self.measure_all(&batch)?;
             for ((_, cell), row) in batch.iter().zip(rows) {
                 let Some((row, took)) = row else { continue };
-                let runnable = self.cells[*cell].as_ref().expect("only runnable cells are queued");
+                let runnable = &self.cells[*cell];
                 let pace = self.paces.entry(row.instrument.name()).or_default();
                 *pace = (pace.0 + took.as_secs_f64(), pace.1 + runnable.call.load_time().as_secs_f64());
                 self.run.store.save(&runnable.key, &row)?;
@@ -304,10 +298,9 @@ impl Course<'_> {
 
     /// Returns the expected time of a run in seconds.
     fn expected(&self, cell: usize) -> f64 {
-        let Some(runnable) = &self.cells[cell] else { return 0.0 };
         let pace = self.paces.get(self.plan.cells[cell].instrument.name());
         let ratio = pace.filter(|(_, load)| *load > 0.0).map_or(EXPECTED_RATIO, |(took, load)| took / load);
-        runnable.call.load_time().as_secs_f64() * ratio
+        self.cells[cell].call.load_time().as_secs_f64() * ratio
     }
 
     /// Runs a batch, each on a thread of its own. A row is `None` if a signal ended its run. With each comes the time
@@ -325,7 +318,7 @@ impl Course<'_> {
 
     /// Returns a row without figures for a run of a cell.
     fn row(&self, repetition: u32, cell: usize, call: &Call) -> Row {
-        let runnable = self.cells[cell].as_ref().expect("only cells with a call have rows");
+        let runnable = &self.cells[cell];
         let cell = &self.plan.cells[cell];
         Row {
             experiment: self.name.clone(),
@@ -350,7 +343,7 @@ impl Course<'_> {
     }
 
     fn measure(&self, repetition: u32, cell: usize) -> Result<Option<Row>, RunnerError> {
-        let runnable = self.cells[cell].as_ref().expect("only runnable cells are queued");
+        let runnable = &self.cells[cell];
         let call = runnable.call.repetition(repetition);
         let mut row = self.row(repetition, cell, &call);
         let cell = &self.plan.cells[cell];

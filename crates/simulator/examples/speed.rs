@@ -48,6 +48,7 @@ fn main() {
             costs: if costs == "none" { CostTable::free() } else { CostTable::shipped() },
             crypto_servers: 0,
             cores: 0,
+            router: Duration::ZERO,
             load: LoadOptions {
                 clients: 1,
                 mode: LoadMode::Closed { outstanding: 1 },

@@ -122,8 +122,8 @@ impl SignatureCharges {
         Checks::of(self.kind.verifies_by(signers, true), signers as u64, cost)
     }
 
-    /// Returns what it takes to assemble a certificate, if `checked` signatures were verified together. Those that spoil
-    /// a sum are checked again.
+    /// Returns what it takes to assemble a certificate, if `checked` signatures were verified together. Those that
+    /// spoil a sum are checked again.
     pub fn assemble(&self, groups: &[usize], checked: u64, is_assembled: bool) -> Checks {
         let signers = groups.iter().sum::<usize>() as u64;
         let verified = match self.kind.scheme().adds_up_votes() && checked > 1 {

@@ -57,7 +57,8 @@ choice!(
     /// Sends bundles with codes that only the leader accepts, so that no other replica votes for its blocks. Where
     /// clients sign, the signatures are wrong.
     CodesForLeader = "codes-for-leader",
-    /// Sends bundles with codes that only the leader refuses. The others wait until it proposes them, which it never does.
+    /// Sends bundles with codes that only the leader refuses. The others wait until it proposes them, which it never
+    /// does.
     CodesForBackups = "codes-for-backups",
 );
 

@@ -263,10 +263,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
             origins: origins.clone(),
         }));
     }
-    let endpoints = Endpoints { replicas, machines: &places, delay: &spec.network.delay };
-    let links = Links::between(&spec.network, &endpoints, seed);
-    let nearest = |(at, place): (usize, &Place)| place.home.unwrap_or_else(|| links.nearest(replicas + at, replicas));
-    let homes = places.iter().enumerate().map(nearest).collect();
+    let (links, homes) = ways(spec, &places, seed);
     let late = Duration::from_nanos((spec.costs.client.late_us * 1e3) as u64);
     let mut world = World::new(world::Parts {
         spec,
@@ -287,6 +284,16 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     run_to_the_end(&mut world);
     let recorded = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
     (report(seed, world, &places), recorded)
+}
+
+/// Returns the links between all machines, and for each machine of clients the replica that it sends to first.
+fn ways(spec: &SimSpec, places: &[Place], seed: u64) -> (Links, Vec<ReplicaId>) {
+    let replicas = spec.quorum.replicas();
+    let endpoints = Endpoints { replicas, machines: places, delay: &spec.network.delay };
+    let links = Links::between(&spec.network, &endpoints, seed);
+    let nearest = |(at, place): (usize, &Place)| place.home.unwrap_or_else(|| links.nearest(replicas + at, replicas));
+    let homes = places.iter().enumerate().map(nearest).collect();
+    (links, homes)
 }
 
 /// Runs a world. A panic of a replica is a finding.

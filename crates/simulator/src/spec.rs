@@ -52,6 +52,9 @@ pub struct SimSpec {
     pub crypto_servers: usize,
     /// Number of cores that replicas and clients share; 0 gives each its own.
     pub cores: usize,
+    /// Processor time for each packet that a router, as that of an emulated network, takes from the shared cores before
+    /// all threads.
+    pub router: Duration,
     pub load: LoadOptions,
     pub clients_at: ClientsAt,
     /// Length of a period of faults drawn from the seed. Afterwards a core of replicas heals and must make progress.

@@ -8,6 +8,7 @@ use quorate_simulator::costs::MemoryCosts;
 use quorate_simulator::ledger::{Charged, Work};
 use quorate_simulator::steps::StepKind;
 use quorate_simulator::{CostTable, NetworkSpec, SimReport, SimSpec, run};
+use std::time::Duration;
 
 /// Runs a seed, and returns the report with the processor time of all replicas and the clients, in nanoseconds per
 /// completed command.
@@ -183,6 +184,25 @@ fn an_idle_core_begins_late() {
     // A command takes at least four messages one after the other.
     assert!(late > at_once + 0.3, "{late} ms, {at_once} ms without delay");
     assert!((0.9..1.1).contains(&(cpu_late / cpu)), "waiting is free: {cpu_late} ns, {cpu} ns without delay");
+}
+
+/// The router of an emulated network comes before all threads. Its time is not theirs, and on idle cores it delays
+/// nobody.
+#[test]
+fn a_router_takes_its_time_from_the_shared_cores() {
+    let at = |router_us: u64, mode: LoadMode| {
+        let mut spec = SimSpec { router: Duration::from_micros(router_us), ..on_two_cores() };
+        spec.load.mode = mode;
+        let (report, cpu_ns) = charged(&spec);
+        let window = report.load.as_ref().expect("the load is over").window.as_nanos() as f64;
+        (completed(&report) as f64, cpu_ns, completed(&report) as f64 * cpu_ns / window)
+    };
+    let saturated = LoadMode::Closed { outstanding: 1_000 };
+    let ((without, cpu, used), (with, cpu_with, used_with)) = (at(0, saturated), at(20, saturated));
+    assert!(with < 0.9 * without && used_with < 0.9 * used, "{with} commands with a router, {without} without");
+    assert!((0.8..1.25).contains(&(cpu_with / cpu)), "{cpu_with} ns a command with a router, {cpu} ns without");
+    let seldom = LoadMode::Open { rate: 100.0, max_outstanding: 100 };
+    assert!(at(20, seldom).0 >= 0.99 * at(0, seldom).0, "there is room for both");
 }
 
 #[test]

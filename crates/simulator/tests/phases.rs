@@ -1,8 +1,8 @@
 //! PBFT's three phases over links that lose messages, against the exact chance of success.
 //!
 //! Each point is one long run of requests, one after the other, from a client whose requests to the primary are not
-//! lost. The chance of success is equation 1 of Loruenser, Rainer and Wohner, "Towards a performance model for Byzantine
-//! fault tolerant (storage) services", with the primary's PRE-PREPARE counted as its PREPARE (ADR 073).
+//! lost. The chance of success is equation 1 of Loruenser, Rainer and Wohner, "Towards a performance model for
+//! Byzantine fault tolerant (storage) services", with the primary's PRE-PREPARE counted as its PREPARE (ADR 073).
 
 use crate::common::{commands, spec};
 use quorate_byzantine::Fault;
@@ -164,7 +164,7 @@ fn the_chance_of_success_over_udp_is_that_of_the_model() {
     let outside = unlikely(&measured, Counting::Engine);
     assert!(outside.len() <= 1, "outside of the 99 % interval:\n{}", outside.join("\n"));
     let others = unlikely(&measured, Counting::Paper);
-    assert!(others.len() >= 5, "so many requests tell the two ways of counting apart:\n{}", others.join("\n"));
+    assert!(others.len() >= 5, "too few points tell the two ways of counting apart:\n{}", others.join("\n"));
 }
 
 #[test]

@@ -68,8 +68,8 @@ pub struct LinkConfig {
     /// The same limit for one address (IPv6: for one /64 network).
     pub max_unauthenticated_links_per_address: usize,
     /// Links between replicas that have a [profile](RetransmissionConfig::profile) of their own, such as `["0-3=s50"]`;
-    /// all replicas may have the same list. Transports `rudp` and `sctp` only. A replica that is dialled knows the other
-    /// one by its address, which therefore must be a number, not a name. Default: none.
+    /// all replicas may have the same list. Transports `rudp` and `sctp` only. A replica that is dialled knows the
+    /// other one by its address, which therefore must be a number, not a name. Default: none.
     pub retransmission: Vec<LinkProfile>,
 }
 

@@ -61,6 +61,7 @@ fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
         costs: CostTable::parse(COSTS, "plain_costs.toml").expect("the table is valid"),
         crypto_servers: 0,
         cores: 0,
+        router: Duration::ZERO,
         load: LoadOptions {
             clients: 2,
             mode: LoadMode::Closed { outstanding: 100 },

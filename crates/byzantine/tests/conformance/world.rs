@@ -73,6 +73,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
         client_authentication: ClientAuthentication::None,
         reply_seals: None,
         cores: 0,
+        router: Duration::ZERO,
         load: LoadOptions {
             clients: 2,
             mode: LoadMode::Closed { outstanding: 20 },

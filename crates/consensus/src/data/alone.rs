@@ -3,8 +3,9 @@
 //! A block that names such a bundle waits at every other replica until the bundle is fetched, which takes
 //! `fetch_delay_ms` or more (see `lateness.rs`) and a round trip. A client that always does this would delay every
 //! block, and with it the commands of all others. The leader notices from the requests it receives: if f+1 replicas
-//! request a bundle, a quorum is waiting for it. If this happens repeatedly for one owner, the leader sends that owner's
-//! bundles along with its proposals for a while, and for twice as long each time the behavior is found to continue.
+//! request a bundle, a quorum is waiting for it. If this happens repeatedly for one owner, the leader sends that
+//! owner's bundles along with its proposals for a while, and for twice as long each time the behavior is found to
+//! continue.
 //!
 //! The owner is the address whose links the bundles arrive over, because keys can be made without limit, or the replica
 //! that spread them. Where neither is known, it is the owner of the key.

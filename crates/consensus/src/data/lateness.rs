@@ -5,7 +5,8 @@
 //! So a replica waits before it requests the missing bundles of a proposal for as long as bundles have been late: mean
 //! and deviation are smoothed with the gains of RFC 6298, section 2, but each block counts once, and each of its
 //! bundles as one part of it. Bundles that were here before the block count as not late. So the wait follows what is
-//! common: an owner whose bundles come late on purpose prolongs it to its own lateness only if it owns an eighth of all.
+//! common: an owner whose bundles come late on purpose prolongs it to its own lateness only if it owns an eighth of
+//! all.
 //!
 //! The wait is bounded, because blocks may name bundles that only come when they are requested.
 
@@ -71,7 +72,7 @@ impl Lateness {
         Duration::from_nanos(wait.clamp(self.least_ns, self.most_ns))
     }
 
-    /// Records a proposal with `named` bundles, of which those in `lacking` are not here.
+    /// Records a proposal that names this many bundles. Those in `lacking` are not here yet.
     pub fn on_proposal(&mut self, now: Time, named: usize, lacking: &[Digest]) {
         let of = named as u64;
         if of == 0 || self.most_ns == 0 {

@@ -192,9 +192,9 @@ pub fn enough(quorum: Quorum, loss: f64) -> Copies {
         .unwrap_or(most)
 }
 
-/// Returns the chance that at least f+1 replicas decide a slot in PBFT's three phases, if each copy of a message is lost
-/// with this probability, independently: equation 1 of the loss model, with the primary's PRE-PREPARE as its PREPARE (ADR
-/// 073). Takes O(n^3) operations, only multiplications and additions, so that all machines agree.
+/// Returns the chance that at least f+1 replicas decide a slot in PBFT's three phases, if each copy of a message is
+/// lost with this probability, independently: equation 1 of the loss model, with the primary's PRE-PREPARE as its
+/// PREPARE (ADR 073). Takes O(n^3) operations, only multiplications and additions, so that all machines agree.
 pub fn success(quorum: Quorum, loss: f64, copies: Copies) -> f64 {
     let arrives = |copies: usize| 1.0 - (0..=copies).map(|_| loss).product::<f64>();
     let (vote, pre_prepare) = (arrives(copies.all), arrives(copies.all.max(copies.pre_prepare)));

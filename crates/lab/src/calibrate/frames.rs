@@ -22,8 +22,8 @@ const ROUND_BYTES: usize = 8 << 20;
 const MAX_ROUND_FRAMES: usize = 16 << 10;
 /// Time that passes between two groups of frames; the machines see no other clock.
 const PAUSE: Duration = Duration::from_micros(200);
-/// Maximum number of pauses that a handshake may take.
-const MAX_HANDSHAKE_PAUSES: usize = 10_000;
+/// Maximum number of pauses that a handshake, or the frames of one round, may take.
+const MAX_PAUSES: usize = 10_000;
 
 /// Measures every pair but plain TCP.
 pub(super) fn frames(table: &mut CostTable) -> Result<(), CalibrateError> {
@@ -190,7 +190,7 @@ impl Machines {
         let mut machines = Machines { ends, now: Time(1), packets, established: [false; 2], received: 0 };
         let mut untimed = [Duration::ZERO; 2];
         machines.act(0, &mut untimed[0], |machine, now, out| machine.start(now, out))?;
-        for _ in 0..MAX_HANDSHAKE_PAUSES {
+        for _ in 0..MAX_PAUSES {
             if machines.established == [true; 2] {
                 return Ok(machines);
             }
@@ -247,7 +247,7 @@ impl Machines {
             }
             machine.flush(now, out);
         })?;
-        for _ in 0..MAX_HANDSHAKE_PAUSES {
+        for _ in 0..MAX_PAUSES {
             self.exchange(took)?;
             if self.received >= expected {
                 return Ok(());

@@ -66,8 +66,8 @@ impl Group {
         Group::Signatures,
     ];
 
-    /// Returns how much the value that was measured alone counts. Sleeping and executing cost a replica several times what
-    /// they do alone, because other threads use the caches in between.
+    /// Returns how much the value that was measured alone counts. Sleeping and executing cost a replica several times
+    /// what they do alone, because other threads use the caches in between.
     fn preference(self) -> f64 {
         match self {
             Group::WakeUps | Group::Commands => LOOSE,

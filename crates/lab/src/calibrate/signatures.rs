@@ -65,8 +65,8 @@ impl Bench {
         self.kind.scheme().effort_of_proof(MEMBERS, &[signers]).key_additions
     }
 
-    /// Returns the nanoseconds that adding a key takes: what the sum with the most additions takes longer than that with
-    /// the fewest, for each of them. 0 in schemes without sums.
+    /// Returns the nanoseconds that adding a key takes: what the sum with the most additions takes longer than that
+    /// with the fewest, for each of them. 0 in schemes without sums.
     fn key_addition(&self) -> f64 {
         let by_additions = |signers: &usize| self.additions(*signers);
         let most = (1..=MEMBERS).max_by_key(by_additions).expect("there are members");

@@ -21,7 +21,7 @@ use std::str::FromStr;
 /// Flags of `quorate model`.
 #[derive(Args, Clone, Debug)]
 pub struct ModelArgs {
-    /// Protocol.
+    /// Protocol whose network to describe.
     #[arg(value_name = "PROTOCOL", value_parser = choice::<Protocol>())]
     pub protocol: Protocol,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub struct ModelArgs {
     pub json: Option<String>,
 }
 
-/// The question.
+/// What to assume: replicas, links, losses and remedies.
 #[derive(Args, Clone, Debug)]
 pub struct ModelOptions {
     /// Number of replicas, n.

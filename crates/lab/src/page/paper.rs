@@ -87,8 +87,8 @@ pub(super) fn heat(sketch: &Sketch, groups: &[Group]) -> Vec<HeatPanel> {
 }
 
 /// Collects marks by panel and series. A value belongs to the first of our series that agrees with it in all axes that
-/// both have, so that it has the same name; in each panel that it does not contradict. `places` are the axes that a plot
-/// has a place for.
+/// both have, so that it has the same name; in each panel that it does not contradict. `places` are the axes that a
+/// plot has a place for.
 fn of_groups<T>(
     sketch: &Sketch,
     groups: &[Group],

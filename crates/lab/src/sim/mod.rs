@@ -214,6 +214,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         // A simulated replica has one core, which leaves none over.
         crypto_servers: spec.crypto_threads.of(1, 1).into(),
         cores: spec.cores as usize,
+        router: options.router(spec.cores)?,
         load,
         clients_at: places,
         chaos,

@@ -2,8 +2,8 @@
 
 use super::places::ClientPlaces;
 use crate::input;
-use crate::link_flags::{parse_card, parse_delay, parse_loss};
-use crate::spec::{BenchArgs, SpecError, choice};
+use crate::link_flags::{parse_card, parse_delay, parse_loss, parse_router_us};
+use crate::spec::{BenchArgs, Problem, SpecError, choice};
 use clap::Args;
 use quorate_client::workload::WorkloadError;
 use quorate_recording::RecordingError;
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Help heading of these flags.
@@ -58,6 +59,11 @@ pub struct SimOptions {
     #[arg(long, help_heading = SIMULATION, value_name = "MBIT_PER_S", value_parser = parse_card)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card_mbit_per_s: Option<u32>,
+    /// Microseconds of processor time per packet that a router takes from the cores of --cores before all others, as the
+    /// router of --host emulated does, which reports its own: `router_cpu_s` and `packets`.
+    #[arg(long, help_heading = SIMULATION, value_name = "US", value_parser = parse_router_us)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub router_us: Option<f64>,
     /// Inject random faults for the duration, then heal n-f replicas and check that they make progress.
     #[arg(long, help_heading = SIMULATION)]
     pub chaos: bool,
@@ -78,6 +84,7 @@ impl Default for SimOptions {
             loss: None,
             delay_ms: None,
             card_mbit_per_s: None,
+            router_us: None,
             chaos: false,
             costs: None,
             signatures: Signatures::Modelled,
@@ -155,6 +162,22 @@ impl SimOptions {
             network.bandwidth = Bandwidth { egress_mbit_per_s, ingress_mbit_per_s, ..network.bandwidth };
         }
         Ok(network)
+    }
+
+    /// Returns the time that the router takes for a packet, if the cluster runs on this many cores.
+    ///
+    /// # Errors
+    /// If each thread has a core of its own: then there is nothing that a router could take.
+    pub fn router(&self, cores: u32) -> Result<Duration, SimError> {
+        match self.router_us {
+            Some(us) if us > 0.0 && cores == 0 => Err(SpecError::Impossible(vec![Problem::new(
+                "--router-us",
+                "there are no cores that a router could share, because each thread has its own",
+                "set --cores",
+            )])
+            .into()),
+            us => Ok(Duration::from_nanos((us.unwrap_or(0.0) * 1e3) as u64)),
+        }
     }
 
     /// Returns the places of the clients' machines.

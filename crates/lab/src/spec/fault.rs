@@ -37,8 +37,8 @@ impl When {
     /// From the start of the warm-up to the end.
     pub const ALWAYS: When = When { at: None, lasts: None, every: None };
 
-    /// Returns the spans of misbehaviour that begin before `end_ms`, in milliseconds from the start of the measured time.
-    /// A start in the warm-up counts as 0; the end of a span may lie beyond `end_ms`, and is `None` if it lasts.
+    /// Returns the spans of misbehaviour that begin before `end_ms`, in milliseconds from the start of the measured
+    /// time. A start in the warm-up counts as 0; the end of a span may lie beyond `end_ms`, and is `None` if it lasts.
     pub fn spans_ms(self, end_ms: u64) -> impl Iterator<Item = (u64, Option<u64>)> {
         let start = self.at.map_or(0, Interval::as_millis);
         let starts = std::iter::successors(Some(start), move |start| Some(start + self.every?.as_millis()));

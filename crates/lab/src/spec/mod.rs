@@ -92,8 +92,8 @@ pub struct BenchSpec {
     /// Client authentication: a signature on each bundle, a code for each replica (with --auth-profile mac), or none.
     #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<ClientAuthentication>())]
     pub client_authentication: ClientAuthentication,
-    /// Authentication of replies: by the channel alone, by one signature on all replies that leave to a client together,
-    /// or by a code for the client.
+    /// Authentication of replies: by the channel alone, by one signature on all replies that leave to a client
+    /// together, or by a code for the client.
     #[arg(long, help_heading = CLUSTER, default_value = "channel", value_parser = choice::<ReplyAuthentication>())]
     pub reply_authentication: ReplyAuthentication,
     /// Transport of messages.
@@ -176,9 +176,9 @@ pub struct BenchSpec {
     /// PBFT: maximum number of slots that the primary has in flight; further commands wait for the next block.
     #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4, value_parser = check::number::<u64>("pipeline"))]
     pub pipeline: u64,
-    /// PBFT: run only the three phases, without view changes, checkpoints, repairs and retries, to see what lost messages
-    /// do to them. A request without enough replies after --view-timeout-ms has failed. Needs --dissemination leader;
-    /// the result says how many requests succeeded.
+    /// PBFT: run only the three phases, without view changes, checkpoints, repairs and retries, to see what lost
+    /// messages do to them. A request without enough replies after --view-timeout-ms has failed. Needs --dissemination
+    /// leader; the result says how many requests succeeded.
     #[arg(long, help_heading = CLUSTER)]
     pub phases_only: bool,
     /// PBFT: copies of each PRE-PREPARE, besides the first, for links that lose messages.
@@ -187,8 +187,8 @@ pub struct BenchSpec {
     /// Copies of each message of the protocol and of each reply, besides the first.
     #[arg(long, help_heading = CLUSTER, value_name = "COPIES", default_value_t = 0, value_parser = check::number::<u32>("repeat"))]
     pub repeat: u32,
-    /// PBFT: what replicas do about links that lose messages: nothing, or adapt the number of copies to the loss that they
-    /// estimate from the votes that arrive.
+    /// PBFT: what replicas do about links that lose messages: nothing, or adapt the number of copies to the loss that
+    /// they estimate from the votes that arrive.
     #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<Remedy>())]
     pub remedy: Remedy,
     /// First of the ports that the replicas listen on; 0 lets the system choose.

@@ -49,8 +49,8 @@ impl Endpoints<'_> {
     }
 }
 
-/// Returns how the transcript calls an endpoint: by its number, or, if there are several machines of clients, by that of
-/// the machine.
+/// Returns how the transcript calls an endpoint: by its number, or, if there are several machines of clients, by that
+/// of the machine.
 pub fn endpoint_name(end: usize, replicas: usize, machines: usize) -> String {
     if end >= replicas && machines > 1 { format!("C{}", end - replicas) } else { format!("R{end}") }
 }

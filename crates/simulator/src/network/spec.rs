@@ -168,8 +168,8 @@ pub struct DeliverySpec {
     pub fast_retransmit: bool,
     /// Repeat the last segment before the timeout (RFC 8985, 7).
     pub tail_loss_probe: bool,
-    /// Tick of the kernel's clock in milliseconds. Timers of retransmission and acknowledgements are rounded up to it; 0:
-    /// they are exact.
+    /// Tick of the kernel's clock in milliseconds. Timers of retransmission and acknowledgements are rounded up to it;
+    /// 0: they are exact.
     pub tick_ms: f64,
     /// Simulate streams packet by packet, with congestion window and acknowledgements, also where nothing is lost.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

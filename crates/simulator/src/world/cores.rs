@@ -3,8 +3,9 @@
 //! A table of costs without `[scheduler]` has one queue for all cores, and a thread leaves its core after each turn.
 //! With it, the cores have queues of their own, as in Linux: a thread waits for the core that it had last, even if
 //! another one is idle, and keeps it as long as it has work, up to a time slice. An idle core takes a waiting thread of
-//! another one only now and then. With `preempts`, a thread that wakes up takes the core from one that has had more than
-//! its share, by the rules of the kernel's EEVDF: all threads weigh the same, and the one that has had least runs next.
+//! another one only now and then. With `preempts`, a thread that wakes up takes the core from one that has had more
+//! than its share, by the rules of the kernel's EEVDF: all threads weigh the same, and the one that has had least runs
+//! next.
 
 use crate::charges::Charges;
 use quorate_links::{Purpose, Random};
@@ -35,6 +36,8 @@ struct Core {
     /// Virtual time when it last had threads: the mean of theirs.
     virtual_ns: i64,
     interruptions: Option<Interruptions>,
+    /// Time that the router still has to take.
+    owed_ns: u64,
 }
 
 /// Work of others on a core.
@@ -79,11 +82,15 @@ pub(super) struct Cores {
     balanced: Time,
     /// Mean times between interruptions of each class, and their lengths.
     interruptions: Vec<(Duration, Duration)>,
+    /// Time that the router takes for a packet; the cores take turns.
+    router_ns: u64,
+    routed: usize,
 }
 
 impl Cores {
     /// Returns free cores; 0 means one for each thread.
-    pub fn new(cores: usize, threads: usize, charges: &Charges, seed: u64) -> Cores {
+    pub fn new(cores: usize, threads: usize, router: Duration, charges: &Charges, seed: u64) -> Cores {
+        let router_ns = if cores == 0 { 0 } else { router.as_nanos() as u64 };
         let cores = if cores == 0 { threads } else { cores };
         let thread = |at: usize| Thread {
             on: None,
@@ -109,6 +116,8 @@ impl Cores {
             balance: charges.balance,
             balanced: Time(0),
             interruptions: charges.interruptions.clone(),
+            router_ns,
+            routed: 0,
         }
     }
 
@@ -215,7 +224,10 @@ impl Cores {
 
     /// Gives a thread its core.
     pub fn take(&mut self, now: Time, thread: usize, core: usize) -> Taken {
-        let idle = self.cores[core].left != Some(now);
+        let Core { left, owed_ns, .. } = &mut self.cores[core];
+        let idle = *left != Some(now);
+        // The router has used the time in which the core was idle.
+        *owed_ns = owed_ns.saturating_sub(now.since(left.unwrap_or_default()).as_nanos() as u64);
         self.cores[core].running = Some(thread);
         let cold = self.cores[core].last.replace(thread).is_some_and(|last| last != thread);
         let thread = &mut self.threads[thread];
@@ -223,9 +235,18 @@ impl Cores {
         Taken { woken: std::mem::take(&mut thread.is_asleep), cold, idle }
     }
 
+    /// Charges a packet of the router to the next core.
+    pub fn on_packet(&mut self) {
+        if self.router_ns > 0 {
+            self.routed = (self.routed + 1) % self.cores.len();
+            self.cores[self.routed].owed_ns += self.router_ns;
+        }
+    }
+
     /// Returns how long a thread needs for work of `elapsed` nanoseconds, with the work of others on its core.
     pub fn with_interruptions(&mut self, now: Time, thread: usize, elapsed: u64) -> u64 {
         let Some(core) = self.threads[thread].on else { return elapsed };
+        let elapsed = elapsed + std::mem::take(&mut self.cores[core].owed_ns);
         let Some(Interruptions { random, due }) = &mut self.cores[core].interruptions else { return elapsed };
         let mut end = now + Duration::from_nanos(elapsed);
         for ((mean, length), due) in self.interruptions.iter().zip(due) {

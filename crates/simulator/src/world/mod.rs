@@ -248,7 +248,7 @@ impl<'a, P: Protocol> World<'a, P> {
             trace: Trace::default(),
             tariffs: Tariffs::new(&charges, &spec.costs),
             trouble,
-            cores: Cores::new(spec.cores, ends, &charges, seed),
+            cores: Cores::new(spec.cores, ends, spec.router, &charges, seed),
             charges,
             parts: (0..ends).map(|_| parts::UnderWay::default()).collect(),
             transcript: Transcript::new(false),

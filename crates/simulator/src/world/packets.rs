@@ -252,7 +252,7 @@ impl<P: Protocol> World<'_, P> {
     }
 
     fn put_on_link(&mut self, now: Time, from: usize, to: usize, number: u32, packet: Bytes) {
-        let fate = self.links.send(now, from, to, packet.len());
+        let fate = self.send_packet(now, from, to, packet.len());
         for arrives in [fate.arrives, fate.again].into_iter().flatten() {
             let (from, to, load) = (from as u16, to as u16, Load::Packet(number, packet.clone()));
             self.schedule.push(arrives, Event::Arrive { from, to, queued: false, load });

@@ -42,6 +42,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
         costs: plain_costs(),
         crypto_servers: 0,
         cores: 0,
+        router: Duration::ZERO,
         load: LoadOptions {
             clients: 2,
             mode: LoadMode::Closed { outstanding: 100 },

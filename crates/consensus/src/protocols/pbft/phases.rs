@@ -4,9 +4,9 @@
 //! A slot is decided by the messages that arrive, or it fails; nothing is sent again. This is the code of the whole
 //! protocol, with these differences:
 //!
-//! - Slots are independent. A replica that decides a slot executes it at once. It gives up the undecided slots before it
-//!   and puts null blocks in their places, so that heights have no gaps. A primary whose pipeline is full gives up its
-//!   oldest undecided slot once that is `view_timeout_ms` old.
+//! - Slots are independent. A replica that decides a slot executes it at once. It gives up the undecided slots before
+//!   it and puts null blocks in their places, so that heights have no gaps. A primary whose pipeline is full gives up
+//!   its oldest undecided slot once that is `view_timeout_ms` old.
 //! - The commands of a slot that is given up are forgotten, not proposed again.
 //! - A replica without the PRE-PREPARE takes no part in a slot, even if it sees that the others prepare it.
 //!
@@ -57,7 +57,8 @@ impl<S: Showing> Engine<S> {
         }
     }
 
-    /// Returns whether a slot beyond the window may follow slots of which this replica has lost all messages.
+    /// Returns whether a slot beyond the window is near enough for a replica that has lost all messages of the slots
+    /// before it.
     pub(super) fn is_in_sight(&self, slot: Height, parts: &Parts) -> bool {
         parts.config.phases_only && slot.0 <= self.log.low().0 + MAX_WINDOW as u64
     }
