@@ -8,6 +8,7 @@ mod lab;
 mod live;
 mod model;
 mod museum;
+mod plan;
 mod replay;
 mod testnet;
 mod torture;
@@ -18,6 +19,7 @@ use live::Live;
 use quorate_inspect::InspectArgs;
 use quorate_lab::bench::{self, BenchCommand, EmulationOptions};
 use quorate_lab::model::ModelArgs;
+use quorate_lab::plan::PlanCommand;
 use quorate_lab::replay::ReplayArgs;
 use quorate_lab::sim::{ClientPlaces, SimArgs, SimOptions};
 use quorate_lab::spec::ClusterArgs;
@@ -69,6 +71,9 @@ enum Command {
     /// Compute success, replies, messages and latency on a network that loses packets, from closed forms: nothing is
     /// run.
     Model(ModelArgs),
+    /// Compute the hardware that a load needs: cores of an FPGA at the rate of a line, or of a processor. Nothing is run.
+    #[command(subcommand)]
+    Plan(PlanCommand),
     /// Replay a recording of `--record`, and report the first difference.
     Replay(ReplayArgs),
     /// Measure costs on this machine, and write the table that `quorate sim --costs` reads.
@@ -169,9 +174,12 @@ impl Command {
             Command::Twins(command) => matches!(command, TwinsCommand::Run(_)),
             Command::Client(arguments) => arguments.is_load(),
             Command::Lab(command) => command.has_result(),
-            Command::Model(_) | Command::Replay(_) | Command::Testnet(_) | Command::Node(_) | Command::Inspect(_) => {
-                false
-            }
+            Command::Model(_)
+            | Command::Plan(_)
+            | Command::Replay(_)
+            | Command::Testnet(_)
+            | Command::Node(_)
+            | Command::Inspect(_) => false,
             Command::Status(_) | Command::Keys(_) | Command::Completions(_) | Command::Man(_) => false,
         }
     }
@@ -184,6 +192,7 @@ fn run(command: Command) -> Outcome {
         Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
         Command::Lab(command) => lab::run(&command),
         Command::Model(arguments) => model::run(&arguments),
+        Command::Plan(command) => plan::run(&command),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Calibrate(CalibrateArgs { out, journal_dir }) => calibrate(&out, journal_dir.as_deref()),
         Command::Torture(arguments) => torture::run(&arguments),

@@ -355,6 +355,57 @@ max = 0
     assert_eq!(result["claims"][0]["verdict"], "does not hold", "{}", result["claims"]);
 }
 
+/// Plans as an instrument, for an FPGA and for a processor.
+#[test]
+fn plans_are_an_instrument() {
+    const PLANS: &str = "instruments = [\"analytical\"]
+[base]
+plan = \"fpga\"
+line_rate = \"20G\"
+[[axis]]
+key = \"replicas\"
+values = [4, 31]
+[[plot]]
+kind = \"line\"
+title = \"Logic\"
+x = \"replicas\"
+y = \"slices\"
+[[claim]]
+id = \"falls\"
+text = \"Fewer operations fit the line.\"
+kind = \"trend\"
+figure = \"operations_limit_per_s\"
+along = \"replicas\"
+direction = \"falls\"
+";
+    let scratch = Scratch::new("lab-plans");
+    let cpu = PLANS.replace("fpga", "cpu").replace("y = \"slices\"", "y = \"processor_cores\"");
+    for (experiment, command, figure) in
+        [(PLANS, "quorate plan fpga --", "remaining_slices"), (&cpu, "quorate plan cpu --", "processor_us")]
+    {
+        let path = file(&scratch, experiment);
+        let result = json(&["lab", "run", &path, "--dir", &scratch.path("dir"), "--json", "-"]);
+        assert_eq!(result["claims"][0]["verdict"], "holds", "{result}");
+        assert_eq!(rows(&result).len(), 2, "{result}");
+        for row in rows(&result) {
+            let run = row["provenance"]["command"].as_str().expect("a command");
+            assert!(run.starts_with(command) && run.contains("--line-rate=20G"), "{run}");
+            assert!(row["figures"][figure].is_number(), "{row}");
+        }
+    }
+    for (from, to, words) in [
+        ("20G", "0", ["line_rate", "above 0"]),
+        ("\"fpga\"", "\"gpu\"", ["plan", "fpga, cpu"]),
+        ("line_rate = \"20G\"", "device = \"vx\"", ["device", "xc7vx690t"]),
+    ] {
+        let path = file(&scratch, &PLANS.replacen(from, to, 1));
+        let output = quorate(&["lab", "run", &path, "--dir", &scratch.path("dir")]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(words.iter().all(|word| error.contains(word)) && error.contains("mine.toml"), "{error}");
+    }
+}
+
 /// Formulas as an instrument: each cell once, exact, and a wrong value is refused where it stands.
 #[test]
 fn formulas_are_an_instrument() {

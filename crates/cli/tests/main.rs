@@ -17,6 +17,7 @@ mod notebook;
 #[cfg(target_os = "linux")]
 mod offspring;
 mod operators;
+mod plan;
 mod processes;
 mod replay;
 mod results;

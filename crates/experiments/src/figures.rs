@@ -101,6 +101,19 @@ pub const FIGURES: &[Figure] = &[
     figure("attempts_ratio", "", "attempts that suffice by equation 1, by those of equation 7; formulas only"),
     figure("view_change_probability", "", "requests that need a view change at the best timeout; formulas only"),
     figure("best_timeout_ms", "ms", "timeout with the highest throughput of one request at a time; formulas only"),
+    figure("operations_limit_per_s", "operations/s", "operations that the leader's line carries; plans only"),
+    figure("values_of_line_percent", "%", "values in proposals at that rate, by the line's rate; plans only"),
+    figure("signature_slices", "slices", "logic of an FPGA for signatures, made and verified; plans only"),
+    figure("slices", "slices", "logic of an FPGA that a replica needs; plans only"),
+    figure("dsps", "DSPs", "multipliers of an FPGA that a replica needs; plans only"),
+    figure("brams", "BRAMs", "blocks of memory of an FPGA that a replica needs; plans only"),
+    figure("remaining_slices", "slices", "logic of the FPGA that remains, below 0 if it does not fit; plans only"),
+    figure("device_percent", "%", "the resource of the FPGA that is used most, by what there is; plans only"),
+    figure("least_replicas", "replicas", "least group from which on all fit the FPGA, up to 100; plans only"),
+    figure("least_value_bytes", "B", "least value from which on all fit the FPGA, up to 16 KiB; plans only"),
+    figure("processor_cores", "cores", "cores of a replica that are busy, in the busier role; plans only"),
+    figure("processor_us", "us", "processor time of an operation in that role; plans only"),
+    figure("cores_limit_per_s", "operations/s", "throughput of the first of the numbers of cores; plans only"),
 ];
 
 /// The series of a run: one value for each second of the measured time.

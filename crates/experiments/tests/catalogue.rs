@@ -72,8 +72,10 @@ fn known(instrument: Instrument) -> Vec<String> {
             structs.into_iter().flat_map(|(file, name)| fields(file, name)).collect()
         }
         Instrument::Analytical => {
-            let options = fields("model/mod.rs", "ModelOptions");
-            options.into_iter().chain(["protocol".to_owned()]).collect()
+            let plans = [("plan/fpga.rs", "FpgaOptions"), ("plan/cpu.rs", "CpuOptions")];
+            let plans = plans.into_iter().flat_map(|(file, name)| fields(file, name));
+            let options = fields("model/mod.rs", "ModelOptions").into_iter().chain(plans);
+            options.chain(["protocol".to_owned(), "plan".to_owned()]).collect()
         }
         Instrument::Emulated => {
             let cluster = real.into_iter().filter(|key| key != "host");

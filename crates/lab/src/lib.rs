@@ -14,6 +14,7 @@ pub mod model;
 pub mod noise;
 pub mod page;
 mod partial;
+pub mod plan;
 pub mod recording;
 pub mod replay;
 pub mod report;

@@ -1,4 +1,5 @@
-//! From the JSON of `quorate bench`, `quorate sim`, `quorate twins run` and `quorate model` to the figures of a row.
+//! From the JSON of `quorate bench`, `quorate sim`, `quorate twins run`, `quorate model` and `quorate plan` to the figures
+//! of a row.
 
 use quorate_experiments::row::Sample;
 use quorate_experiments::{Instrument, Outliers, Row};
@@ -83,6 +84,16 @@ const FORMULAS: &[(&str, &[&str])] = &[
     ("commit_p50_ms", &["commit_latency_ms", "p50"]),
     ("commit_p99_ms", &["commit_latency_ms", "p99"]),
 ];
+/// Figures of a row of a plan, and where its point has them.
+const PLANS: &[(&str, &[&str])] = &[
+    ("operations_limit_per_s", &["operations_per_s"]),
+    ("values_of_line_percent", &["goodput_percent"]),
+    ("signature_slices", &["signature_slices"]),
+    ("slices", &["total", "slices"]),
+    ("dsps", &["total", "dsps"]),
+    ("brams", &["total", "brams"]),
+    ("remaining_slices", &["remaining", "slices"]),
+];
 const BITS_PER_BYTE: f64 = 8.0;
 
 /// Fills a row from a result: its figures and series, or why the run failed.
@@ -135,8 +146,11 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     row.samples = samples(&result["samples"]);
 }
 
-/// Fills the figures of `quorate model`.
+/// Fills the figures of `quorate model` or `quorate plan`.
 fn fill_formulas(row: &mut Row, answer: &Value) {
+    if answer["points"].is_array() {
+        return fill_plan(row, answer);
+    }
     for (figure, path) in FORMULAS {
         row.set(figure, at(answer, path));
     }
@@ -150,6 +164,26 @@ fn fill_formulas(row: &mut Row, answer: &Value) {
     let attempts = |name: &str| figure(row, name).map(|number| number + 1.0);
     let ratio = ratio(attempts("repetitions_needed"), attempts("retransmissions_needed"));
     row.set("attempts_ratio", ratio);
+}
+
+/// Fills the figures of a plan: of its first point, since a cell has one group and one size.
+fn fill_plan(row: &mut Row, plan: &Value) {
+    let point = &plan["points"][0];
+    if point["roles"].is_array() {
+        let of = |key: &str| point["roles"].as_array()?.iter().filter_map(|role| role[key].as_f64()).reduce(f64::max);
+        row.set("operations_limit_per_s", point["line_limit_per_s"].as_f64());
+        row.set("processor_cores", of("cores"));
+        row.set("processor_us", of("us_per_operation"));
+        row.set("cores_limit_per_s", point["on_cores"][0]["operations_per_s"].as_f64());
+        return;
+    }
+    for (figure, path) in PLANS {
+        row.set(figure, at(point, path));
+    }
+    let used = point["used_percent"].as_object().into_iter().flat_map(|used| used.values());
+    row.set("device_percent", used.filter_map(Value::as_f64).reduce(f64::max));
+    row.set("least_replicas", plan["least_replicas"][0]["replicas"].as_f64());
+    row.set("least_value_bytes", plan["least_values"][0]["value_bytes"].as_f64());
 }
 
 /// Returns the number at a path of keys.

@@ -51,3 +51,48 @@ fn scenarios_and_bugs_put_back_have_figures_of_their_own() {
     let missed = filled(json!({"missed": 1, "unsound": 0, "exhibits": [{"found_by": hunts(json!(null))}]}));
     assert_eq!((missed["bugs_missed"], missed.get("scenarios_until_found")), (1.0, None));
 }
+
+/// A plan has a row of figures for its one group and size, for an FPGA or a processor.
+#[test]
+fn plans_have_figures_of_their_own() {
+    let filled = |result: serde_json::Value| {
+        let mut filled = row(10, 0, &[]);
+        filled.instrument = Instrument::Analytical;
+        fill(&mut filled, &result, Outliers::None);
+        assert_eq!(filled.failure, None);
+        filled.figures
+    };
+    let point = json!({
+        "operations_per_s": 80108.0, "goodput_percent": 45.9, "signature_slices": 59035.0,
+        "total": {"slices": 87031.0, "dsps": 640.0, "brams": 402.0}, "remaining": {"slices": 21269.0},
+        "used_percent": {"slices": 80.4, "dsps": 17.8, "brams": 27.3},
+    });
+    let least = json!([{"value_bytes": 512, "replicas": 12}]);
+    let plan = filled(json!({
+        "points": [point], "least_replicas": least, "least_values": [{"value_bytes": null, "replicas": 15}],
+    }));
+    let expected = [
+        ("brams", 402.0),
+        ("device_percent", 80.4),
+        ("dsps", 640.0),
+        ("least_replicas", 12.0),
+        ("operations_limit_per_s", 80108.0),
+        ("remaining_slices", 21269.0),
+        ("signature_slices", 59035.0),
+        ("slices", 87031.0),
+        ("values_of_line_percent", 45.9),
+    ];
+    let names: Vec<(&str, f64)> = plan.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    assert_eq!(names, expected, "a size that does not exist has no figure");
+    let roles = json!([{"cores": 4.1, "us_per_operation": 58.4}, {"cores": 3.8, "us_per_operation": 54.2}]);
+    let on_cores = json!([{"cores": 1, "operations_per_s": 17114.0}]);
+    let cpu = filled(json!({"points": [{"line_limit_per_s": 69452.0, "roles": roles, "on_cores": on_cores}]}));
+    let expected = [
+        ("cores_limit_per_s", 17114.0),
+        ("operations_limit_per_s", 69452.0),
+        ("processor_cores", 4.1),
+        ("processor_us", 58.4),
+    ];
+    let names: Vec<(&str, f64)> = cpu.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    assert_eq!(names, expected);
+}

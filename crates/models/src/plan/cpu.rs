@@ -7,8 +7,8 @@
 //! - at a backup: a PRE-PREPARE, n-2 PREPAREs and n-1 COMMITs in; n-1 PREPAREs, n-1 COMMITs and b replies out.
 //!
 //! A request is verified by itself, PREPAREs as a quorum; COMMIT is not signed. Codes are made for each of n
-//! recipients. Turns of threads, timers and checkpoints are left out. If a stage has one core of its own, the one with the largest
-//! cost saturates first. Threads can share each stage but `order`, which is one thread by design.
+//! recipients. Turns of threads, timers and checkpoints are left out. If a stage has one core of its own, the one with
+//! the largest cost saturates first. Threads can share each stage but `order`, which is one thread by design.
 
 use super::load::{Load, Profile, Work};
 use super::paper::PaperCosts;

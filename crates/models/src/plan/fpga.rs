@@ -2,8 +2,8 @@
 //!
 //! At line rate L, the leader handles b = L / 8 / B batches per second, where B is the larger of the bytes that leave
 //! and that arrive for a batch ([`Load`]). A stage with w units of work for a batch needs ceil(b w / r) cores of r
-//! units per second each. Any replica may lead, so each is sized as the leader. Resources add up; a design fits a device if
-//! its slices, DSPs and blocks of memory all do, up to a limit of filling.
+//! units per second each. Any replica may lead, so each is sized as the leader. Resources add up; a design fits a
+//! device if its slices, DSPs and blocks of memory all do, up to a limit of filling.
 
 use super::cores::{Basis, Core, Device, Stage, Tables};
 use super::load::{BITS_PER_BYTE, Load, Work};

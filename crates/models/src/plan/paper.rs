@@ -9,7 +9,8 @@
 //!
 //! With signatures on top the result is an upper bound: the paper does not print what verifying them costs. It is
 //! 4,000/s with codes between replicas where the paper measured 2,600/s, and 10,000/s against 6,500/s with an
-//! accelerator, both 1.54 times as much; 1,176/s against "less than 800" and 4,000/s against 3,200/s with signatures on everything.
+//! accelerator, both 1.54 times as much; 1,176/s against "less than 800" and 4,000/s against 3,200/s with signatures on
+//! everything.
 
 use serde::Deserialize;
 
