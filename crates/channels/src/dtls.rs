@@ -11,8 +11,8 @@
 
 use crate::plain_packets::PlainPackets;
 use crate::{
-    Carriage, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, Loss, Machine, NONCE_BYTES, Output,
-    RemoteIdentity, Side, certificate,
+    Carriage, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, KEY_UPDATE_RECORDS, Loss, Machine,
+    NONCE_BYTES, Output, RemoteIdentity, Side, certificate,
 };
 use bytes::Bytes;
 use dimpl::{Config, DtlsCertificate};
@@ -76,6 +76,7 @@ const RANDOM_BYTES: usize = 32;
 
 /// What all connections of this process share.
 struct Shared {
+    /// With the default number of packets for a key.
     config: Arc<Config>,
     certificate: DtlsCertificate,
 }
@@ -88,16 +89,28 @@ impl Shared {
 
     fn make() -> Result<Shared, ChannelError> {
         let certificate = certificate::self_signed()?;
-        let config = Config::builder()
-            .mtu(HANDSHAKE_PACKET_BYTES)
-            .require_client_certificate(false)
-            .use_server_cookie(true)
-            .flight_start_rto(FLIGHT_WAIT)
-            .flight_retries(FLIGHT_RETRIES)
-            .build()
-            .map_err(dtls)?;
-        Ok(Shared { config: Arc::new(config), certificate })
+        Ok(Shared { config: configuration(KEY_UPDATE_RECORDS)?, certificate })
     }
+
+    fn config(&self, key_update_records: u64) -> Result<Arc<Config>, ChannelError> {
+        match key_update_records {
+            KEY_UPDATE_RECORDS => Ok(self.config.clone()),
+            other => configuration(other),
+        }
+    }
+}
+
+fn configuration(key_update_records: u64) -> Result<Arc<Config>, ChannelError> {
+    let config = Config::builder()
+        .mtu(HANDSHAKE_PACKET_BYTES)
+        .require_client_certificate(false)
+        .use_server_cookie(true)
+        .flight_start_rto(FLIGHT_WAIT)
+        .flight_retries(FLIGHT_RETRIES)
+        .aead_encryption_limit(key_update_records)
+        .build()
+        .map_err(dtls)?;
+    Ok(Arc::new(config))
 }
 
 fn dtls(error: impl std::fmt::Display) -> ChannelError {
@@ -132,7 +145,8 @@ impl DtlsPackets {
     pub fn new(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES]) -> Result<DtlsPackets, ChannelError> {
         let shared = Shared::get()?;
         let epoch = Instant::now();
-        let mut session = dimpl::Dtls::new_13(shared.config.clone(), shared.certificate.clone(), epoch);
+        let mut session =
+            dimpl::Dtls::new_13(shared.config(config.key_update_records)?, shared.certificate.clone(), epoch);
         session.set_active(matches!(side, Side::Initiator { .. }));
         Ok(DtlsPackets {
             session,

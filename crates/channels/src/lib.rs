@@ -135,7 +135,12 @@ pub struct ChannelConfig {
     pub me: LocalEnd,
     /// Holds the keys of the committee.
     pub verifier: Arc<dyn Verifier>,
+    /// Maximum number of records or packets that are sealed with one key; at least 1. Then the key is replaced.
+    pub key_update_records: u64,
 }
+
+/// Default of [`ChannelConfig::key_update_records`]. AES-GCM allows 2^24.5 records with one key (RFC 8446, section 5.5).
+pub const KEY_UPDATE_RECORDS: u64 = 1 << 23;
 
 impl ChannelConfig {
     /// Draws a random nonce for a handshake.

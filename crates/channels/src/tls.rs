@@ -18,7 +18,8 @@
 //! proof, if it is a replica               ->
 //! ```
 //!
-//! Sessions are not resumed, so that no key outlives its connection. The library updates keys before their limits. Only
+//! Sessions are not resumed, so that no key outlives its connection. A key is
+//! replaced after [`ChannelConfig::key_update_records`]. Only
 //! TLS 1.3 is built in, so there is no version to fall back to.
 
 use crate::hello::{MAGIC, TLS_PREFIX};
@@ -227,6 +228,15 @@ impl Session {
         }
     }
 
+    /// Replaces the key that seals. The library must hold nothing of what was received, as for [`Session::seal`].
+    fn replace_key(&mut self, outgoing: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Session::Client(session) => while !replace_key(session.process_tls_records(&mut []), outgoing)? {},
+            Session::Server(session) => while !replace_key(session.process_tls_records(&mut []), outgoing)? {},
+        }
+        Ok(())
+    }
+
     /// Seals `plain`. The library must [hold nothing](holds_record) of what was received.
     fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
         match self {
@@ -315,6 +325,17 @@ fn seal<Data>(status: UnbufferedStatus<'_, '_, Data>, plain: &[u8], outgoing: &m
     }
 }
 
+/// Replaces the key that seals, or handles another state of the session first and returns false.
+fn replace_key<Data>(status: UnbufferedStatus<'_, '_, Data>, outgoing: &mut Vec<u8>) -> Result<bool, Error> {
+    match status.state? {
+        ConnectionState::WriteTraffic(records) => records.refresh_traffic_keys().map(|()| true),
+        state => match answer(state, outgoing)? {
+            true => Ok(false),
+            false => Err(Error::General("the session is closed".to_owned())),
+        },
+    }
+}
+
 /// Appends what `write` writes into the room it is given, of `expected` bytes at first and then as much as it asks for.
 fn append(
     outgoing: &mut Vec<u8>,
@@ -352,6 +373,8 @@ pub struct TlsChannel {
     answers: Vec<u8>,
     heard: bool,
     refused: Option<ChannelError>,
+    /// Records sealed with the present key.
+    sealed: u64,
 }
 
 impl TlsChannel {
@@ -377,7 +400,18 @@ impl TlsChannel {
             }
         };
         let (opened, answers) = (BytesMut::new(), Vec::new());
-        Ok(TlsChannel { config, side, nonce, session, inner: None, opened, answers, heard: false, refused: None })
+        let (inner, heard, refused, sealed) = (None, false, None, 0);
+        Ok(TlsChannel { config, side, nonce, session, inner, opened, answers, heard, refused, sealed })
+    }
+
+    /// Seals `plain`, with a new key if the present one has sealed enough records.
+    fn seal_with_fresh_key(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
+        if self.sealed >= self.config.key_update_records {
+            self.session.replace_key(outgoing)?;
+            self.sealed = 0;
+        }
+        self.sealed += plain.len().div_ceil(RECORD_BYTES) as u64;
+        self.session.seal(plain, outgoing)
     }
 
     /// Rejects, by its first bytes, an end that does not speak TLS.
@@ -417,8 +451,8 @@ impl TlsChannel {
 
     fn seal_answers(&mut self, outgoing: &mut Vec<u8>) -> Result<(), ChannelError> {
         if !self.answers.is_empty() {
-            self.session.seal(&self.answers, outgoing).map_err(tls)?;
-            self.answers.clear();
+            let answers = std::mem::take(&mut self.answers);
+            self.seal_with_fresh_key(&answers, outgoing).map_err(tls)?;
         }
         Ok(())
     }
@@ -475,7 +509,7 @@ impl Channel for TlsChannel {
     fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
         assert!(self.remote().is_some(), "nothing is sealed before the handshake is complete");
         let items = meter::channel_items(plain.len());
-        let sealed = meter::measured(Primitive::Channel, items, || self.session.seal(plain, outgoing));
+        let sealed = meter::measured(Primitive::Channel, items, || self.seal_with_fresh_key(plain, outgoing));
         if let Err(why) = sealed {
             // The next receive reports it, and the link ends.
             self.refused.get_or_insert(tls(why));

@@ -3,7 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use quorate_channels::{
-    Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, LocalEnd, PlainChannel, RemoteIdentity, Side,
+    Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, PlainChannel,
+    RemoteIdentity, Side,
 };
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClientId, ClusterId, Hasher, ReplicaId};
@@ -39,7 +40,13 @@ impl Verifier for ToyVerifier {
 
 pub fn config(cluster: &str, me: LocalEnd) -> ChannelConfig {
     let cluster = ClusterId::from_name(cluster);
-    ChannelConfig { kind: ChannelKind::PLAIN, cluster, me, verifier: Arc::new(ToyVerifier) }
+    ChannelConfig {
+        kind: ChannelKind::PLAIN,
+        cluster,
+        me,
+        verifier: Arc::new(ToyVerifier),
+        key_update_records: KEY_UPDATE_RECORDS,
+    }
 }
 
 pub fn key(replica: u16, key: u8) -> LocalEnd {

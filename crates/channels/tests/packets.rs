@@ -7,6 +7,7 @@ use quorate_channels::{
     ChannelConfig, ChannelError, ChannelKind, LocalEnd, Loss, Machine, Output, RemoteIdentity, Side, certificate,
 };
 use quorate_types::{ClientId, ReplicaId, Time};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -120,6 +121,25 @@ fn two_replicas_and_a_client_authenticate_each_other_and_exchange_frames() {
         talk(&mut c, &mut r, || false);
         assert_eq!(r.machine.remote(), Some(RemoteIdentity::Client(ClientId(9))));
     }
+}
+
+#[test]
+fn keys_are_replaced_while_both_ends_send() {
+    let often = |end| ChannelConfig { key_update_records: 3, ..end };
+    let (kind, one, other) = (ChannelKind::DTLS, often(replica(0)), often(replica(1)));
+    let (mut a, mut b) = (dial(kind, &one, 1), answer(kind, &other));
+    talk(&mut a, &mut b, || false);
+    let before = a.sent.len();
+    for _ in 0..100 {
+        a.send(b"from a");
+        b.send(b"from b");
+        talk(&mut a, &mut b, || false);
+    }
+    assert_eq!((a.frames.len(), b.frames.len()), (100, 100));
+    assert_eq!((a.lost, b.lost), (None, None));
+    // The first byte of a sealed record has the last bits of its epoch (RFC 9147, section 4).
+    let epochs: BTreeSet<u8> = a.sent[before..].iter().map(|packet| packet[0] & 3).collect();
+    assert_eq!(epochs.len(), 4, "all of four epochs in a row were used");
 }
 
 #[test]

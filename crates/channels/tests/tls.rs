@@ -40,6 +40,36 @@ fn two_replicas_authenticate_each_other_however_the_bytes_are_split() {
     }
 }
 
+/// Returns the number of records in what was sent.
+fn records(mut sent: &[u8]) -> usize {
+    let mut count = 0;
+    while let [_, _, _, high, low, rest @ ..] = sent {
+        sent = &rest[usize::from(u16::from_be_bytes([*high, *low]))..];
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn keys_are_replaced_while_both_ends_send() {
+    const OF_ONE_KEY: u64 = 3;
+    let often = |end| tls(ChannelConfig { key_update_records: OF_ONE_KEY, ..end });
+    let (mut a, mut b) = (dial(&often(replica(0)), 1), answer(&often(replica(1))));
+    talk(&mut a, &mut b, 100_000);
+    let before = records(&a.sent);
+    for at in 0..100_u8 {
+        a.channel.seal(&[at], &mut a.sent);
+        b.channel.seal(&[at], &mut b.sent);
+        talk(&mut a, &mut b, 11);
+    }
+    let all: Vec<u8> = (0..100).collect();
+    assert_eq!((&a.plain[..], &b.plain[..]), (&all[..], &all[..]));
+    assert_eq!((a.failed, b.failed), (None, None));
+    // Each replacement is a record of its own, and asks the other end for one.
+    let replaced = records(&a.sent) - before - 100;
+    assert!((2 * 32..=2 * 34).contains(&replaced), "{replaced} replacements");
+}
+
 #[test]
 fn long_and_empty_messages_pass_and_cannot_be_read_on_the_way() {
     let (mut a, mut b) = connected(100_000);

@@ -7,7 +7,7 @@
 //! allows: one epoll_wait, one recv and one send for each message, without frames.
 
 use bytes::Bytes;
-use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
+use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd};
 use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClusterId, Committee, Member, ReplicaId};
@@ -68,6 +68,7 @@ fn transports() -> Vec<TcpTransport> {
             cluster,
             me: LocalEnd::Replica(Arc::new(Unsigned(me))),
             verifier: Arc::new(Unsigned(me)),
+            key_update_records: KEY_UPDATE_RECORDS,
         };
         TcpTransport::replica(&committee, Some(listener), channel, LinkConfig::default()).expect("a transport")
     });

@@ -3,6 +3,7 @@
 use crate::link_profiles::LinkProfile;
 use crate::retransmission::RetransmissionConfig;
 use crate::setting::{ConfigError, Setting, refuse_zeros};
+use quorate_channels::KEY_UPDATE_RECORDS;
 use quorate_gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{Fault, ReplicaId};
@@ -16,6 +17,10 @@ const MIN_MTU_BYTES: usize = 1_280;
 const MAX_IP_PACKET_BYTES: usize = 65_535;
 /// Headers of IPv6 and UDP; IPv4 has 20 bytes less.
 const IP_AND_UDP_BYTES: usize = 40 + 8;
+/// Minimum of `key_update_records`. If both ends of a DTLS link replace their keys in the same step, the library announces
+/// one key too many, and after a few of these the link fails. At 32 records this happened within seconds; the more
+/// records, the less likely it is.
+pub const MIN_KEY_UPDATE_RECORDS: u64 = 1_024;
 /// Maximum number of operators connected at a time; further ones are refused.
 pub(crate) const MAX_OPERATORS: usize = 16;
 /// Source of this file. The docs of the fields also document the configuration keys.
@@ -36,6 +41,7 @@ pub struct LinkConfig {
     /// [`client_stall_ms`](LinkConfig::client_stall_ms).
     pub client_queue_bytes: usize,
     /// Maximum bytes of one client's frames that are received but not yet served; until then its socket is not read.
+    /// Over packets, which would be lost, the limit is an eighth of the free `client_memory_bytes` instead.
     pub client_window_bytes: usize,
     /// Maximum bytes of one frame from a client; a client that announces a longer one is cut. 0 (default): enough for a
     /// bundle of `batch_bytes`.
@@ -67,6 +73,9 @@ pub struct LinkConfig {
     pub max_unauthenticated_links: usize,
     /// The same limit for one address (IPv6: for one /64 network).
     pub max_unauthenticated_links_per_address: usize,
+    /// Maximum number of records (TLS, DTLS) or packets (QUIC) that are sealed with one key; then the link's key is
+    /// replaced. At least 1,024.
+    pub key_update_records: u64,
     /// Links between replicas that have a [profile](RetransmissionConfig::profile) of their own, such as `["0-3=s50"]`;
     /// all replicas may have the same list. Transports `rudp` and `sctp` only. A replica that is dialled knows the
     /// other one by its address, which therefore must be a number, not a name. Default: none.
@@ -93,6 +102,7 @@ impl Default for LinkConfig {
             max_client_links_per_address: MAX_LINKS_PER_ADDRESS,
             max_unauthenticated_links: 128,
             max_unauthenticated_links_per_address: 96,
+            key_update_records: KEY_UPDATE_RECORDS,
             retransmission: Vec::new(),
         }
     }
@@ -321,6 +331,11 @@ impl LinkConfig {
             }
         }
         refuse_zeros("links", &positive)?;
+        if self.key_update_records < MIN_KEY_UPDATE_RECORDS {
+            let place = Setting { table: "links", key: "key_update_records" };
+            let what = format!("is {}, under {MIN_KEY_UPDATE_RECORDS}", self.key_update_records);
+            return Err(Fault::new(place, what, "leave it out: the default is safe for the ciphers in use"));
+        }
         if self.min_reconnect_ms > self.max_reconnect_ms {
             let what = format!("is {}, over `max_reconnect_ms`, {}", self.min_reconnect_ms, self.max_reconnect_ms);
             let place = Setting { table: "links", key: "min_reconnect_ms" };

@@ -104,7 +104,8 @@ impl Wire {
         verifier: Arc<dyn Verifier>,
     ) -> Result<ChannelConfig, WireError> {
         self.fits()?;
-        Ok(ChannelConfig { kind: self.channel, cluster: committee.cluster, me, verifier })
+        let key_update_records = self.settings.links.key_update_records;
+        Ok(ChannelConfig { kind: self.channel, cluster: committee.cluster, me, verifier, key_update_records })
     }
 }
 

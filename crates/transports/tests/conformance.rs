@@ -99,6 +99,22 @@ fn large_and_empty_frames_arrive_among_small_ones<S: Stack>() {
     assert!(sent == received || S::OVER_PACKETS);
 }
 
+fn keys_are_replaced_on_the_way<S: Stack>() {
+    let mut ground = Ground::new(2);
+    let mut end = |replica: u16| {
+        let end = replica_end(ground.committee.cluster, replica, replica as u8);
+        ground.end::<S>(replica, end, LinkConfig { key_update_records: 1_024, ..quick() })
+    };
+    let (mut a, mut b) = (end(0), end(1));
+    drive([&mut a, &mut b], "the replicas connect", |[a, b]| connected(a, b));
+    for round in 1..=700 {
+        a.transport.send_to(ReplicaId(1), Bytes::from(vec![round as u8; 32 << 10]));
+        b.transport.send_to(ReplicaId(0), Bytes::from_static(b"back"));
+        drive([&mut a, &mut b], "a frame each way", |[a, b]| a.received() == round && b.received() == round);
+    }
+    assert!(a.lost(R1).is_none() && b.lost(R0).is_none(), "the link stands");
+}
+
 fn a_rebuilt_transport_is_found_again<S: Stack>() {
     let (mut ground, mut a, b) = pair::<S>();
     drop(b);
@@ -395,7 +411,7 @@ macro_rules! conformance {
     (all $name:ident, $stack:ty: $($more:ident)*) => {
         conformance!(@tests $name, $stack: $($more)*
             replicas_and_a_client_exchange_frames_in_order replicas_frames_come_before_clients
-            what_is_sent_before_the_link_is_up_arrives
+            what_is_sent_before_the_link_is_up_arrives keys_are_replaced_on_the_way
             a_rebuilt_transport_is_found_again a_newer_link_replaces_an_older_one
             a_flush_keeps_the_order_and_writes_to_replicas_only
             another_cluster_is_refused another_key_is_refused another_replica_is_refused

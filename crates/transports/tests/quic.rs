@@ -6,7 +6,9 @@ use crate::net::{A, B, Fate, MS, Net, even, rough};
 use crate::support::{End, R0, R1, ToyVerifier, client, connected, drive, drive_with, quick, replica_end};
 use bytes::Bytes;
 use proptest::prelude::*;
-use quorate_channels::{ChannelConfig, ChannelError, ChannelKind, LocalEnd, Loss, Machine, Output, Side};
+use quorate_channels::{
+    ChannelConfig, ChannelError, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Loss, Machine, Output, Side,
+};
 use quorate_transports::{LinkConfig, PacketConfig, QuicConfig, TransportKind, Wire, WireSettings};
 use quorate_types::{ClientId, ClusterId, ReplicaId, Time};
 use std::net::UdpSocket;
@@ -486,7 +488,13 @@ fn quic_is_refused_with_another_channel() {
     assert!(bare.fits().expect_err("it has its own").to_string().contains("set `tls`"));
     // A client dials with a claim, as everywhere.
     let me = LocalEnd::Client(ClientId(9));
-    let client = ChannelConfig { kind: ChannelKind::TLS, cluster: cluster(), me, verifier: Arc::new(ToyVerifier) };
+    let client = ChannelConfig {
+        kind: ChannelKind::TLS,
+        cluster: cluster(),
+        me,
+        verifier: Arc::new(ToyVerifier),
+        key_update_records: KEY_UPDATE_RECORDS,
+    };
     let dials = Side::Initiator { expects: ReplicaId(1) };
     let ends = [open(&client, dials, &defaults(), 1), open(&end(1, 1), Side::Responder, &defaults(), 2)];
     let mut net = Net::new(ends, even());

@@ -1,7 +1,7 @@
 //! Replicas without consensus, over real sockets: each executes every bundle when it arrives.
 
 use bytes::Bytes;
-use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
+use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd};
 use quorate_client::{ClientConfig, connect};
 use quorate_crypto::{
     BundleVerifier, ClientAuthentication, Identities, Identity, ReplicaKeys, ReplyAuthentication, ReplyKey,
@@ -88,6 +88,7 @@ impl EchoCluster {
                     cluster: committee.cluster,
                     me: LocalEnd::Replica(Arc::new(Identity::new(&committee, replica, keys.identity).unwrap())),
                     verifier: identities.clone(),
+                    key_update_records: KEY_UPDATE_RECORDS,
                 };
                 let transport =
                     TcpTransport::replica(&committee, Some(listener), channels, LinkConfig::default()).unwrap();

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use bytes::Bytes;
-use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
+use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd};
 use quorate_crypto::{ClientIdentity, Identities, ReplyVerifier};
 use quorate_node::EmbeddedCluster;
 use quorate_transports::{Event, LinkConfig, LinkId, Remote, TcpTransport, Transport};
@@ -53,6 +53,7 @@ impl TestClient {
             cluster: committee.cluster,
             me: LocalEnd::Client(identity.origin()),
             verifier: Arc::new(identities),
+            key_update_records: KEY_UPDATE_RECORDS,
         };
         let transport = TcpTransport::client(&committee, channels, LinkConfig::default()).expect("a client transport");
         TestClient {

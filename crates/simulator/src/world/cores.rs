@@ -85,6 +85,9 @@ pub(super) struct Cores {
     /// Time that the router takes for a packet; the cores take turns.
     router_ns: u64,
     routed: usize,
+    /// The last write of a stream, and the bytes that its last packet has room for.
+    last_write: Option<(Time, usize, usize)>,
+    left_bytes: usize,
 }
 
 impl Cores {
@@ -118,6 +121,8 @@ impl Cores {
             interruptions: charges.interruptions.clone(),
             router_ns,
             routed: 0,
+            last_write: None,
+            left_bytes: 0,
         }
     }
 
@@ -241,6 +246,21 @@ impl Cores {
             self.routed = (self.routed + 1) % self.cores.len();
             self.cores[self.routed].owed_ns += self.router_ns;
         }
+    }
+
+    /// Charges the packets of what is written at once for one receiver: each has room for this many bytes.
+    pub fn on_bytes(&mut self, at: Time, from: usize, to: usize, bytes: usize, room: usize) {
+        if self.router_ns == 0 {
+            return;
+        }
+        if self.last_write != Some((at, from, to)) {
+            (self.last_write, self.left_bytes) = (Some((at, from, to)), 0);
+        }
+        for _ in 0..bytes.saturating_sub(self.left_bytes).div_ceil(room) {
+            self.left_bytes += room;
+            self.on_packet();
+        }
+        self.left_bytes -= bytes;
     }
 
     /// Returns how long a thread needs for work of `elapsed` nanoseconds, with the work of others on its core.

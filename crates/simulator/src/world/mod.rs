@@ -145,6 +145,8 @@ pub struct World<'a, P: Protocol> {
     tariffs: Tariffs,
     trouble: Trouble,
     cores: Cores,
+    /// Bytes of a stream in a packet, at most.
+    packet_room: usize,
     /// Turns under way, by actor.
     parts: Vec<parts::UnderWay<P::Message>>,
     pub transcript: Transcript,
@@ -248,6 +250,7 @@ impl<'a, P: Protocol> World<'a, P> {
             trace: Trace::default(),
             tariffs: Tariffs::new(&charges, &spec.costs),
             trouble,
+            packet_room: (spec.network.packets.mtu_bytes - spec.network.packets.header_bytes) as usize,
             cores: Cores::new(spec.cores, ends, spec.router, &charges, seed),
             charges,
             parts: (0..ends).map(|_| parts::UnderWay::default()).collect(),

@@ -123,6 +123,7 @@ impl<M> Connections<M> {
             cluster: ClusterId::from_name("simulation"),
             me: speaks_for,
             verifier: Arc::new(Identity(replica)),
+            key_update_records: self.wire.settings.links.key_update_records,
         };
         let association = self.association.expect("parcels travel over machines");
         let machine = association.open(&end, side, &settings, nonce).expect("the wire of a spec was checked");
@@ -252,7 +253,9 @@ impl<P: Protocol> World<'_, P> {
     }
 
     fn put_on_link(&mut self, now: Time, from: usize, to: usize, number: u32, packet: Bytes) {
-        let fate = self.send_packet(now, from, to, packet.len());
+        // The node puts the frames of a turn into common packets; the frames here travel alone.
+        self.cores.on_bytes(now, from, to, packet.len(), self.packet_room);
+        let fate = self.links.send(now, from, to, packet.len());
         for arrives in [fate.arrives, fate.again].into_iter().flatten() {
             let (from, to, load) = (from as u16, to as u16, Load::Packet(number, packet.clone()));
             self.schedule.push(arrives, Event::Arrive { from, to, queued: false, load });

@@ -2,7 +2,7 @@
 
 use super::streams::Streams;
 use super::{Event, Load, World};
-use crate::network::{Delivery, Fate};
+use crate::network::Delivery;
 use crate::parcel::Parcel;
 use crate::spec::SimSpec;
 use quorate_consensus::{Message, Protocol};
@@ -63,7 +63,8 @@ impl<P: Protocol> World<'_, P> {
         // A stream's messages arrive in the order in which its sender writes them.
         let ahead = if overtakes { self.links.overtake(at, from, to, bytes) } else { None };
         let is_ordered = is_stream && ahead.is_none();
-        let fate = ahead.unwrap_or_else(|| self.send_packet(at, from, to, bytes));
+        let fate = ahead.unwrap_or_else(|| self.links.send(at, from, to, bytes));
+        self.cores.on_bytes(at, from, to, bytes, self.packet_room);
         let (pair, life) = (self.pairs.at(from, to), self.lives[to]);
         let (from, to) = (from as u16, to as u16);
         if let Some(again) = fate.again.filter(|_| !is_stream) {
@@ -79,12 +80,6 @@ impl<P: Protocol> World<'_, P> {
             let load = Load::Parcel(life, parcel);
             self.schedule.push(arrives, Event::Arrive { from, to, queued: false, load });
         }
-    }
-
-    /// Puts a packet, or a message of a network without packets, on its link.
-    pub(super) fn send_packet(&mut self, at: Time, from: usize, to: usize, bytes: usize) -> Fate {
-        self.cores.on_packet();
-        self.links.send(at, from, to, bytes)
     }
 
     pub(super) fn is_dead(&self, end: usize) -> bool {

@@ -240,7 +240,8 @@ impl<P: Protocol> World<'_, P> {
     }
 
     fn put_segment(&mut self, from: usize, to: usize, lives: u32, segment: Segment) {
-        let fate = self.send_packet(self.now, from, to, segment.bytes as usize);
+        self.cores.on_packet();
+        let fate = self.links.send(self.now, from, to, segment.bytes as usize);
         let (from, to) = (from as u16, to as u16);
         if let Some(again) = fate.again {
             let load = Load::Segment(lives, Box::new(segment.clone()));

@@ -99,9 +99,11 @@ impl DatagramTransport {
             }
             (None, _) => return,
         };
-        let room = self.links.table.get(id).map(|link| (link.remote(), self.links.memory.room(link)));
-        if let Some((Some(Remote::Client(_)), 0)) = room {
-            // No memory for this client's packets: drop the packet; its machine will retransmit.
+        let is_full = |link: &PacketLink| {
+            matches!(link.remote(), Some(Remote::Client(_))) && !self.links.memory.has_room_for_packet(link)
+        };
+        if self.links.table.get(id).is_some_and(is_full) {
+            // The client's machine will repeat the packet, if it repeats any.
             return;
         }
         let now = self.now();

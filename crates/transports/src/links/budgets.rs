@@ -140,6 +140,13 @@ impl Memory {
         }
     }
 
+    /// Returns whether a packet of a link may be taken in. A packet that is not is lost, and to repeat it takes much
+    /// longer than to serve what is waiting: so only the free memory bounds a link, not the window.
+    pub fn has_room_for_packet<L: Linked>(&self, link: &L) -> bool {
+        let free = self.limit.saturating_sub(self.used);
+        link.share.unserved == 0 || link.share.unserved + link.partial_bytes() < free / FREE_SHARES
+    }
+
     /// Returns whether links that have carried nothing genuine must be cut.
     #[inline]
     fn is_short(&self) -> bool {

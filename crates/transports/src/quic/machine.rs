@@ -94,6 +94,8 @@ pub struct QuicMachine {
     due: Option<Time>,
     /// Kept for reuse.
     packets: Vec<u8>,
+    /// Packets sealed with the present key.
+    sealed: u64,
     is_over: bool,
 }
 
@@ -142,6 +144,7 @@ impl QuicMachine {
             doubt: None,
             due: None,
             packets: Vec::new(),
+            sealed: 0,
             is_over: false,
         })
     }
@@ -318,6 +321,12 @@ impl QuicMachine {
             let Some(made) = connection.poll_transmit(instant(now), at_once, &mut self.packets) else { break };
             let all = Bytes::copy_from_slice(&self.packets[..made.size]);
             let each = made.segment_size.unwrap_or(made.size).max(1);
+            self.sealed += made.size.div_ceil(each) as u64;
+            if self.sealed >= self.end.key_update_records {
+                // Does nothing before the handshake is complete, or while the last replacement is under way.
+                connection.force_key_update();
+                self.sealed = 0;
+            }
             for at in (0..all.len()).step_by(each) {
                 out.push(Output::Packet(all.slice(at..all.len().min(at + each))));
             }

@@ -3,7 +3,8 @@
 
 use bytes::{Bytes, BytesMut};
 use quorate_channels::{
-    Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, LocalEnd, RemoteIdentity, Side,
+    Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, RemoteIdentity,
+    Side,
 };
 use quorate_transports::{
     Endpoint, Endpoints, Event, LinkConfig, LinkId, Refusal, Remote, TcpTransport, Transport, TransportKind,
@@ -53,12 +54,24 @@ impl Verifier for ToyVerifier {
 pub fn replica_end(cluster: ClusterId, replica: u16, key: u8) -> ChannelConfig {
     let replica = ReplicaId(replica);
     let me = LocalEnd::Replica(Arc::new(ToyKey { replica, key }));
-    ChannelConfig { kind: ChannelKind::PLAIN, cluster, me, verifier: Arc::new(ToyVerifier) }
+    ChannelConfig {
+        kind: ChannelKind::PLAIN,
+        cluster,
+        me,
+        verifier: Arc::new(ToyVerifier),
+        key_update_records: KEY_UPDATE_RECORDS,
+    }
 }
 
 pub fn client_end(cluster: ClusterId, client: u64) -> ChannelConfig {
     let me = LocalEnd::Client(ClientId(client.into()));
-    ChannelConfig { kind: ChannelKind::PLAIN, cluster, me, verifier: Arc::new(ToyVerifier) }
+    ChannelConfig {
+        kind: ChannelKind::PLAIN,
+        cluster,
+        me,
+        verifier: Arc::new(ToyVerifier),
+        key_update_records: KEY_UPDATE_RECORDS,
+    }
 }
 
 /// A transport and a channel that work together.
@@ -97,7 +110,8 @@ pub struct TcpTls;
 
 impl Stack for TcpTls {
     fn replica(committee: &Committee, at: Endpoint, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
-        TcpPlain::replica(committee, at, ChannelConfig { kind: ChannelKind::TLS, ..end }, config)
+        let key_update_records = config.links.key_update_records;
+        TcpPlain::replica(committee, at, ChannelConfig { kind: ChannelKind::TLS, key_update_records, ..end }, config)
     }
     fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
         TcpPlain::client(committee, ChannelConfig { kind: ChannelKind::TLS, ..end }, config)
@@ -144,7 +158,9 @@ macro_rules! packets {
                 end: ChannelConfig,
                 config: WireSettings,
             ) -> Box<dyn Transport> {
-                let (end, at) = (ChannelConfig { kind: $channel, ..end }, Endpoints::from(Some(at)));
+                let at = Endpoints::from(Some(at));
+                let key_update_records = config.links.key_update_records;
+                let end = ChannelConfig { kind: $channel, key_update_records, ..end };
                 $transport.carrier().replica(committee, at, end, config).expect("a replica's transport")
             }
             fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
