@@ -48,6 +48,16 @@ pub const FIGURES: &[Figure] = &[
     figure("client_cpu_us_per_command", "us", "processor time of all clients per completed command"),
     figure("bytes_per_command", "B", "bytes that all replicas and clients send per completed command"),
     figure("bytes_per_block", "B", "bytes that replicas send per committed block"),
+    figure(
+        "leader_bytes_per_command",
+        "B",
+        "bytes that the replica with the most to send, the leader, sends per command",
+    ),
+    figure("line_bytes_per_command", "B", "the same on its line, with the headers of Ethernet, IP and TCP or UDP"),
+    figure("goodput_mbit_per_s", "Mbit/s", "bytes of messages that leave the leader per second"),
+    figure("goodput_percent", "%", "bytes of messages that leave the leader, by the bytes on its line"),
+    figure("line_used_percent", "%", "bytes on the leader's line per second, by the line's rate"),
+    figure("line_limit_per_s", "commands/s", "commands per second that the leader's line carries"),
     figure("messages_per_block", "messages", "messages between replicas per committed block"),
     figure("verifications_per_block", "signatures", "signatures that all replicas verify per committed block"),
     figure(

@@ -5,7 +5,9 @@ use quorate_lab::BenchSpec;
 use quorate_lab::bench;
 use quorate_lab::result::Agreement;
 use quorate_lab::sim::{self, SimOptions, SimResult};
-use quorate_lab::spec::{AuthProfile, ChannelKind, ClientAuthentication, Interval, ProtocolKind, TransportKind};
+use quorate_lab::spec::{
+    AuthProfile, ChannelKind, ClientAuthentication, Dissemination, Interval, ProtocolKind, Rate, TransportKind,
+};
 use quorate_simulator::ledger::{Share, Work};
 
 fn spec() -> BenchSpec {
@@ -52,6 +54,44 @@ fn clients_signatures_are_charged() {
     assert!(share(&signed, Work::Verifications).0 > share(&plain, Work::Verifications).0);
     let json: serde_json::Value = serde_json::from_str(&signed.to_json()).expect("JSON");
     assert!(json["charges"]["replicas"][0]["count_per_command"].as_f64().is_some_and(|count| count > 0.0), "{json}");
+}
+
+/// The leader sends each payload to three replicas, in packets of 1538 bytes on the line with 1448 of a stream.
+#[test]
+fn the_leaders_line_carries_payloads_and_headers() {
+    let spec = BenchSpec {
+        protocol: ProtocolKind::Pbft,
+        dissemination: Dissemination::Leader,
+        payload: 4096,
+        batch: 1.into(),
+        bundle: 1,
+        outstanding: Some(8),
+        warmup: Interval::from_millis(20),
+        duration: Interval::from_millis(60),
+        ..spec()
+    };
+    let of = |spec: &BenchSpec| {
+        let result = sim::run(spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
+        (result.bench.throughput_ops, result.bench.line)
+    };
+    let (throughput, Some(line)) = of(&spec) else { panic!("packets are counted") };
+    assert_eq!(line.replica, quorate_types::ReplicaId(0));
+    let values = 3.0 * 4096.0;
+    assert!((values..1.2 * values).contains(&line.bytes_per_command), "{line:?}");
+    let full_packets = line.bytes_per_command * 1538.0 / 1448.0;
+    assert!((full_packets..1.15 * full_packets).contains(&line.line_bytes_per_command), "{line:?}");
+    assert!(
+        (line.values_percent.expect("proposals carry values") - 100.0 * values / line.line_bytes_per_command).abs()
+            < 0.01
+    );
+    assert!((line.line_limit_per_s * line.line_used_percent / 100.0 / throughput - 1.0).abs() < 0.001, "{line:?}");
+    let faster = of(&BenchSpec { line_rate: Rate(40e9), ..spec.clone() }).1.expect("packets are counted");
+    assert!((faster.line_limit_per_s / line.line_limit_per_s - 4.0).abs() < 1e-9);
+    assert_eq!(faster.goodput_mbit_per_s, line.goodput_mbit_per_s);
+    let of_digests = of(&BenchSpec { dissemination: Dissemination::Client, ..spec.clone() }).1.expect("the same");
+    assert!(of_digests.values_percent.is_none() && of_digests.bytes_per_command < line.bytes_per_command);
+    // Packets of machines over UDP are not counted in a simulation.
+    assert_eq!(of(&BenchSpec { transport: TransportKind::RUDP, ..spec }).1, None);
 }
 
 #[test]

@@ -93,6 +93,9 @@ fn incompatible_values_are_refused_with_help() {
     check(&["--replicas", "0"], &["--replicas", "not 0", "help: set 4"]);
     check(&["--replicas", "4", "--faults", "2"], &["--faults", "at least 7 are needed", "help: set --faults 1"]);
     check(&["--clients", "0"], &["--clients: 0 is out of range", "help: set 1 to"]);
+    check(&["--line-rate", "0"], &["--line-rate: is 0; help: set a number of bits per second above 0"]);
+    check(&["--line-rate", "-1G"], &["--line-rate: is -1000000000; help:"]);
+    check(&["--line-rate", "10GB"], &["`10GB` is not a valid rate", "such as 10G"]);
     check(&["--batch", "0"], &["--batch: 0 is out of range; help: set 1 to 65536"]);
     check(&["--payload", "4194305"], &["--payload", "help: set 0 to 4194304"]);
     check(&["--base-port", "65534"], &["--base-port", "beyond 65535", "help: set a lower port"]);

@@ -6,8 +6,8 @@ use quorate_lab::spec::{
     AuthProfile, BatchPolicy, BatchSize, BenchArgs, BenchSpec, BlsVerification, CertificateCache, ClientAuthentication,
     ClientVerdicts, ClusterArgs, DEFAULT_OUTSTANDING, DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION,
     DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval, JournalKind, LoadArgs, MAX_INTERVAL_MS,
-    Misbehaviour, Pacing, PayloadPath, ProtocolKind, Record, ReplyAuthentication, ReplyMode, Retention, SchemeKind,
-    TortureArgs, ViewDuration, VotesTo, When, WorkloadKind,
+    Misbehaviour, Pacing, PayloadPath, ProtocolKind, Rate, Record, ReplyAuthentication, ReplyMode, Retention,
+    SchemeKind, TortureArgs, ViewDuration, VotesTo, When, WorkloadKind,
 };
 use quorate_types::{CryptoThreads, MAX_CRYPTO_THREADS, ReplicaId};
 
@@ -73,6 +73,11 @@ fn any_of<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strate
 fn record() -> impl Strategy<Value = Option<Record>> {
     let place = (prop::option::of(0..4u16), "[a-z]{1,5}:?[^\u{0}\\p{Cc}]{0,12}");
     prop::option::of(place.prop_map(|(replica, path)| Record { replica: replica.map(ReplicaId), path }))
+}
+
+/// Rates with and without a unit.
+fn line_rate() -> impl Strategy<Value = Rate> {
+    prop_oneof![(1u32..5000).prop_map(|tenths| Rate(f64::from(tenths) * 1e8)), (1e-3..1e14).prop_map(Rate)]
 }
 
 fn workload() -> impl Strategy<Value = WorkloadKind> {
@@ -163,12 +168,12 @@ prop_compose! {
         seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), journal in prop::option::of(any_of(JournalKind::ALL)), fsync in any_of(Fsync::ALL), fault in faults(),
         certificate_cache in any_of(CertificateCache::ALL), bls_verification in any_of(BlsVerification::ALL), client_verdicts in any_of(ClientVerdicts::ALL),
         payload_path in any_of(PayloadPath::ALL), count_allocations in any::<bool>(),
-        crypto_threads in proptest::option::of(0..=MAX_CRYPTO_THREADS),
+        crypto_threads in proptest::option::of(0..=MAX_CRYPTO_THREADS), line_rate in line_rate(),
         samples in 0u32..=100_000, json in prop::option::of("[^\u{0}]{1,12}"), record in record(), record_limit_mb in 1u64..1000, report in prop::option::of("[^\u{0}]{1,12}"),
     ) -> BenchSpec {
         BenchSpec {
             workload, payload, records, clients, bundle, reply, samples, seed, host, journal, fsync, fault, json, report, record, record_limit_mb,
-            certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations,
+            certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, line_rate,
             crypto_threads: crypto_threads.map_or(CryptoThreads::Auto, CryptoThreads::Count),
             // The bytes in flight are limited too.
             outstanding: (!open).then_some(outstanding.min(((256 << 20) / (payload + 64) / clients).max(1))),

@@ -360,6 +360,7 @@ impl<P: Protocol> Host<P> {
             key_additions: proofs.effort.key_additions,
             crypto: self.devices.crypto_work(),
             bytes_sent: counters.bytes_sent,
+            stream_packets: counters.stream_packets,
             messages_sent: counters.frames_sent,
             packets_sent: counters.packets_sent,
             retransmissions: counters.retransmissions,

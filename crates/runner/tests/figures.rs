@@ -9,7 +9,7 @@ use serde_json::json;
 fn counters_and_ratios_come_from_the_keys_of_a_result() {
     let result = json!({
         "throughput_ops": 500.0, "committed_commands": 1000, "executed_commands": 1200, "committed_blocks": 10,
-        "recovery_percent": 95.5, "agreement": true,
+        "recovery_percent": 95.5, "agreement": true, "line": {"goodput_mbit_per_s": 7000.5, "line_used_percent": 80.0},
         "charges": {"replicas": [
             {"work": "signatures", "count_per_command": 3.0, "us_per_command": 60.0},
             {"work": "verifications", "count_per_command": 4.0, "us_per_command": 50.0},
@@ -24,6 +24,8 @@ fn counters_and_ratios_come_from_the_keys_of_a_result() {
         ("executed_commands", 1200.0),
         ("commands_per_block", 120.0),
         ("recovery_percent", 95.5),
+        ("goodput_mbit_per_s", 7000.5),
+        ("line_used_percent", 80.0),
         ("verification_us", 12.5),
     ];
     for (name, value) in expected {

@@ -96,6 +96,8 @@ pub enum Event {
 pub struct Counters {
     /// Bytes given to the operating system, framing included.
     pub bytes_sent: u64,
+    /// Packets of Ethernet that the writes to streams fill, if no two writes share one.
+    pub stream_packets: u64,
     /// Frames given to the operating system.
     pub frames_sent: u64,
     /// Number of write calls.

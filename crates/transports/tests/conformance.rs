@@ -83,6 +83,11 @@ fn many_small_frames_arrive_whole_and_in_order<S: Stack>() {
     let sent = a.transport.counters();
     assert_eq!((sent.frames_sent, sent.frames_dropped), (10_000, 0));
     assert!(sent.write_calls < 200, "{} calls instead of many frames in one", sent.write_calls);
+    let (full, packets) = (sent.bytes_sent.div_ceil(1448), sent.stream_packets);
+    assert!(
+        if S::OVER_PACKETS { packets == 0 } else { (full..full + sent.write_calls).contains(&packets) },
+        "{packets}"
+    );
 }
 
 fn large_and_empty_frames_arrive_among_small_ones<S: Stack>() {

@@ -22,6 +22,7 @@ pub mod fault;
 pub mod identity;
 pub mod ids;
 pub mod limits;
+pub mod line;
 pub mod meter;
 pub mod quorum;
 pub mod sealed;

@@ -35,6 +35,10 @@ pub struct Status {
     pub crypto: Tallies,
     /// Bytes handed to the network, framing included.
     pub bytes_sent: u64,
+    /// Packets of Ethernet that the bytes of its TCP streams fill, if no two writes share one. 0 with other transports,
+    /// and in older versions.
+    #[serde(default)]
+    pub stream_packets: u64,
     /// Messages handed to the network.
     pub messages_sent: u64,
     /// Packets handed to the network, by a transport over packets.

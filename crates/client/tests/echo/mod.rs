@@ -270,6 +270,7 @@ impl Echo {
             certificates_verified: 0,
             key_additions: 0,
             bytes_sent: 0,
+            stream_packets: 0,
             messages_sent: 0,
             packets_sent: 0,
             retransmissions: 0,

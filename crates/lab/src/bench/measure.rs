@@ -3,8 +3,8 @@
 use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, ChannelPerCommand, CpuPerCommand, CryptoPerCommand, Event, Frontier, Growth, Latency,
-    Machine, PacketFigures, RequestFigures, RoundTripFigures, Sample, Second, Step, log_buckets, per, recovery_percent,
-    version,
+    LineFigures, Machine, PacketFigures, RequestFigures, RoundTripFigures, Sample, Second, Step, log_buckets, per,
+    recovery_percent, version,
 };
 use crate::spec::{BenchSpec, Pacing};
 use quorate_client::load::{INTERVAL, LoadProgress, LoadReport, StepReport};
@@ -182,6 +182,7 @@ pub fn result(
         crypto_us_per_command: CryptoPerCommand::sampled(&growth, ordered, &report.usage.crypto, report.completed),
         channel_us_per_command: Some(channel),
         bytes_per_command: add(sent_by_replicas, sent_by_clients),
+        line: LineFigures::of(spec, &growth, ordered, report.throughput()),
         packets: PacketFigures::of(&growth),
         smoothed_rtt_ms: RoundTripFigures::of(&growth),
         verifications_per_block: per(growth.sum(|status| status.verifications) as f64, blocks),

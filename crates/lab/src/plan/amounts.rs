@@ -1,33 +1,9 @@
-//! Rates and lists of numbers, as users write them.
+//! Lists of numbers, as users write them.
 
 use std::str::FromStr;
 
 /// Maximum number of values in a list.
 const MAX_VALUES: usize = 1000;
-
-/// A rate in units per second: `10G`, `2.5M`, `80000`.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Rate(pub f64);
-
-impl FromStr for Rate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Rate, String> {
-        let (digits, factor) = match text.trim().strip_suffix(|letter: char| letter.is_ascii_alphabetic()) {
-            None => (text.trim(), 1.0),
-            Some(digits) => match text.trim().chars().last().map(|letter| letter.to_ascii_uppercase()) {
-                Some('K') => (digits, 1e3),
-                Some('M') => (digits, 1e6),
-                Some('G') => (digits, 1e9),
-                Some('T') => (digits, 1e12),
-                _ => (text.trim(), 1.0),
-            },
-        };
-        let number = digits.parse::<f64>().ok().filter(|number| number.is_finite());
-        let number = number.ok_or_else(|| format!("`{text}` is no rate; write a number, with K, M, G or T: 10G"))?;
-        Ok(Rate(number * factor))
-    }
-}
 
 /// A list of whole numbers: `512,4096`, `3..31`, `4..31/3`. Ranges include their end.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,8 +1,8 @@
 //! `quorate plan cpu`: from flags and a cost table to the question.
 
-use super::amounts::{Amounts, Rate};
+use super::amounts::Amounts;
 use crate::input;
-use crate::spec::{SchemeKind, choice};
+use crate::spec::{Rate, SchemeKind, choice};
 use clap::Args;
 use quorate_models::plan::cpu::{CpuModel, ENGINE_HEADER_BYTES, MESSAGES_PER_CALL};
 use quorate_models::plan::paper::PaperCosts;

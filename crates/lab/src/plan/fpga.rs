@@ -1,7 +1,7 @@
 //! `quorate plan fpga`: from flags to the question.
 
-use super::amounts::{Amounts, Rate};
-use crate::spec::choice;
+use super::amounts::Amounts;
+use crate::spec::{Rate, choice};
 use clap::Args;
 use quorate_models::plan::fpga::Least;
 use quorate_models::plan::load::HEADER_BYTES;

@@ -6,7 +6,7 @@ mod fpga;
 mod page;
 mod table;
 
-pub use amounts::{Amounts, Rate};
+pub use amounts::Amounts;
 pub use cpu::CpuOptions;
 pub use fpga::{FpgaAnswer, FpgaOptions};
 pub use page::page;

@@ -7,6 +7,7 @@ use crate::spec::{BenchSpec, CLUSTER, LOAD, OUTPUT, heading_of};
 use hdrhistogram::Histogram;
 use quorate_applications::compare_histories;
 use quorate_experiments::statistics::Fences;
+use quorate_types::line::UDP_HEADER_BYTES;
 use quorate_types::{Height, Status};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,6 +16,7 @@ use std::fmt;
 mod crypto;
 mod emulation;
 mod growth;
+mod line;
 mod machine;
 mod recovery;
 mod replies;
@@ -27,6 +29,7 @@ mod table;
 pub use crypto::{CryptoPerCommand, CryptoSource, Primitives};
 pub use emulation::{AddedTime, EmulationResult};
 pub(crate) use growth::Growth;
+pub use line::LineFigures;
 pub use machine::Machine;
 pub use quorate_types::text::count;
 pub(crate) use recovery::recovery_percent;
@@ -90,6 +93,10 @@ pub struct BenchResult {
     pub channel_us_per_command: Option<ChannelPerCommand>,
     /// Bytes that all replicas and clients wrote to sockets, per committed command.
     pub bytes_per_command: Option<f64>,
+    /// What the leader sent, and what of a line that takes; absent if nothing was committed, and where no packets are
+    /// counted, as in simulated transports over packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<LineFigures>,
     /// What a transport over packets did in the measured time; absent for streams, and in simulations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<PacketFigures>,
@@ -241,9 +248,6 @@ pub struct PacketFigures {
     pub handshake_ms: Option<f64>,
 }
 
-/// Bytes of the headers of IPv4 and UDP.
-const HEADER_BYTES: u64 = 20 + 8;
-
 impl PacketFigures {
     /// Returns the figures of a measured time; `None` if no packets were sent.
     pub(crate) fn of(growth: &Growth<'_>) -> Option<PacketFigures> {
@@ -251,7 +255,7 @@ impl PacketFigures {
         let (handshakes, us) = (growth.total(|status| status.handshakes), growth.total(|status| status.handshakes_us));
         (sent > 0).then(|| PacketFigures {
             sent,
-            bytes_on_wire: growth.sum(|status| status.bytes_sent) + HEADER_BYTES * sent,
+            bytes_on_wire: growth.sum(|status| status.bytes_sent) + UDP_HEADER_BYTES * sent,
             retransmissions: growth.sum(|status| status.retransmissions),
             rto_events: growth
                 .any(|status| status.retransmission_timeouts.is_some())

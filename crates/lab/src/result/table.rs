@@ -211,6 +211,10 @@ fn rows(result: &BenchResult) -> Vec<[String; 4]> {
         row("views", count(result.views), "entered", format!("{} timed out", count(result.view_timeouts))),
         row("memory", describe_memory(result), "MB", "peak, all processes".into()),
     ];
+    if let Some(line) = &result.line {
+        let at = rows.iter().position(|row| row[0] == "network").expect("it was just added") + 1;
+        rows.insert(at, row("leader", figure(line.bytes_per_command), "B/command", line.to_string()));
+    }
     if result.refused_commands > 0 {
         let offered = result.refused_commands + result.committed_commands;
         let percent = result.refused_commands as f64 / offered as f64 * 100.0;

@@ -4,10 +4,12 @@ use super::SimOptions;
 use crate::bench::{BUSY_FRACTION, evidence, measured_intervals, note_counts, steps, timeline};
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency, Machine,
-    Primitives, RequestFigures, Sample, count, figure, line, log_buckets, optional, per, recovery_percent, version,
+    Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency,
+    LineFigures, Machine, Primitives, RequestFigures, Sample, count, figure, line, log_buckets, optional, per,
+    recovery_percent, version,
 };
 use crate::spec::BenchSpec;
+use quorate_channels::Carriage;
 use quorate_client::load::LoadReport;
 use quorate_simulator::ledger::{Charged, Ledger, Share};
 use quorate_simulator::{ClientMachine, SimReport, SimSpec};
@@ -311,6 +313,8 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         crypto_us_per_command: report.charged.as_ref().map(|charged| crypto(charged, load)).unwrap_or_default(),
         bytes_per_command: per(sum(|status| status.bytes_sent) as f64, ordered),
         bytes_per_block: per(sum(|status| status.bytes_sent) as f64, blocks),
+        line: LineFigures::of(spec, &growth, ordered, load.map_or(0.0, LoadReport::throughput))
+            .filter(|_| spec.transport.profile().carriage == Carriage::Stream),
         packets: None,
         channel_us_per_command: None,
         smoothed_rtt_ms: None,

@@ -8,6 +8,7 @@ use crate::affinity;
 use quorate_client::load::MAX_SAMPLES;
 use quorate_consensus::config::{MAX_REPETITIONS, MAX_WINDOW};
 use quorate_crypto::Authentication;
+use quorate_models::plan::positive;
 use quorate_transports::{LinkConfig, LinkProfile, PacketConfig, RetransmissionConfig, Wire, WireSettings};
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::quorum::QuorumError;
@@ -212,6 +213,7 @@ impl BenchSpec {
                 ));
             }
         }
+        problems.extend(positive("--line-rate", self.line_rate.0, "bits per second").err());
         for (flag, path) in [("--json", &self.json), ("--report", &self.report)] {
             if path.as_deref() == Some("") {
                 problems.push(problem(flag, "the path is empty", format!("name a file, or omit {flag}")));

@@ -32,7 +32,7 @@ pub use quorate_operator::{BadValue, Interval, MAX_INTERVAL_MS};
 pub use quorate_types::text::quote;
 pub use resolve::{BenchArgs, ClusterArgs, LoadArgs, Setting, TortureArgs, heading_of};
 pub use torture::{DEFAULT_TORTURE_CHECKPOINT_INTERVAL, DEFAULT_TORTURE_WINDOW, Retention};
-pub use values::Record;
+pub use values::{Rate, Record};
 
 use clap::{Args, FromArgMatches};
 use quorate_consensus::config::MAX_WINDOW;
@@ -304,6 +304,10 @@ pub struct BenchSpec {
     /// Maximum size of each recording in MB; beyond it the run continues without recording.
     #[arg(long, help_heading = RUN, value_name = "MB", default_value_t = DEFAULT_LIMIT_MB, value_parser = check::number::<u64>("record_limit_mb"))]
     pub record_limit_mb: u64,
+    /// Rate of the leader's line in bits per second, with K, M, G or T: the result says how much of it the leader used,
+    /// and how many commands per second it would carry.
+    #[arg(long, help_heading = OUTPUT, value_name = "BITS_PER_S", default_value = "10G", allow_hyphen_values = true)]
+    pub line_rate: Rate,
     /// Write the result as JSON to this file; - is standard output.
     #[arg(long, help_heading = OUTPUT, value_name = "PATH")]
     #[serde(skip_serializing_if = "Option::is_none")]

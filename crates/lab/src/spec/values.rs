@@ -1,4 +1,4 @@
-//! Path of recordings, with the replica to record.
+//! Rates, and paths of recordings with the replica to record.
 
 use quorate_operator::{BadValue, as_text};
 use quorate_types::ReplicaId;
@@ -43,3 +43,42 @@ impl FromStr for Record {
 }
 
 as_text!(Record);
+
+/// Factors of a rate's unit, the largest first.
+const RATE_UNITS: [(char, f64); 4] = [('T', 1e12), ('G', 1e9), ('M', 1e6), ('K', 1e3)];
+
+/// A rate in units per second: `10G`, `2.5M`, `80000`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rate(pub f64);
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = |(_, factor): &&(char, f64)| self.0 >= *factor && self.0 / factor * factor == self.0;
+        match RATE_UNITS.iter().find(whole) {
+            Some((unit, factor)) => write!(f, "{}{unit}", self.0 / factor),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Rate, BadValue> {
+        let trimmed = text.trim();
+        let unit = |(unit, factor): &(char, f64)| {
+            let digits = trimmed.strip_suffix(|last: char| last.to_ascii_uppercase() == *unit)?;
+            Some((digits, *factor))
+        };
+        let (digits, factor) = RATE_UNITS.iter().find_map(unit).unwrap_or((trimmed, 1.0));
+        let number = digits.parse::<f64>().ok().filter(|number| number.is_finite());
+        number.map(|number| Rate(number * factor)).ok_or_else(|| BadValue {
+            kind: "rate",
+            given: text.to_owned(),
+            why: String::new(),
+            forms: "a number, with K, M, G or T, such as 10G",
+        })
+    }
+}
+
+as_text!(Rate);

@@ -60,6 +60,7 @@ pub fn sample() -> BenchResult {
         cpu_us_per_command: CpuPerCommand { total: Some(7.31), replicas: Some(5.02), clients: Some(2.11) },
         crypto_us_per_command: CryptoPerCommand::default(),
         bytes_per_command: Some(2743.0),
+        line: None,
         packets: None,
         channel_us_per_command: None,
         smoothed_rtt_ms: None,

@@ -22,7 +22,7 @@ use quorate_types::Fault;
 ///
 /// # Errors
 /// With the flag as the place.
-pub(crate) fn positive(flag: &str, value: f64, unit: &str) -> Result<f64, Fault> {
+pub fn positive(flag: &str, value: f64, unit: &str) -> Result<f64, Fault> {
     match value.is_finite() && value > 0.0 {
         true => Ok(value),
         false => Err(Fault::new(flag, format!("is {value}"), format!("set a number of {unit} above 0"))),

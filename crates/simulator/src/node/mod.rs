@@ -10,6 +10,7 @@ mod sending;
 mod status;
 mod transfer;
 mod verifiers;
+mod writes;
 
 pub use gateway::HONEST_LINK;
 
@@ -49,6 +50,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use transfer::Stored;
 use verifiers::Verifiers;
+use writes::Writes;
 
 /// Maximum number of consecutive inputs from the node's own devices.
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
@@ -181,7 +183,7 @@ pub struct Node<P: Protocol> {
     /// Everything charged so far, and the part of it that was charged before this turn, in picoseconds.
     ledger: Ledger,
     charged_before: u64,
-    wrote_to: [u64; WORDS],
+    writes: Writes,
     executed: Vec<Reply>,
     /// Replies of a block that wait for a common seal, by the clients' machine.
     unsealed: BTreeMap<usize, Vec<Arc<ReplicaReply>>>,
@@ -228,7 +230,7 @@ impl<P: Protocol> Node<P> {
             verifiers: Verifiers::new(parts.crypto_servers),
             ledger: Ledger::default(),
             charged_before: 0,
-            wrote_to: [0; WORDS],
+            writes: Writes::default(),
             executed: Vec::new(),
             unsealed: BTreeMap::new(),
             replies: ReplyCache::new(DEFAULT_REPLY_CACHE_BYTES, parts.salt),
@@ -286,7 +288,6 @@ impl<P: Protocol> Node<P> {
         (self.now, self.own) = (now, self.clock.shows(now));
         self.charged_before = self.ledger.total();
         world.charges.begin_turn(&mut self.ledger);
-        self.wrote_to = [0; WORDS];
         if !std::mem::replace(&mut self.started, true) {
             self.start(world);
         }
@@ -297,8 +298,8 @@ impl<P: Protocol> Node<P> {
         self.hand_out(world);
         self.settle_journal(world);
         self.feed_local(world);
-        let calls: u32 = self.wrote_to.iter().map(|word| word.count_ones()).sum();
-        self.ledger.charge(Work::Writes, u64::from(calls), world.charges.write_call);
+        let calls = self.writes.end_turn();
+        self.ledger.charge(Work::Writes, calls, world.charges.write_call);
         let elapsed = nanos(self.spent() * self.speed / FULL_SPEED);
         self.busy_ns += elapsed;
         elapsed

@@ -71,10 +71,10 @@ impl<P: Protocol> Node<P> {
         self.bytes_sent += bytes;
         self.messages_sent += copies;
         match to {
-            Destination::One(one) => self.wrote_to[one / 64] |= 1 << (one % 64),
+            Destination::One(one) => self.writes.add(one, u64::from(parcel.bytes)),
             Destination::Others => {
                 for other in (0..self.parts.replicas).filter(|other| *other != self.parts.me.index()) {
-                    self.wrote_to[other / 64] |= 1 << (other % 64);
+                    self.writes.add(other, u64::from(parcel.bytes));
                 }
             }
         }

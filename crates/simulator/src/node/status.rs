@@ -53,6 +53,7 @@ impl<P: Protocol> Node<P> {
             // The ledger has the exact times.
             crypto: Tallies::default(),
             bytes_sent: self.bytes_sent,
+            stream_packets: self.writes.packets(),
             messages_sent: self.messages_sent,
             packets_sent: 0,
             retransmissions: 0,

@@ -9,6 +9,7 @@ use crate::{Counters, Event, Remote};
 use bytes::{Bytes, BytesMut};
 use mio::net::TcpStream;
 use quorate_channels::Channel;
+use quorate_types::line::tcp_packets;
 use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -187,6 +188,7 @@ impl Link {
             match written {
                 Ok(count) => {
                     counters.bytes_sent += count as u64;
+                    counters.stream_packets += tcp_packets(count as u64);
                     self.bytes_written += count as u64;
                     if from_outgoing {
                         self.consume_outgoing(count);
