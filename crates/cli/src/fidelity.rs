@@ -42,8 +42,13 @@ impl Observer for Told {
 
 /// Runs the grid. It is an error if no cell could be compared; a bad ratio is a finding.
 pub fn run(arguments: &FidelityArgs) -> Outcome {
-    let inputs: Vec<&Path> =
-        arguments.costs.as_deref().filter(|path| *path != "none").map(Path::new).into_iter().collect();
+    let inputs: Vec<&Path> = arguments
+        .costs
+        .as_deref()
+        .filter(|path| !["none", "paper"].contains(path))
+        .map(Path::new)
+        .into_iter()
+        .collect();
     let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &inputs)?;
     let entries = Grid::parse(GRID, "the grid")?.entries(arguments.profile)?;
     let costs = match &arguments.costs {

@@ -98,7 +98,7 @@ pub fn calibrated(dir: &Path) -> Option<String> {
 fn name_of_costs(costs: Option<&str>) -> Result<String, RunnerError> {
     let path = match costs {
         None => return Ok(SHIPPED.to_owned()),
-        Some("none") => return Ok("none".to_owned()),
+        Some(name) if CostTable::named(name).is_some() => return Ok(name.to_owned()),
         Some(path) => Path::new(path),
     };
     let text = input::settings(path).map_err(RunnerError::read(path))?;

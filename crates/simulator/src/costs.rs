@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 /// Table to use when none was measured.
 pub const SHIPPED: &str = include_str!("../costs.toml");
+/// The pipeline paper's machine, as far as the paper prints its costs.
+const PAPER: &str = include_str!("../costs-paper.toml");
 /// Maximum value of any entry, in microseconds: one second.
 const MAX_US: f64 = 1e6;
 /// Maximum of `memory.cold_factor`.
@@ -248,6 +250,16 @@ impl Default for GatewayCosts {
 impl CostTable {
     pub fn shipped() -> CostTable {
         CostTable::parse(SHIPPED, "the shipped cost table").expect("a test parses the shipped table")
+    }
+
+    /// Returns the table of a name that stands for no file: `none` ([`CostTable::free`]), or `paper` for the machine of
+    /// the pipeline paper.
+    pub fn named(name: &str) -> Option<CostTable> {
+        match name {
+            "none" => Some(CostTable::free()),
+            "paper" => Some(CostTable::parse(PAPER, "the paper's costs").expect("a test parses the paper's costs")),
+            _ => None,
+        }
     }
 
     /// Returns a table in which work takes no time.

@@ -67,8 +67,9 @@ pub struct SimOptions {
     /// Inject random faults for the duration, then heal n-f replicas and check that they make progress.
     #[arg(long, help_heading = SIMULATION)]
     pub chaos: bool,
-    /// Cost table: a file written by `quorate calibrate`, or none for zero costs [default: the shipped table].
-    #[arg(long, help_heading = SIMULATION, value_name = "FILE|none")]
+    /// Cost table: a file written by `quorate calibrate`, none for zero costs, or paper for the machine of the pipeline
+    /// paper [default: the shipped table].
+    #[arg(long, help_heading = SIMULATION, value_name = "FILE|none|paper")]
     pub costs: Option<String>,
     /// Whether signatures are actually created and verified.
     #[arg(long, help_heading = SIMULATION, default_value = "modelled", value_parser = choice::<Signatures>())]
@@ -194,11 +195,11 @@ impl SimOptions {
     /// # Errors
     /// If the file cannot be read or is not a cost table.
     pub fn cost_table(&self) -> Result<CostTable, SimError> {
-        Ok(match self.costs.as_deref() {
-            None => CostTable::shipped(),
-            Some("none") => CostTable::free(),
-            Some(path) => CostTable::parse(&read(path, "costs")?, path)?,
-        })
+        let Some(costs) = &self.costs else { return Ok(CostTable::shipped()) };
+        match CostTable::named(costs) {
+            Some(table) => Ok(table),
+            None => Ok(CostTable::parse(&read(costs, "costs")?, costs)?),
+        }
     }
 
     /// Returns the flags that differ from their defaults, except the seeds.
