@@ -26,6 +26,7 @@ pub use options::{DEFAULT_MAX_OUTSTANDING, LoadMode, LoadOptions, LoadOptionsErr
 pub use pace::Pace;
 pub use pause::Pause;
 pub use recorder::{INTERVAL, LoadReport, StepReport};
+pub use replies::ReplyCounts;
 pub use samples::{MAX_SAMPLES, Reservoir, Sample};
 pub use throttle::Throttle;
 pub use usage::{Usage, thread_cpu_time, thread_schedule};

@@ -1,8 +1,8 @@
 //! The load generator in virtual time: outstanding commands, latencies, stalled replicas.
 
 use quorate_client::load::{
-    LoadCore, LoadMode, LoadOptions, LoadOptionsError, LoadReport, LoadStep, MAX_SAMPLES, Pace, Pause, Reservoir,
-    Stage, Usage,
+    LoadCore, LoadMode, LoadOptions, LoadOptionsError, LoadReport, LoadStep, MAX_SAMPLES, Pace, Pause, ReplyCounts,
+    Reservoir, Stage, Usage,
 };
 use quorate_client::workload::{FixedWorkload, KeyValueEncoder, Workload, YcsbWorkload};
 use quorate_client::{Destination, Outgoing, SessionCounters, SessionOptions};
@@ -582,10 +582,13 @@ fn a_load_that_gives_up_sends_no_request_again_and_counts_the_replies_to_each() 
     let core = core(LoadOptions { clients: 1, give_up_after, ..options(mode, 1) });
     let report = run(core, &mut cluster, |_, core| assert!(core.in_flight() <= 1));
     // 98 ms at 20 ms each, and the rest of the second at 2 ms each.
-    let failed = report.by_replies[0];
-    assert!((4..=5).contains(&failed), "{:?}", report.by_replies);
-    assert_eq!(report.by_replies[1..4], [0, 0, 0]);
-    assert!((445..=455).contains(&report.by_replies[4]), "{:?}", report.by_replies);
-    assert_eq!(report.by_replies.iter().sum::<u64>(), report.submitted, "each request of the window is counted");
+    let ReplyCounts { by_replies, success_us } = report.replies.as_ref().expect("requests are given up");
+    let failed = by_replies[0];
+    assert!((4..=5).contains(&failed), "{by_replies:?}");
+    assert_eq!(by_replies[1..4], [0, 0, 0]);
+    assert!((445..=455).contains(&by_replies[4]), "{by_replies:?}");
+    assert_eq!(by_replies.iter().sum::<u64>(), report.submitted, "each request of the window is counted");
+    assert_eq!(success_us.len(), by_replies[4], "each that succeeded has a time");
+    assert!((1990..=2010).contains(&success_us.min()) && success_us.max() <= 2010, "{} us", success_us.max());
     assert_eq!((report.unanswered, report.bundles.retries), (0, 0));
 }

@@ -58,6 +58,8 @@ pub enum Change {
     Cut(Vec<(usize, usize)>, bool),
     /// Extra delay of these ordered pairs from now on, in nanoseconds.
     Spike(Vec<(usize, usize)>, u64),
+    /// Probability with which these ordered pairs lose packets from now on, besides their own loss.
+    Lose(Vec<(usize, usize)>, f64),
     /// End of all cuts and extra delays, and of loss, duplication, reordering and bit errors.
     Heal,
 }

@@ -46,6 +46,8 @@ struct Way {
     /// Number of faults that cut the link now.
     cuts: u32,
     spike_ns: u64,
+    /// Probability of a loss by a fault.
+    lose: f64,
 }
 
 /// Network cards of an endpoint: when each has sent or received all that it has to.
@@ -113,7 +115,7 @@ pub struct Scheduler<P> {
 impl<P: Clone> Scheduler<P> {
     pub fn new(plan: Plan) -> Scheduler<P> {
         assert_eq!(plan.links.len(), plan.ends * plan.ends, "a plan has a link for each ordered pair");
-        let way = |link: &Link| Way { link: *link, loss: LossProcess::new(link.loss), cuts: 0, spike_ns: 0 };
+        let way = |link: &Link| Way { link: *link, loss: LossProcess::new(link.loss), cuts: 0, spike_ns: 0, lose: 0.0 };
         let has_spikes = plan.changes.iter().any(|(_, change)| matches!(change, Change::Spike(..)));
         Scheduler {
             ways: plan.links.iter().map(way).collect(),
@@ -217,9 +219,12 @@ impl<P: Clone> Scheduler<P> {
             Change::Spike(pairs, by_ns) => {
                 pairs.iter().for_each(|(from, to)| self.ways[from * ends + to].spike_ns = *by_ns);
             }
+            Change::Lose(pairs, probability) => {
+                pairs.iter().for_each(|(from, to)| self.ways[from * ends + to].lose = *probability);
+            }
             Change::Heal => {
                 for way in &mut self.ways {
-                    (way.cuts, way.spike_ns) = (0, 0);
+                    (way.cuts, way.spike_ns, way.lose) = (0, 0, 0.0);
                     way.loss.set(Loss::default());
                 }
                 self.legs.iter_mut().flatten().for_each(|leg| leg.set(Loss::default()));
@@ -238,7 +243,9 @@ impl<P: Clone> Scheduler<P> {
 
     fn survives(&mut self, from: usize, to: usize, bytes: u64) -> bool {
         let random = &mut self.random[from];
-        let mut passes = self.ways[from * self.plan.ends + to].loss.passes(random, 1);
+        let way = &mut self.ways[from * self.plan.ends + to];
+        let mut passes = way.loss.passes(random, 1);
+        passes &= way.lose == 0.0 || !random.chance(way.lose);
         if let Some(legs) = &mut self.legs {
             passes &= legs[to].passes(random, 1);
         }

@@ -103,6 +103,25 @@ fn the_end_of_a_delay_spike_reorders_no_flow() {
 }
 
 #[test]
+fn a_fault_loses_packets_until_it_ends() {
+    let mut scheduler = Scheduler::new(Plan::uniform(3, MS));
+    let pair = vec![(0, 1)];
+    let mut lost_of_1000 = |change: Option<Change>, to| {
+        change.into_iter().for_each(|change| scheduler.change(&change));
+        let before = scheduler.counts.lost;
+        (0..1000).for_each(|at| scheduler.submit(Time(at), 0, to, flow(1), 100, ()));
+        scheduler.counts.lost - before
+    };
+    let lost = lost_of_1000(Some(Change::Lose(pair.clone(), 0.2)), 1);
+    assert!((150..250).contains(&lost), "{lost} of 1000 at a probability of 0.2");
+    assert_eq!(lost_of_1000(None, 2), 0, "the other link loses nothing");
+    assert_eq!(lost_of_1000(Some(Change::Lose(pair.clone(), 1.0)), 1), 1000);
+    assert_eq!(lost_of_1000(Some(Change::Lose(pair.clone(), 0.0)), 1), 0);
+    assert!(lost_of_1000(Some(Change::Lose(pair, 0.5)), 1) > 400);
+    assert_eq!(lost_of_1000(Some(Change::Heal), 1), 0);
+}
+
+#[test]
 fn packets_on_their_way_have_a_bound() {
     let mut scheduler = Scheduler::new(Plan::uniform(2, MS));
     let packet = 1 << 20;

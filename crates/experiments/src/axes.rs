@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 
 /// Maximum number of cells of a plan, over all instruments.
 pub const MAX_CELLS: usize = 10_000;
+/// Name under which exclusions and plots select instruments.
+pub(crate) const INSTRUMENT: &str = "instrument";
 /// Tag of the hash that is a cell's key.
 const CELL_TAG: [u8; 4] = *b"xcel";
 
@@ -132,6 +134,10 @@ impl Plan<'_> {
         for (key, value) in plain.iter().flat_map(|(_, entry)| &entry.settings) {
             cell.specification.insert(key.clone(), value.to_toml());
         }
+        let own = point.iter().flat_map(|entry| &entry.own).filter(|(of, ..)| *of == instrument);
+        for (_, key, value) in own {
+            cell.specification.insert(key.clone(), value.to_toml());
+        }
         for (axis, entry) in multiples {
             let times = axis.times.as_deref().unwrap_or_default();
             for (key, factor) in &entry.settings {
@@ -190,10 +196,8 @@ impl Plan<'_> {
 impl Exclusion {
     /// Returns whether the cell is left out.
     pub fn matches(&self, cell: &Cell) -> bool {
-        self.conditions.iter().all(|(key, values)| match key.as_str() {
-            "instrument" => values.iter().any(|value| value.as_text() == Some(cell.instrument.name())),
-            axis => cell.get(axis).is_some_and(|own| values.contains(own)),
-        })
+        let is_met = |(key, values): &(String, Vec<Value>)| cell.is_one_of(key, values);
+        self.conditions.iter().all(is_met) && (self.unless.is_empty() || !self.unless.iter().all(is_met))
     }
 }
 
@@ -206,6 +210,14 @@ impl Cell {
     /// Returns the value on an axis.
     pub fn get(&self, axis: &str) -> Option<&Value> {
         self.coordinates.iter().find(|own| own.name == axis).map(|own| &own.value)
+    }
+
+    /// Returns whether the value on an axis, or the instrument, is one of these.
+    pub(crate) fn is_one_of(&self, axis: &str, values: &[Value]) -> bool {
+        match axis {
+            INSTRUMENT => values.iter().any(|value| value.as_text() == Some(self.instrument.name())),
+            axis => self.get(axis).is_some_and(|own| values.contains(own)),
+        }
     }
 
     /// Returns the coordinates in words: `batch 400, leader fixed`.

@@ -1,8 +1,8 @@
 //! Checks of a whole experiment: that its cells exist, that its claims can be judged, and that they can fail.
 
-use crate::axes::Plan;
+use crate::axes::{INSTRUMENT, Plan};
 use crate::claims::{cases, instrument_of, select};
-use crate::file::{Claim, Exclusion, Experiment, Limits, Pick, Relation, Selection};
+use crate::file::{Claim, Exclusion, Experiment, Limits, Pick, Plot, Relation, Selection};
 use crate::names::{Instrument, Profile};
 use crate::source::unknown;
 use crate::value::Value;
@@ -21,7 +21,7 @@ pub fn read(text: &str, file: &str) -> Result<Experiment, Fault> {
         check_exclusion(&experiment, exclusion)?;
     }
     for plot in &experiment.plots {
-        check_selection(&plans, &plot.selection, &plot.place)?;
+        check_plot(&plans, plot)?;
     }
     for claim in &experiment.claims {
         check_claim(&plans, claim)?;
@@ -77,10 +77,27 @@ impl Experiment {
 }
 
 fn check_exclusion(experiment: &Experiment, exclusion: &Exclusion) -> Result<(), Fault> {
-    for (key, values) in exclusion.conditions.iter().filter(|(key, _)| key != "instrument") {
+    let all = exclusion.conditions.iter().chain(&exclusion.unless);
+    for (key, values) in all.filter(|(key, _)| key != INSTRUMENT) {
         check_values(experiment, key, values, &exclusion.place)?;
     }
     Ok(())
+}
+
+/// Checks the selection of a plot, which may name instruments.
+fn check_plot(plans: &[Plan], plot: &Plot) -> Result<(), Fault> {
+    let (of_instruments, of_axes): (Vec<_>, Vec<_>) =
+        plot.selection.0.iter().cloned().partition(|(key, _)| key == INSTRUMENT);
+    let known = &plans[0].experiment.instruments;
+    for (_, pick) in of_instruments {
+        let Pick::OneOf(values) = pick else { continue };
+        let is_known = |value: &Value| known.iter().any(|own| Some(own.name()) == value.as_text());
+        if let Some(other) = values.iter().find(|value| !is_known(value)) {
+            let names: Vec<&str> = known.iter().map(|own| own.name()).collect();
+            return Err(unknown(plot.place.clone(), "instrument of the experiment", &other.to_string(), &names));
+        }
+    }
+    check_selection(plans, &Selection(of_axes), &plot.place)
 }
 
 /// Checks that each value is one of the axis, in some profile.
@@ -171,7 +188,7 @@ fn check_claim(plans: &[Plan], claim: &Claim) -> Result<(), Fault> {
 fn check_relation(plans: &[Plan], claim: &Claim) -> Result<(), Fault> {
     let (experiment, place) = (plans[0].experiment, claim.place.as_str());
     match &claim.relation {
-        Relation::Bound { .. } => Ok(()),
+        Relation::Bound { .. } | Relation::Agreement { .. } => Ok(()),
         Relation::Order { by, values, .. } => {
             check_axis(experiment, by, place)?;
             check_values(experiment, by, values, place)

@@ -12,6 +12,13 @@ const fn figure(name: &'static str, unit: &'static str, about: &'static str) -> 
     Figure { name, unit, about }
 }
 
+/// Name of the share of requests that succeed.
+pub const SUCCESS: &str = "success_probability";
+/// Name of the number of requests behind it.
+pub const REQUESTS: &str = "requests";
+/// Figures that are a share of counted things, with the figure that counts these.
+pub const SHARES: &[(&str, &str)] = &[(SUCCESS, REQUESTS), ("answered_probability", REQUESTS)];
+
 /// The figures of a run.
 pub const FIGURES: &[Figure] = &[
     figure("throughput_per_s", "commands/s", "commands completed per second of the measured time; 0 if none was"),
@@ -97,9 +104,24 @@ pub const FIGURES: &[Figure] = &[
         "scenarios",
         "scenarios with twins until a bug was found, the one that found it included",
     ),
-    figure("success_probability", "", "requests that get at least 2f+1 replies without a view change, by all requests"),
+    figure(SUCCESS, "", "requests that get at least 2f+1 replies without a view change, by all requests"),
+    figure(
+        "answered_probability",
+        "",
+        "requests that get at least f+1 replies without a view change, by all requests; measured only",
+    ),
+    figure(REQUESTS, "requests", "requests behind these probabilities"),
     figure("agreement_probability", "", "requests that a quorum commits without a view change; formulas only"),
-    figure("expected_replies", "replies", "replies to a request that a quorum commits, 0 for the others, the mean"),
+    figure(
+        "expected_replies",
+        "replies",
+        "replies to a request that a quorum commits, 0 for the others, the mean; formulas only",
+    ),
+    figure("mean_replies", "replies", "replies to a request, the mean over all requests"),
+    figure("success_mean_ms", "ms", "mean time until a request has 2f+1 replies, of those that get them"),
+    figure("success_p50_ms", "ms", "median of that time"),
+    figure("success_p90_ms", "ms", "90th percentile of that time"),
+    figure("success_p99_ms", "ms", "99th percentile of that time"),
     figure("expected_replies_bound", "replies", "lower bound of equation 2 on expected_replies; formulas only"),
     figure("bound_ratio", "", "that bound by expected_replies; formulas only"),
     figure("message_loss", "", "probability that a vote is lost with all its copies or retransmissions; formulas only"),
@@ -134,6 +156,11 @@ pub const SERIES: &[Figure] = &[
     figure("p50_ms", "ms", "median latency"),
     figure("p99_ms", "ms", "99th percentile of the latency"),
 ];
+
+/// Returns the figure that counts what another is a share of; `None` if that is no share.
+pub fn count_of(figure: &str) -> Option<&'static str> {
+    SHARES.iter().find(|(share, _)| *share == figure).map(|(_, count)| *count)
+}
 
 /// Returns the names of figures or series.
 pub fn names(figures: &[Figure]) -> Vec<&'static str> {

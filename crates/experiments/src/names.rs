@@ -94,6 +94,8 @@ choice!(
     Plateau = "plateau",
     /// The value of an axis from which on one series is ahead of another lies within limits.
     Crossing = "crossing",
+    /// The figure is that of another instrument, but for a tolerance.
+    Agreement = "agreement",
 );
 
 choice!(

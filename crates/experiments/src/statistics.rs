@@ -1,10 +1,12 @@
 //! Means with confidence intervals over repetitions, and fences against outliers.
 
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{Beta, ContinuousCDF, StudentsT};
 
 /// Confidence level of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
+/// Confidence level at which a share of counted things is compared with the share that another instrument has.
+pub const AGREEMENT_CONFIDENCE: f64 = 0.99;
 /// A latency is an outlier if it is this many interquartile ranges below the first or above the third quartile.
 pub const FENCE_IQRS: f64 = 1.5;
 
@@ -129,6 +131,17 @@ fn welch(before: &[f64], after: &[f64], difference: f64) -> Option<Interval> {
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
     let half = student.inverse_cdf((1.0 + CONFIDENCE) / 2.0) * (one + other).sqrt();
     Some(Interval { low: (difference - half).exp(), high: (difference + half).exp() })
+}
+
+/// Returns the exact interval (Clopper and Pearson's) of a chance of which `hits` of `trials` are known: outside of it,
+/// either tail is below half of what `confidence` leaves. `None` without trials, or if the hits are more.
+pub fn chance_interval(hits: u64, trials: u64, confidence: f64) -> Option<Interval> {
+    let misses = trials.checked_sub(hits).filter(|_| trials > 0)?;
+    let tail = (1.0 - confidence) / 2.0;
+    let beta = |a: u64, b: u64| Beta::new(a as f64, b as f64).ok();
+    let low = if hits == 0 { 0.0 } else { beta(hits, misses + 1)?.inverse_cdf(tail) };
+    let high = if misses == 0 { 1.0 } else { beta(hits + 1, misses)?.inverse_cdf(1.0 - tail) };
+    Some(Interval { low, high })
 }
 
 /// A latency outside this range is an outlier: [Q1 - 1.5 IQR, Q3 + 1.5 IQR].

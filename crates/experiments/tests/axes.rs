@@ -208,3 +208,43 @@ fn a_claim_may_name_a_value_that_is_still_to_come() {
     assert!(refusal(&rest.replace("not_yet = [\"bls\"]\n", "")).contains("`bls` is no value of the axis `scheme`"));
     assert!(refusal(&rest.replace("not_yet = [\"bls\"]", "not_yet = [\"ed25519\"]")).contains("is there already"));
 }
+
+/// Returns the value of a key in the cells of an instrument.
+fn settings(experiment: &Experiment, instrument: Instrument, key: &str) -> Vec<Option<String>> {
+    let plan = experiment.plan(Profile::Full, Some(&[instrument])).expect("it has cells");
+    plan.cells.iter().map(|cell| cell.specification.get(key).map(ToString::to_string)).collect()
+}
+
+#[test]
+fn values_that_go_together_may_have_keys_for_one_instrument() {
+    let axis = "[[axis]]\nname = \"silent\"\ntogether = [\n\
+                { at = 0, replicas = 4, real = { silent = 0 }, simulated = { fault = \"none\" } },\n\
+                { at = 1, replicas = 6, real = { silent = 1 }, simulated = { fault = \"silent:3\" } },\n]";
+    let experiment = sound(axis);
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(settings(&experiment, Instrument::Real, "silent"), [text("0"), text("1")]);
+    assert_eq!(settings(&experiment, Instrument::Real, "fault"), [None, None]);
+    assert_eq!(settings(&experiment, Instrument::Simulated, "fault"), [text("\"none\""), text("\"silent:3\"")]);
+    assert_eq!(settings(&experiment, Instrument::Simulated, "replicas"), [text("4"), text("6")]);
+    let lacking = refusal(&axis.replace(", simulated = { fault = \"silent:3\" }", ""));
+    assert!(lacking.contains("does not set the same keys") && lacking.contains("silent, fault"), "{lacking}");
+    let twice = refusal(&axis.replace("real = { silent = 0 }", "real = { silent = 0, replicas = 5 }"));
+    assert!(twice.contains("`replicas` stands there for all instruments, and for one"), "{twice}");
+    let based = refusal(&format!("[base.real]\nsilent = 3\n{axis}"));
+    assert!(based.contains("is set by an axis, too"), "{based}");
+}
+
+#[test]
+fn an_exclusion_keeps_what_it_names_after_unless() {
+    let text = "[[axis]]\nkey = \"n\"\nvalues = [4, 7, 10]\n[[axis]]\nkey = \"loss\"\nvalues = [0, 0.1]\n\
+                [[exclude]]\ninstrument = \"simulated\"\nunless = { n = [4, 7], loss = 0.1 }";
+    let experiment = sound(text);
+    let plan = |instrument| experiment.plan(Profile::Full, Some(&[instrument])).expect("it has cells").cells;
+    let kept: Vec<String> = plan(Instrument::Simulated).iter().map(|cell| cell.label()).collect();
+    assert_eq!(kept, ["n 4, loss 0.1", "n 7, loss 0.1"]);
+    assert_eq!(plan(Instrument::Real).len(), 6);
+    let unknown = refusal(&text.replace("loss = 0.1 }", "lost = 0.1 }"));
+    assert!(unknown.contains("did you mean `loss`?"), "{unknown}");
+    let other = refusal(&text.replace("loss = 0.1 }", "loss = 0.3 }"));
+    assert!(other.contains("0.3"), "{other}");
+}

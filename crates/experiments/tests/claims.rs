@@ -1,7 +1,7 @@
 //! Each kind of claim on data that satisfies it, violates it, straddles it, and lacks it.
 
-use crate::common::{experiment, judged, plan, rows};
-use quorate_experiments::{Instrument, Judgement, Profile, Verdict, judge};
+use crate::common::{experiment, judged, plan, rows, text};
+use quorate_experiments::{Instrument, Judgement, Profile, Verdict, judge, read};
 
 /// Repetitions around a value, with a narrow interval.
 fn near(value: f64) -> Vec<f64> {
@@ -246,4 +246,71 @@ fn a_profile_without_the_cells_cannot_judge() {
     let judgement = judge(&quick, &rows(&quick, |batch, _| near(batch))).remove(0);
     check(&judgement, Verdict::NotMeasurable);
     assert!(judgement.measured.contains("fewer than two values of batch"), "{}", judgement.measured);
+}
+
+/// Judges an agreement of `success_probability` between simulated runs and formulas at the batches 100 to 800. A run is
+/// (share, requests).
+fn agreement(tolerance: &str, simulated: impl Fn(f64) -> Vec<(f64, f64)>, formulas: impl Fn(f64) -> f64) -> Judgement {
+    agreement_of("success_probability", tolerance, simulated, formulas)
+}
+
+fn agreement_of(
+    figure: &str,
+    tolerance: &str,
+    simulated: impl Fn(f64) -> Vec<(f64, f64)>,
+    formulas: impl Fn(f64) -> f64,
+) -> Judgement {
+    let claim = format!("kind = \"agreement\"\nwith = \"analytical\"\n{tolerance}");
+    let more = format!("[[claim]]\nid = \"c\"\ntext = \"t\"\nfigure = \"{figure}\"\n{claim}");
+    let text = text(&more).replace("[\"simulated\", \"real\"]", "[\"simulated\", \"analytical\"]");
+    let experiment = read(&text, "experiments/mine/batches.toml").unwrap_or_else(|fault| panic!("{fault}"));
+    let plan = experiment.plan(Profile::Full, None).expect("a sound plan");
+    let mut all = Vec::new();
+    for template in rows(&plan, |_, _| vec![0.0]) {
+        let batch = template.cell["batch"].as_number().expect("a number");
+        let runs = match template.instrument {
+            Instrument::Analytical => vec![(formulas(batch), None)],
+            _ => simulated(batch).into_iter().map(|(share, requests)| (share, Some(requests))).collect(),
+        };
+        for (repetition, (share, requests)) in runs.into_iter().enumerate() {
+            let count = requests.map(|requests| ("requests".to_owned(), requests));
+            let figures = [(figure.to_owned(), share)].into_iter().chain(count).collect();
+            all.push(quorate_experiments::Row { figures, repetition: repetition as u32, ..template.clone() });
+        }
+    }
+    judge(&plan, &all).remove(0)
+}
+
+#[test]
+fn agreement_of_shares_follows_the_exact_interval_at_all_points_together() {
+    let many = |share: f64| move |_: f64| vec![(share, 1000.0), (share, 1000.0)];
+    check(&agreement("within = 0.1", many(0.7), |_| 0.7), Verdict::Holds);
+    // 8 points: 3.2 standard deviations of 1 % each.
+    check(&agreement("within = 0.1", many(0.7), |_| 0.67), Verdict::Holds);
+    let outside = agreement("within = 0.1", many(0.7), |_| 0.66);
+    check(&outside, Verdict::Fails);
+    assert!(outside.measured.contains("simulated 0.7 (0.66"), "{}", outside.measured);
+    assert!(outside.measured.contains("analytical 0.66, claimed within 0.1"), "{}", outside.measured);
+    // One run decides, and too few requests do not.
+    check(&agreement("within = 0.1", |_| vec![(0.7, 2000.0)], |_| 0.7), Verdict::Holds);
+    check(&agreement("within = 0.1", |_| vec![(0.7, 100.0)], |_| 0.7), Verdict::Undecided);
+    // That nothing failed in 2000 requests is no proof of certainty, and no contradiction to nearly that.
+    check(&agreement("within = 0.1", many(1.0), |_| 0.9995), Verdict::Holds);
+    check(&agreement("within = 0.1", many(1.0), |_| 0.99), Verdict::Fails);
+    let but_one = |batch: f64| vec![(if batch == 400.0 { 0.5 } else { 0.7 }, 2000.0)];
+    check(&agreement("within = 0.1", but_one, |_| 0.7), Verdict::Fails);
+    check(&agreement("within = 0.1", |_| Vec::new(), |_| 0.7), Verdict::NotMeasurable);
+}
+
+#[test]
+fn agreement_of_other_figures_keeps_their_intervals_within_the_tolerance() {
+    let judged = |tolerance, values: [f64; 3], other: f64| {
+        let runs = move |_: f64| values.map(|value| (value, 1000.0)).to_vec();
+        agreement_of("success_p50_ms", tolerance, runs, move |_| other)
+    };
+    check(&judged("within_percent = 5", [200.0, 201.0, 202.0], 205.0), Verdict::Holds);
+    check(&judged("within_percent = 5", [200.0, 201.0, 202.0], 220.0), Verdict::Fails);
+    check(&judged("within_percent = 5", [150.0, 201.0, 250.0], 205.0), Verdict::Undecided);
+    check(&judged("within = 8", [200.0, 201.0, 202.0], 205.0), Verdict::Holds);
+    check(&judged("within = 1", [200.0, 201.0, 202.0], 205.0), Verdict::Fails);
 }

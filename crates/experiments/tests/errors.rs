@@ -203,3 +203,30 @@ fn no_text_makes_the_reader_panic() {
     assert!(refusal(&long).contains("bytes long, more than 1048576"));
     assert!(read(&"[".repeat(100_000), "x.toml").is_err());
 }
+
+#[test]
+fn agreements_need_another_instrument_and_a_tolerance() {
+    let claim = |keys: &str, parts: &[&str]| {
+        let head = "[[claim]]\nid = \"c\"\ntext = \"t\"\nkind = \"agreement\"\nfigure = \"mean_ms\"";
+        check("", &format!("{head}\n{keys}"), parts);
+    };
+    claim("within = 1", &["`with` is missing"]);
+    claim("with = \"real\"", &["needs either `within` or `within_percent`"]);
+    claim("with = \"real\"\nwithin = 1\nwithin_percent = 1", &["needs either `within` or `within_percent`"]);
+    claim("with = \"real\"\nwithin = 0", &["set one of them above 0"]);
+    claim("with = \"simulated\"\nwithin = 1", &["an instrument always agrees with itself"]);
+    claim("with = \"emulated\"\nwithin = 1", &["does not run on the instrument `emulated`"]);
+    claim("with = \"rael\"\nwithin = 1", &["did you mean `real`?"]);
+    claim("with = \"real\"\nwithin = 1\nover = [\"batch\"]\ntake = \"max\"", &["means nothing in an agreement"]);
+}
+
+#[test]
+fn plots_select_instruments_of_the_experiment() {
+    let plot = "[[plot]]\nkind = \"line\"\ntitle = \"t\"\nx = \"batch\"\ny = \"mean_ms\"\n";
+    let select = |what: &str| format!("{}{plot}where = {{ {what} }}\n", text(""));
+    assert!(read(&select("instrument = \"real\""), "f.toml").is_ok());
+    assert!(read(&select("instrument = [\"real\", \"simulated\"], batch = 100"), "f.toml").is_ok());
+    let other = refusal(&select("instrument = \"emulated\""));
+    assert!(other.contains("`emulated` is no instrument of the experiment") && other.contains("simulated"), "{other}");
+    check("", &format!("{plot}where = {{ instruments = \"real\" }}"), &["batch, leader"]);
+}

@@ -1,7 +1,9 @@
 //! Statistics against brute force and printed tables.
 
 use proptest::prelude::*;
-use quorate_experiments::statistics::{Fences, Summary, deviation, interval, mean, median, ratio, without_outliers};
+use quorate_experiments::statistics::{
+    Fences, Summary, chance_interval, deviation, interval, mean, median, ratio, without_outliers,
+};
 
 /// Two-sided 95 % quantiles of Student's t, from printed tables.
 const STUDENT: &[(usize, f64)] = &[(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (29, 2.045)];
@@ -174,4 +176,17 @@ fn a_ratio_needs_values_above_0_and_spread_on_both_sides() {
     let exact = ratio(&[2.0, 2.0], &[3.0, 3.0]).expect("values above 0");
     assert!(exact.is_significant() == Some(true) && (exact.ratio - 1.5).abs() < 1e-12, "{exact:?}");
     assert_eq!(ratio(&[2.0, 2.0], &[2.0, 2.0]).and_then(|own| own.is_significant()), Some(false));
+}
+
+#[test]
+fn the_interval_of_a_chance_is_clopper_and_pearsons() {
+    let check = |hits, trials, confidence, low: f64, high: f64| {
+        let own = chance_interval(hits, trials, confidence).expect("there are trials");
+        assert!((own.low - low).abs() < 1e-4 && (own.high - high).abs() < 1e-4, "{hits} of {trials}: {own:?}");
+    };
+    check(8, 10, 0.95, 0.4439, 0.9748);
+    check(0, 10, 0.95, 0.0, 0.3085);
+    check(10, 10, 0.95, 0.6915, 1.0);
+    check(50, 100, 0.99, 0.3689, 0.6311);
+    assert!(chance_interval(0, 0, 0.95).is_none() && chance_interval(2, 1, 0.95).is_none());
 }

@@ -4,7 +4,7 @@ use quorate_emulation::Change;
 use quorate_lab::bench::{self, EmulationOptions, Progress, Resolved, Watcher, resolve};
 use quorate_lab::sim::{self, SimOptions};
 use quorate_lab::spec::{BenchSpec, Host};
-use quorate_simulator::network::Endpoints;
+use quorate_simulator::network::{Delay, Endpoints};
 use quorate_simulator::{ClientsAt, NetworkSpec, place};
 use quorate_transports::{RetransmissionProfile, TransportKind};
 use quorate_types::Time;
@@ -59,7 +59,7 @@ fn every_preset_has_the_links_of_the_simulator() {
         let delays =
             |at: usize| (plan.links[at].delay_ns, plan.links[at].loss) == (routes[at].delay_ns, routes[at].loss);
         assert!((0..25).all(delays), "{name}");
-        assert_eq!(plan.normal.is_some(), name == "lan");
+        assert_eq!(plan.normal.is_some(), matches!(network.delay, Delay::Normal { .. }), "{name}");
     }
     let wan = resolve(&spec(), &on("wan4")).expect("a preset").plan;
     assert_eq!(
@@ -84,6 +84,7 @@ fn faults_of_links_go_to_the_router_and_those_of_replicas_to_the_run() {
     let text = "heal_at_ms = 9000\n\
                 [[faults]]\nkind = \"cut\"\nat_ms = 100\nfor_ms = 50\nfrom = [0]\nto = [\"clients\"]\n\
                 [[faults]]\nkind = \"spike\"\nat_ms = 20\nfor_ms = 10\nfrom = [1]\nto = [2]\nby_ms = 3\n\
+                [[faults]]\nkind = \"lose\"\nat_ms = 40\nfor_ms = 10\nfrom = [1]\nto = [2]\nprobability = 0.1\n\
                 [[faults]]\nkind = \"crash\"\nat_ms = 2500\nreplica = 3\n\
                 [[faults]]\nkind = \"misbehave\"\nreplica = 1\nfault = \"silent\"\n";
     let Resolved { plan, faults, .. } = NetworkFile::new("faults", text).resolved();
@@ -92,6 +93,8 @@ fn faults_of_links_go_to_the_router_and_those_of_replicas_to_the_run() {
     let expected = vec![
         (ms(20), Change::Spike(vec![(1, 2)], 3_000_000)),
         (ms(30), Change::Spike(vec![(1, 2)], 0)),
+        (ms(40), Change::Lose(vec![(1, 2)], 0.1)),
+        (ms(50), Change::Lose(vec![(1, 2)], 0.0)),
         (ms(100), Change::Cut(cut.clone(), true)),
         (ms(150), Change::Cut(cut, false)),
         (ms(9000), Change::Heal),

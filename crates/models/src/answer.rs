@@ -34,6 +34,7 @@ impl Question {
             success_probability: outcome.success,
             agreement_probability: outcome.agreement,
             expected_replies: outcome.expected_replies,
+            mean_replies: outcome.mean_replies,
             expected_replies_lower_bound: outcome.lower_bound,
             switching_threshold: threshold,
             remedy_needed: outcome.expected_replies < threshold as f64,
@@ -79,6 +80,9 @@ pub struct Answer {
     pub agreement_probability: Option<f64>,
     /// Replies of requests that a quorum commits; 0 for the others.
     pub expected_replies: f64,
+    /// Replies of all requests, also of those that fewer replicas commit than a quorum: what a client counts; PBFT
+    /// only.
+    pub mean_replies: Option<f64>,
     /// Equation 2; PBFT only.
     pub expected_replies_lower_bound: Option<f64>,
     /// 2f+1: with fewer expected replies, the paper switches to TCP.

@@ -184,6 +184,11 @@ impl Phases {
         committed.iter().enumerate().skip(self.committee.quorum()).map(|(j, weight)| j as f64 * weight * reply).sum()
     }
 
+    /// Returns E[S]: the expected replies of all requests, also of those that fewer replicas commit than a quorum.
+    pub fn mean_replies(&self) -> f64 {
+        self.replies().iter().enumerate().map(|(replies, weight)| replies as f64 * weight).sum()
+    }
+
     /// Returns the lower bound of equation 2 on [`Phases::expected_replies`], with separate chances for the kinds of
     /// messages.
     ///

@@ -72,6 +72,7 @@ pub struct Question {
 pub(crate) struct Outcome {
     pub success: f64,
     pub expected_replies: f64,
+    pub mean_replies: Option<f64>,
     pub agreement: Option<f64>,
     pub lower_bound: Option<f64>,
     pub traffic: Traffic,
@@ -117,6 +118,7 @@ impl Question {
                 Outcome {
                     success: phases.replies_at_least(self.replies_needed),
                     expected_replies: phases.expected_replies(),
+                    mean_replies: Some(phases.mean_replies()),
                     agreement: Some(phases.committed_at_least(self.committee.quorum())),
                     lower_bound: Some(phases.lower_bound()),
                     traffic: Traffic::of_pbft(&phases, &channel),
@@ -127,6 +129,7 @@ impl Question {
                 Outcome {
                     success: own.success,
                     expected_replies: own.expected_replies,
+                    mean_replies: None,
                     agreement: None,
                     lower_bound: None,
                     traffic: Traffic::of_kinds(own.messages, own.expected_messages, &channel),

@@ -90,6 +90,14 @@ pub enum Trace {
     Line,
     /// Markers with their intervals alone, for measurements beside a formula.
     Marks,
+    /// The same with hollow markers, for measurements of another kind.
+    Hollow,
+}
+
+impl Trace {
+    pub(crate) fn has_line(self) -> bool {
+        matches!(self, Trace::Joined | Trace::Line)
+    }
 }
 
 /// Points that belong together. Series of the same kin share a colour, also across panels.

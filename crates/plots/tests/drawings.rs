@@ -239,11 +239,24 @@ fn formulas_are_lines_and_measurements_beside_them_marks() {
         });
         (markers, lines.count(), text.contains(&colour(1)))
     };
-    let [joined, line, marks] = [Trace::Joined, Trace::Line, Trace::Marks].map(|trace| series("n 4", "", trace));
+    let [joined, line, marks, hollow] =
+        [Trace::Joined, Trace::Line, Trace::Marks, Trace::Hollow].map(|trace| series("n 4", "", trace));
     // Without a name there is a legend only if there are several series.
     assert_eq!(drawn(vec![line.clone()]), (0, 1, false));
-    let (markers, lines, _) = drawn(vec![marks]);
+    let (markers, lines, _) = drawn(vec![marks.clone()]);
     assert!(markers >= 4 && lines == 0, "{markers} {lines}");
+    let (markers, lines, _) = drawn(vec![hollow.clone()]);
+    assert!(markers >= 4 && lines == 0, "{markers} {lines}");
+    let filled = |series: Series| {
+        let plot = Plot::Line(vec![Panel::new("", vec![series])]);
+        let (x, y) = (Axis::new("x", ""), Axis::new("y", ""));
+        let figure = Figure { id: "marks".into(), title: "Marks".into(), caption: String::new(), x, y, plot };
+        let text = svg(&figure, Width::Text).expect("can be drawn");
+        let document = Document::parse(&text).expect("it is XML");
+        let circles = document.descendants().filter(|node| node.tag_name().name() == "circle");
+        circles.filter(|node| node.attribute("fill") == Some(&colour(0))).count()
+    };
+    assert!(filled(marks) >= 4 && filled(hollow) == 0, "only marks of the first kind are filled");
     let (markers, lines, _) = drawn(vec![joined]);
     assert!(markers >= 4 && lines == 1, "{markers} {lines}");
     let both = vec![series("model", "n 4", Trace::Line), series("runs", "n 4", Trace::Marks)];

@@ -227,7 +227,7 @@ fn blame_simulation(plan: &Plan, cell: &Cell, error: SimError) -> Fault {
         SimError::Fault(fault) => fault.at(|at| format!("{}: {at}", place("network"))),
         SimError::Read { key, .. } => {
             let help = match key {
-                "network" => "name a file that is there, or lan, wan4, us4, world12 or loopback",
+                "network" => "name a file that is there, or lan, wan4, us4, world12, loopback or lossmodel",
                 "costs" => "write one with `quorate calibrate`",
                 _ => "name a file that is there",
             };

@@ -1,6 +1,7 @@
 //! From the JSON of `quorate bench`, `quorate sim`, `quorate twins run`, `quorate model` and `quorate plan` to the figures
 //! of a row.
 
+use quorate_experiments::figures::{REQUESTS, SUCCESS};
 use quorate_experiments::row::Sample;
 use quorate_experiments::{Instrument, Outliers, Row};
 use serde_json::Value;
@@ -38,6 +39,16 @@ const DIRECT: &[(&str, &[&str])] = &[
     ("key_additions_per_certificate", &["key_additions_per_certificate"]),
     ("handshake_ms", &["packets", "handshake_ms"]),
 ];
+/// Figures of a row of requests that nothing repeats, and their keys in `requests`.
+const REQUEST_FIGURES: &[(&str, &str)] = &[
+    (REQUESTS, "requests"),
+    ("answered_probability", "answered_probability"),
+    (SUCCESS, "success_probability"),
+    ("mean_replies", "expected_replies"),
+];
+/// Latencies of requests that succeed, and their keys in `requests.latency_ms` or in the answer of formulas.
+const SUCCESSES: &[(&str, &str)] =
+    &[("success_mean_ms", "mean"), ("success_p50_ms", "p50"), ("success_p90_ms", "p90"), ("success_p99_ms", "p99")];
 /// Figures of a transport, where a transport over packets has them, and where an emulated network has those of TCP.
 const TRANSPORT: &[(&str, [&str; 2], [&str; 2])] = &[
     ("packets", ["packets", "sent"], ["emulation", "packets"]),
@@ -74,9 +85,10 @@ const VERIFICATIONS: &str = "verifications";
 const FIXED: &str = "fixed";
 /// Figures of a row of formulas, and where the answer has them. Latencies are those of [`LATENCIES`].
 const FORMULAS: &[(&str, &[&str])] = &[
-    ("success_probability", &["success_probability"]),
+    (SUCCESS, &["success_probability"]),
     ("agreement_probability", &["agreement_probability"]),
     ("expected_replies", &["expected_replies"]),
+    ("mean_replies", &["mean_replies"]),
     ("expected_replies_bound", &["expected_replies_lower_bound"]),
     ("message_loss", &["message_loss"]),
     ("messages_per_request", &["messages", "without_loss"]),
@@ -135,6 +147,7 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     for (figure, key) in LATENCIES {
         row.set(figure, latencies[key].as_f64());
     }
+    fill_requests(row, &result["requests"]);
     let figure = |row: &Row, name: &str| row.figures.get(name).copied();
     let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
     let charges = result["charges"]["replicas"].as_array();
@@ -152,6 +165,16 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     row.samples = samples(&result["samples"]);
 }
 
+/// Fills the figures of requests that nothing repeats.
+fn fill_requests(row: &mut Row, requests: &Value) {
+    for (figure, key) in REQUEST_FIGURES {
+        row.set(figure, requests[*key].as_f64());
+    }
+    for (figure, key) in SUCCESSES {
+        row.set(figure, requests["latency_ms"][key].as_f64());
+    }
+}
+
 /// Fills the figures of `quorate model` or `quorate plan`.
 fn fill_formulas(row: &mut Row, answer: &Value) {
     if answer["points"].is_array() {
@@ -160,7 +183,7 @@ fn fill_formulas(row: &mut Row, answer: &Value) {
     for (figure, path) in FORMULAS {
         row.set(figure, at(answer, path));
     }
-    for (figure, key) in LATENCIES {
+    for (figure, key) in LATENCIES.iter().chain(SUCCESSES) {
         row.set(figure, answer["latency_ms"][key].as_f64());
     }
     let figure = |row: &Row, name: &str| row.figures.get(name).copied();

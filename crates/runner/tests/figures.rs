@@ -98,3 +98,28 @@ fn plans_have_figures_of_their_own() {
     let names: Vec<(&str, f64)> = cpu.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     assert_eq!(names, expected);
 }
+
+#[test]
+fn requests_that_nothing_repeats_have_figures_beside_those_of_formulas() {
+    let latency = json!({"mean": 200.0, "p50": 199.0, "p90": 220.0, "p99": 240.0});
+    let requests = json!({
+        "requests": 400, "answered_probability": 0.9, "success_probability": 0.7, "expected_replies": 2.8,
+        "latency_ms": latency,
+    });
+    let mut counted = row(10, 0, &[]);
+    fill(&mut counted, &json!({"throughput_ops": 3.0, "agreement": true, "requests": requests}), Outliers::None);
+    assert_eq!(counted.failure, None);
+    let mut computed = row(10, 0, &[]);
+    computed.instrument = Instrument::Analytical;
+    let answer = json!({"success_probability": 0.71, "mean_replies": 2.84, "latency_ms": latency});
+    fill(&mut computed, &answer, Outliers::None);
+    let shared = [("success_mean_ms", 200.0), ("success_p50_ms", 199.0), ("success_p99_ms", 240.0)];
+    let own = [("requests", 400.0), ("answered_probability", 0.9), ("success_probability", 0.7), ("mean_replies", 2.8)];
+    for (name, value) in shared.into_iter().chain(own) {
+        assert_eq!(counted.figures.get(name), Some(&value), "{name}");
+    }
+    for (name, value) in shared.into_iter().chain([("success_probability", 0.71), ("mean_replies", 2.84)]) {
+        assert_eq!(computed.figures.get(name), Some(&value), "{name}");
+    }
+    assert_eq!((computed.figures.get("requests"), counted.figures.get("expected_replies")), (None, None));
+}

@@ -7,20 +7,28 @@
 use crate::common::{commands, spec};
 use quorate_byzantine::Fault;
 use quorate_channels::ChannelKind;
-use quorate_client::load::{LoadMode, LoadOptions};
+use quorate_client::load::{LoadMode, LoadOptions, ReplyCounts};
 use quorate_consensus::Config;
 use quorate_consensus::config::{BatchSize, Dissemination, ProtocolKind, Remedy};
 use quorate_links::Loss;
-use quorate_models::{Channel, Committee, Counting, Phases};
+use quorate_models::latency::Percentiles;
+use quorate_models::{Channel, Committee, Counting, Links, Phases, Protocol, Question, Shape};
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::network::{Delay, Delivery, LinkSpec};
-use quorate_simulator::{CostTable, NetworkSpec, SimSpec, run};
+use quorate_simulator::{CostTable, NetworkSpec, SimReport, SimSpec, run};
 use quorate_transports::{TransportKind, Wire};
 use quorate_types::Quorum;
 use std::time::Duration;
 
 /// One way, in milliseconds.
 const DELAY_MS: f64 = 10.0;
+/// The paper's links, one way: mean and standard deviation of a normal distribution.
+const PAPER_MS: f64 = 40.0;
+const PAPER_DEVIATION_MS: f64 = 10.0;
+/// Much longer than a request takes that succeeds over them.
+const PAPER_GIVE_UP: Duration = Duration::from_millis(600);
+/// How far the model of latency may be from the engine.
+const LATENCY_TOLERANCE: f64 = 0.05;
 /// Much longer than a request takes that succeeds.
 const GIVE_UP: Duration = Duration::from_millis(200);
 
@@ -40,12 +48,36 @@ impl Point {
         Quorum::with_faults(self.replicas, self.faults).expect("a possible committee")
     }
 
+    fn committee(&self) -> Committee {
+        let committee = Committee::new(self.replicas, self.faults).and_then(|all| all.with_silent(self.silent));
+        committee.expect("a possible committee")
+    }
+
+    fn channel(&self) -> Channel {
+        let (repeat, pre_prepare_repeat) = (self.repeat as u32, self.pre_prepare_repeat as u32);
+        Channel { repeat, pre_prepare_repeat, ..Channel::udp(self.loss) }
+    }
+
     /// Returns the distribution of the number of replies, from 0 to n.
     fn replies(&self, counting: Counting) -> Vec<f64> {
-        let committee = Committee::new(self.replicas, self.faults).and_then(|all| all.with_silent(self.silent));
-        let (repeat, pre_prepare_repeat) = (self.repeat as u32, self.pre_prepare_repeat as u32);
-        let channel = Channel { repeat, pre_prepare_repeat, ..Channel::udp(self.loss) };
-        Phases::new(committee.expect("a possible committee"), counting, channel.messages()).replies()
+        Phases::new(self.committee(), counting, self.channel().messages()).replies()
+    }
+
+    /// Returns the time from the request until it has 2f+1 replies, by the model, over the links of the paper.
+    fn latency(&self) -> Percentiles {
+        let delay = quorate_models::Delay { shape: Shape::Normal, delay_ms: PAPER_MS, jitter_ms: PAPER_DEVIATION_MS };
+        let question = Question {
+            protocol: Protocol::Pbft,
+            committee: self.committee(),
+            counting: Counting::Engine,
+            links: Links { channel: self.channel(), delay, min_rto_ms: 200.0 },
+            client: None,
+            with_request: true,
+            replies_needed: 2 * self.faults + 1,
+            timeout_ms: None,
+        };
+        question.validate().expect("a sound question");
+        Percentiles::of(&question.latency().0.reply)
     }
 
     fn spec(&self, wire: Option<Wire>, duration: Duration) -> SimSpec {
@@ -104,8 +136,12 @@ impl Point {
     fn measure(&self, wire: Option<Wire>, duration: Duration, seed: u64) -> Vec<u64> {
         let report = run(&self.spec(wire, duration), seed, &commands);
         assert!(report.violation.is_none(), "{self:?}: {:?}\n{}", report.violation, report.transcript.join("\n"));
-        report.load.expect("the load is done").by_replies
+        replies(report).by_replies
     }
+}
+
+fn replies(report: SimReport) -> ReplyCounts {
+    report.load.expect("the load is done").replies.expect("requests are given up")
 }
 
 /// Returns whether a count lies within the 99 % interval of a binomial distribution: neither tail is below 0.5 %.
@@ -192,7 +228,7 @@ fn without_loss_every_replica_replies_to_every_request() {
     spec.network.jitter.max_ms = DELAY_MS;
     let report = run(&spec, 1, &commands);
     assert!(report.violation.is_none(), "{:?}", report.violation);
-    let by_replies = report.load.expect("the load is done").by_replies;
+    let by_replies = replies(report).by_replies;
     assert!(by_replies[4] > 200 && by_replies[..4] == [0; 4], "{by_replies:?}");
 }
 
@@ -208,9 +244,10 @@ fn the_adaptive_remedy_holds_the_success_while_loss_rises_and_falls() {
         spec.network.faults = vec![lose(105.0), lose(305.0)];
         let report = run(&spec, 1, &commands);
         assert!(report.violation.is_none(), "{:?}", report.violation);
-        let by_replies = report.load.expect("the load is done").by_replies;
+        let delivered = report.delivered;
+        let by_replies = replies(report).by_replies;
         let (all, answered) = (by_replies.iter().sum::<u64>(), by_replies[2..].iter().sum::<u64>());
-        (answered as f64 / all as f64, report.delivered as f64 / all as f64)
+        (answered as f64 / all as f64, delivered as f64 / all as f64)
     };
     let (without, messages_without) = measure(Remedy::None);
     let (with, messages_with) = measure(Remedy::Adaptive);
@@ -227,4 +264,53 @@ fn the_adaptive_remedy_costs_nothing_without_loss() {
     spec.consensus.remedy = Remedy::Adaptive;
     let with = run(&spec, 1, &commands);
     assert_eq!((with.delivered, with.trace_hash), (without.delivered, without.trace_hash));
+}
+
+/// Mean and percentiles of a request's latency, over the node's own UDP and DTLS. Ten simulated minutes of requests, one
+/// after the other, at each point.
+#[test]
+fn the_latency_over_udp_is_that_of_the_model() {
+    let points = [
+        point((4, 1), 0.0, (0, 0)),
+        point((4, 1), 0.05, (0, 0)),
+        point((4, 1), 0.15, (0, 0)),
+        point((4, 1), 0.1, (2, 0)),
+        point((4, 1), 0.2, (0, 1)),
+        point((6, 1), 0.1, (1, 0)),
+        point((7, 2), 0.05, (0, 0)),
+        point((10, 3), 0.1, (1, 0)),
+        point((10, 3), 0.2, (0, 2)),
+        point((20, 6), 0.05, (0, 0)),
+        point((20, 6), 0.1, (0, 0)),
+    ];
+    let udp = Wire { transport: TransportKind::UDP, channel: ChannelKind::DTLS, ..Wire::default() };
+    let mut outside = Vec::new();
+    for (seed, point) in (1..).zip(points) {
+        let mut spec = point.spec(Some(udp.clone()), Duration::from_secs(600));
+        let (mean_ms, deviation_ms) = (PAPER_MS, PAPER_DEVIATION_MS);
+        spec.network.delay = Delay::Normal { mean_ms, deviation_ms, min_ms: 0.0, max_ms: 100.0 };
+        spec.consensus.view_timeout_ms = PAPER_GIVE_UP.as_millis() as u64;
+        spec.load.give_up_after = Some(PAPER_GIVE_UP);
+        let report = run(&spec, seed, &commands);
+        assert!(report.violation.is_none(), "{point:?}: {:?}", report.violation);
+        let took = replies(report).success_us;
+        assert!(took.len() >= 400, "{point:?}: only {} requests succeeded", took.len());
+        let at = |quantile| took.value_at_quantile(quantile) as f64 / 1e3;
+        let model = point.latency();
+        let figures = [
+            ("mean", took.mean() / 1e3, model.mean),
+            ("p50", at(0.5), model.p50),
+            ("p90", at(0.9), model.p90),
+            ("p99", at(0.99), model.p99),
+        ];
+        for (name, measured, expected) in figures {
+            let expected = expected.expect("requests succeed");
+            let error = measured / expected - 1.0;
+            eprintln!("{point:?}: {name} {measured:.1} ms, model {expected:.1} ms, {:+.1} %", error * 100.0);
+            if error.abs() > LATENCY_TOLERANCE {
+                outside.push(format!("{point:?}: {name} is {measured:.1} ms, expected {expected:.1}"));
+            }
+        }
+    }
+    assert!(outside.is_empty(), "more than 5 % from the model:\n{}", outside.join("\n"));
 }

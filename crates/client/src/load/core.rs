@@ -257,7 +257,7 @@ impl LoadCore {
     /// replies of one wake-up fill bundles together.
     #[inline]
     pub fn receive(&mut self, now: Time, from: ReplicaId, reply: ReplicaReply) {
-        self.count_reply(from, &reply);
+        self.count_reply(now, from, &reply);
         if let Some(accepted) = self.session.receive(now, from, reply) {
             self.accept(now, accepted);
         }

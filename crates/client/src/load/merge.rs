@@ -88,7 +88,9 @@ impl LoadReport {
         self.busy += other.busy;
         self.unanswered += other.unanswered;
         self.unsent += other.unsent;
-        self.by_replies.iter_mut().zip(&other.by_replies).for_each(|(one, other)| *one += other);
+        if let (Some(one), Some(other)) = (&mut self.replies, &other.replies) {
+            one.add(other);
+        }
         self.total_submitted += other.total_submitted;
         self.total_completed += other.total_completed;
         self.total_refused += other.total_refused;

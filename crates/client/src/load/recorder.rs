@@ -4,6 +4,7 @@ use crate::distrust::Distrusted;
 use crate::load::commits::Commits;
 use crate::load::histogram::{Counts, counts, microseconds};
 use crate::load::options::LoadStep;
+use crate::load::replies::ReplyCounts;
 use crate::load::samples::{Reservoir, Sample};
 use crate::load::usage::Usage;
 use crate::session::SessionCounters;
@@ -59,9 +60,8 @@ pub struct LoadReport {
     pub unanswered: u64,
     /// Open loop: commands that were due but never sent, because too many were unanswered.
     pub unsent: u64,
-    /// Requests sent in the window, by the number of replicas that replied before the request was given up; empty if
-    /// requests are not given up.
-    pub by_replies: Vec<u64>,
+    /// Replies to the requests sent in the window; `None` if requests are not given up.
+    pub replies: Option<ReplyCounts>,
     /// Commands sent during the whole load, without the preload.
     pub total_submitted: u64,
     /// Commands executed during the whole load.

@@ -1,46 +1,71 @@
 //! Number of replicas that reply to each request, for loads that give a request up.
 
-use quorate_types::{Digest, ReplicaId, Signers, Time};
+use crate::load::histogram::microseconds;
+use hdrhistogram::Histogram;
+use quorate_types::{Digest, Quorum, ReplicaId, Signers, Time};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 /// Requests of the last moments, and the counts of those before. A request is a bundle.
 pub struct RepliesCount {
     give_up_after: Duration,
+    /// Replies of a request that succeeds: 2f+1.
+    strong: usize,
     /// The measured window.
     window: Option<(Time, Time)>,
-    replied: HashMap<Digest, Signers>,
+    open: HashMap<Digest, Open>,
     /// Times of sending.
     order: VecDeque<(Time, Digest)>,
-    /// Requests sent in the window, by the number of replicas that replied in time.
-    by_replies: Vec<u64>,
+    counts: ReplyCounts,
+}
+
+/// Replies to the requests that were sent in the measured window.
+#[derive(Clone, Debug)]
+pub struct ReplyCounts {
+    /// Requests by the number of replicas that replied before the request was given up, from 0 to n.
+    pub by_replies: Vec<u64>,
+    /// Time from sending a request until 2f+1 replicas have replied, in microseconds, of those to which they did.
+    pub success_us: Histogram<u64>,
+}
+
+/// A request that is not given up yet.
+struct Open {
+    replied: Signers,
+    /// When 2f+1 replicas had replied.
+    succeeded: Option<Time>,
 }
 
 impl RepliesCount {
-    pub fn new(replicas: usize, give_up_after: Duration) -> RepliesCount {
+    pub fn new(quorum: Quorum, give_up_after: Duration) -> RepliesCount {
+        let by_replies = vec![0; quorum.replicas() + 1];
         RepliesCount {
             give_up_after,
+            strong: 2 * quorum.faults() + 1,
             window: None,
-            replied: HashMap::new(),
+            open: HashMap::new(),
             order: VecDeque::new(),
-            by_replies: vec![0; replicas + 1],
+            counts: ReplyCounts { by_replies, success_us: microseconds() },
         }
     }
 
     pub fn on_sent(&mut self, now: Time, request: Digest) {
-        self.replied.insert(request, Signers::empty());
+        self.open.insert(request, Open { replied: Signers::empty(), succeeded: None });
         self.order.push_back((now, request));
     }
 
     /// Handles a replica's reply. Returns false if the request is not open.
-    pub fn on_reply(&mut self, from: ReplicaId, request: &Digest) -> bool {
-        let is_member = from.index() + 1 < self.by_replies.len();
-        let replied = self.replied.get_mut(request).filter(|_| is_member);
-        replied.map(|replied| replied.insert(from)).is_some()
+    pub fn on_reply(&mut self, now: Time, from: ReplicaId, request: &Digest) -> bool {
+        let is_member = from.index() + 1 < self.counts.by_replies.len();
+        let Some(open) = self.open.get_mut(request).filter(|_| is_member) else { return false };
+        open.replied.insert(from);
+        if open.replied.len() >= self.strong {
+            open.succeeded.get_or_insert(now);
+        }
+        true
     }
 
     pub fn is_open(&self, request: &Digest) -> bool {
-        self.replied.contains_key(request)
+        self.open.contains_key(request)
     }
 
     /// Returns whether replies to any request still count.
@@ -65,14 +90,24 @@ impl RepliesCount {
             return None;
         }
         self.order.pop_front();
-        let replied = self.replied.remove(&request).unwrap_or(Signers::empty());
+        let open = self.open.remove(&request).expect("a request is open until its time is over");
         if self.window.is_some_and(|(start, end)| start <= sent && sent < end) {
-            self.by_replies[replied.len()] += 1;
+            self.counts.by_replies[open.replied.len()] += 1;
+            let took = open.succeeded.map(|at| at.since(sent).as_micros() as u64);
+            took.into_iter().for_each(|us| self.counts.success_us.saturating_record(us));
         }
         Some(request)
     }
 
-    pub fn into_counts(self) -> Vec<u64> {
-        self.by_replies
+    pub fn into_counts(self) -> ReplyCounts {
+        self.counts
+    }
+}
+
+impl ReplyCounts {
+    /// Adds the counts of another part of the load.
+    pub(crate) fn add(&mut self, other: &ReplyCounts) {
+        self.by_replies.iter_mut().zip(&other.by_replies).for_each(|(one, other)| *one += other);
+        self.success_us.add(&other.success_us).expect("all histograms of a load have the same bounds");
     }
 }

@@ -1,6 +1,6 @@
 //! Finds the cells that a claim is about.
 
-use crate::axes::Plan;
+use crate::axes::{Cell, Plan};
 use crate::file::{Claim, Pick, Relation, Selection};
 use crate::names::Instrument;
 use crate::value::Value;
@@ -66,7 +66,7 @@ impl Relation {
                 vec![along]
             }
             Relation::Crossing { along, first, .. } => first.keys().into_iter().chain([along.as_str()]).collect(),
-            Relation::Bound { .. } => Vec::new(),
+            Relation::Bound { .. } | Relation::Agreement { .. } => Vec::new(),
         }
     }
 }
@@ -75,7 +75,7 @@ impl Relation {
 pub fn select(plan: &Plan, mut cells: Vec<usize>, selection: &Selection) -> Vec<usize> {
     for (axis, pick) in &selection.0 {
         if let Pick::OneOf(values) = pick {
-            cells.retain(|cell| plan.cells[*cell].get(axis).is_some_and(|own| values.contains(own)));
+            cells.retain(|cell| plan.cells[*cell].is_one_of(axis, values));
         }
     }
     for (axis, pick) in &selection.0 {
@@ -112,6 +112,13 @@ fn terms(plan: &Plan, relation: &Relation, cells: Vec<usize>) -> Result<Vec<Term
     let picked = |selection: &Selection| select(plan, cells.clone(), selection);
     match relation {
         Relation::Bound { .. } => Ok(vec![Term { label: String::new(), at: None, cells }]),
+        Relation::Agreement { with, .. } => {
+            let own = &plan.cells[cells[0]];
+            let is_same = |other: &Cell| other.instrument == *with && other.coordinates == own.coordinates;
+            let other = plan.cells.iter().position(is_same).ok_or_else(|| format!("has no such cell of {with}"))?;
+            let term = |instrument: Instrument, cells| Term { label: instrument.to_string(), at: None, cells };
+            Ok(vec![term(own.instrument, cells), term(*with, vec![other])])
+        }
         Relation::Order { by, values, .. } => {
             let one = |value: &Value| {
                 let selection = Selection(vec![(by.clone(), Pick::OneOf(vec![value.clone()]))]);

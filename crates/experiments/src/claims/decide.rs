@@ -1,7 +1,7 @@
 //! Decides a relation at one point.
 
 use super::estimate::{Estimate, Truth, shown};
-use crate::file::{Limits, Relation, Side};
+use crate::file::{Limits, Relation, Side, Tolerance};
 use crate::names::Direction;
 
 /// A term of a relation with its figure.
@@ -35,6 +35,7 @@ pub fn decide(relation: &Relation, readings: &[Reading]) -> (Truth, String) {
             let text = format!("{}: ratio {}, claimed {}", list(readings), ratio.shown(), range(*limits));
             (ratio.is_within(limits.min, limits.max), text)
         }
+        Relation::Agreement { tolerance, is_share, .. } => agreement(*tolerance, *is_share, readings),
         Relation::Trend { direction, tolerance_percent, .. } => {
             (trend(*direction, *tolerance_percent, readings), list(readings))
         }
@@ -54,6 +55,25 @@ pub fn decide(relation: &Relation, readings: &[Reading]) -> (Truth, String) {
         }
         Relation::Crossing { side, limits, .. } => crossing(*side, *limits, readings),
     }
+}
+
+/// Compares a figure with that of another instrument, for all values within the interval of either.
+fn agreement(tolerance: Tolerance, is_share: bool, readings: &[Reading]) -> (Truth, String) {
+    let [Reading { figure: own, .. }, Reading { figure: other, .. }] = readings else {
+        return (Truth::Open, "an agreement needs two figures".to_owned());
+    };
+    let (least, most) = (tolerance.around(other.high).0, tolerance.around(other.low).1);
+    let (lowest, highest) = (tolerance.around(other.low).0, tolerance.around(other.high).1);
+    let is_outside = is_share && (own.high < other.low || other.high < own.low);
+    let truth = match is_outside {
+        true => Truth::Fails,
+        false => Truth::new(least <= own.low && own.high <= most, own.high < lowest || highest < own.low),
+    };
+    let claimed = match tolerance {
+        Tolerance::Within(by) => shown(by),
+        Tolerance::Percent(percent) => format!("{} %", shown(percent)),
+    };
+    (truth, format!("{}, claimed within {claimed}", list(readings)))
 }
 
 fn trend(direction: Direction, tolerance_percent: f64, readings: &[Reading]) -> Truth {

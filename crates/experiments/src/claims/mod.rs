@@ -52,7 +52,7 @@ pub fn judge(plan: &Plan, rows: &[Row]) -> Vec<Judgement> {
 pub fn judge_one(plan: &Plan, claim: &Claim, readings: &Readings) -> Judgement {
     let (verdict, measured) = match cases(plan, claim) {
         Ok(cases) => {
-            let found: Vec<_> = cases.iter().map(|case| judge_case(plan, claim, readings, case)).collect();
+            let found: Vec<_> = cases.iter().map(|case| judge_case(plan, claim, readings, case, cases.len())).collect();
             let verdict = worst(found.iter().map(|(verdict, _)| *verdict));
             (verdict, describe(claim, verdict, &found))
         }
@@ -72,7 +72,8 @@ pub fn judge_one(plan: &Plan, claim: &Claim, readings: &Readings) -> Judgement {
 /// Returns the cells of the undecided points of a claim; none if the claim as a whole is decided or not measurable.
 pub fn undecided_cells(plan: &Plan, claim: &Claim, readings: &Readings) -> BTreeSet<usize> {
     let cases = cases(plan, claim).unwrap_or_default();
-    let verdicts: Vec<Verdict> = cases.iter().map(|case| judge_case(plan, claim, readings, case).0).collect();
+    let judge = |case: &Case| judge_case(plan, claim, readings, case, cases.len()).0;
+    let verdicts: Vec<Verdict> = cases.iter().map(judge).collect();
     if worst(verdicts.iter().copied()) != Verdict::Undecided {
         return BTreeSet::new();
     }
@@ -80,8 +81,10 @@ pub fn undecided_cells(plan: &Plan, claim: &Claim, readings: &Readings) -> BTree
     open.flat_map(|(case, _)| &case.terms).flat_map(|term| term.cells.iter().copied()).collect()
 }
 
-fn judge_case(plan: &Plan, claim: &Claim, readings: &Readings, case: &Case) -> (Verdict, String) {
-    let read: Result<Vec<Reading>, String> = case.terms.iter().map(|term| readings.read(plan, claim, term)).collect();
+/// Judges a claim at one of its `points`.
+fn judge_case(plan: &Plan, claim: &Claim, readings: &Readings, case: &Case, points: usize) -> (Verdict, String) {
+    let read = case.terms.iter().map(|term| readings.read(plan, claim, term, points));
+    let read: Result<Vec<Reading>, String> = read.collect();
     let (verdict, text) = match read {
         Err(why) => (Verdict::NotMeasurable, why),
         Ok(read) => {

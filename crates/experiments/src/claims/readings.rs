@@ -4,10 +4,11 @@ use super::cases::Term;
 use super::decide::Reading;
 use super::estimate::Estimate;
 use crate::axes::Plan;
-use crate::file::Claim;
+use crate::figures::count_of;
+use crate::file::{Claim, Relation};
 use crate::names::Take;
 use crate::row::Row;
-use crate::statistics::{Summary, mean};
+use crate::statistics::{AGREEMENT_CONFIDENCE, CONFIDENCE, Summary, chance_interval, mean};
 
 /// The rows of each cell of a plan.
 pub struct Readings<'r> {
@@ -46,7 +47,8 @@ impl<'r> Readings<'r> {
         &self.rows[cell]
     }
 
-    /// Returns the summary of a figure of a cell.
+    /// Returns the summary of a figure of a cell. A share of counted things is that of all runs together, with its
+    /// exact interval.
     ///
     /// # Errors
     /// If there are no rows, a run failed, or a row lacks the figure.
@@ -63,7 +65,26 @@ impl<'r> Readings<'r> {
         }
         let values: Option<Vec<f64>> = rows.iter().map(|row| row.figures.get(figure).copied()).collect();
         let values = values.ok_or_else(|| format!("has no {figure}"))?;
-        Summary::of(&values).ok_or_else(|| format!("has a {figure} that is no number"))
+        let summary = Summary::of(&values).ok_or_else(|| format!("has a {figure} that is no number"))?;
+        Ok(match self.counts(cell, figure) {
+            Some((hits, trials)) => {
+                let interval = chance_interval(hits, trials, CONFIDENCE);
+                Summary { mean: hits as f64 / trials as f64, interval, ..summary }
+            }
+            None => summary,
+        })
+    }
+
+    /// Returns hits and trials of all runs together behind a share of counted things; `None` if the figure is no such
+    /// share, or a run did not count.
+    fn counts(&self, cell: usize, figure: &str) -> Option<(u64, u64)> {
+        let count = count_of(figure)?;
+        let counted = self.rows(cell).iter().map(|row| {
+            let (share, all) = (row.figures.get(figure)?, row.figures.get(count)?);
+            Some(((share * all).round() as u64, *all as u64))
+        });
+        let sum = |(hits, trials): (u64, u64), (more, all): (u64, u64)| (hits + more, trials + all);
+        counted.collect::<Option<Vec<_>>>()?.into_iter().reduce(sum).filter(|(_, trials)| *trials > 0)
     }
 
     fn estimate(&self, cell: usize, figure: &str) -> Result<Estimate, String> {
@@ -72,13 +93,21 @@ impl<'r> Readings<'r> {
         Ok(if is_exact { Estimate::exact(summary.mean) } else { Estimate::of(&summary) })
     }
 
-    /// Reads a term of a claim.
+    /// Reads a term of a claim that is judged at a number of `points`.
     ///
     /// # Errors
     /// As for [`Readings::summary`], with the cell.
-    pub fn read(&self, plan: &Plan, claim: &Claim, term: &Term) -> Result<Reading, String> {
+    pub fn read(&self, plan: &Plan, claim: &Claim, term: &Term, points: usize) -> Result<Reading, String> {
+        let is_agreement = matches!(claim.relation, Relation::Agreement { .. });
+        // All points together fail by chance no more often than a single one would.
+        let confidence = 1.0 - (1.0 - AGREEMENT_CONFIDENCE) / points.max(1) as f64;
         let one = |cell: &usize| {
-            let estimate = self.estimate(*cell, &claim.figure);
+            let mut estimate = self.estimate(*cell, &claim.figure);
+            let counts = self.counts(*cell, &claim.figure).filter(|_| is_agreement);
+            if let (Ok(estimate), Some((hits, trials))) = (&mut estimate, counts) {
+                let interval = chance_interval(hits, trials, confidence);
+                interval.into_iter().for_each(|own| (estimate.low, estimate.high) = (own.low, own.high));
+            }
             estimate.map_err(|why| format!("{} {why}", plan.cells[*cell].label()))
         };
         let estimates: Vec<Estimate> = term.cells.iter().map(one).collect::<Result<_, _>>()?;

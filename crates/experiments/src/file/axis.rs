@@ -1,5 +1,6 @@
 //! `[[axis]]`: what is varied.
 
+use crate::names::Instrument;
 use crate::source::{Node, Table};
 use crate::value::Value;
 use quorate_types::Fault;
@@ -12,6 +13,11 @@ const SIGNIFICANT_DIGITS: usize = 12;
 /// Names that mean something else where an axis may stand.
 const RESERVED: &[&str] = &["instrument", "profile", "repetition"];
 const KEYS: &[&str] = &["key", "name", "values", "from", "to", "step", "factor", "times", "together", "not_yet"];
+
+/// Keys of a value for every instrument.
+type Common = Vec<(String, Value)>;
+/// Keys of a value for one instrument each.
+type Own = Vec<(Instrument, String, Value)>;
 
 /// Something that is varied: one key, or several that go together.
 #[derive(Clone, PartialEq, Debug)]
@@ -49,6 +55,8 @@ pub struct Entry {
     pub coordinates: Vec<Coordinate>,
     /// Keys and values for the specification; with [`Axis::times`], factors.
     pub settings: Vec<(String, Value)>,
+    /// Keys and values for one instrument each.
+    pub own: Vec<(Instrument, String, Value)>,
 }
 
 /// Where a cell stands on an axis.
@@ -116,7 +124,14 @@ impl Axis {
         }
         let tables: Vec<Table> = together.list()?.iter().map(Node::table).collect::<Result<_, _>>()?;
         let first = tables.first().ok_or_else(|| together.fault("is empty", "write a table for each value"))?;
-        let keys = settings_of(first).map(|(key, _)| key).collect::<Vec<_>>();
+        let (settings, own) = settings_of(first)?;
+        let common: Vec<String> = settings.into_iter().map(|(key, _)| key).collect();
+        let mut keys = common.clone();
+        for (_, key, _) in own {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
         if keys.is_empty() {
             return Err(first.fault("sets no key", "write the keys that go together"));
         }
@@ -125,7 +140,7 @@ impl Axis {
             (Some(_), Some(at)) => return Err(at.fault("names the axes", "leave `name` of the axis out")),
             (Some(name), None) => (Places::Name, vec![name.clone()]),
             (None, Some(at)) => (Places::Table, at.nodes().into_iter().map(|(key, _)| key).collect()),
-            (None, None) => (Places::Settings, keys.clone()),
+            (None, None) => (Places::Settings, common),
         };
         if coordinates.is_empty() {
             return Err(first.fault("has no place on the axis", "write `at = { name = value }`"));
@@ -199,7 +214,11 @@ impl Axis {
                 return Err(Fault::new(place, what, help));
             }
             let at = Coordinate { name: self.name.clone(), value: value.clone(), label: None };
-            self.entries.push(Entry { coordinates: vec![at], settings: vec![(self.keys[0].clone(), value)] });
+            self.entries.push(Entry {
+                coordinates: vec![at],
+                settings: vec![(self.keys[0].clone(), value)],
+                own: Vec::new(),
+            });
         }
         self.refuse_repeats(&place)
     }
@@ -213,22 +232,18 @@ impl Axis {
     }
 
     fn read_entry(&self, table: &Table) -> Result<Entry, Fault> {
-        let mut settings = Vec::new();
-        for (key, node) in settings_of(table) {
-            settings.push((key, node.value()?));
-        }
-        let keys: Vec<&String> = settings.iter().map(|(key, _)| key).collect();
-        let (mut own, mut wanted) = (keys.clone(), self.keys.iter().collect::<Vec<_>>());
-        own.sort();
-        wanted.sort();
-        if own != wanted {
+        let (settings, own) = settings_of(table)?;
+        let set = |key: &String| settings.iter().any(|(own, _)| own == key) || own.iter().any(|(_, own, _)| own == key);
+        let known = |key: &String| self.keys.contains(key);
+        let keys = || settings.iter().map(|(key, _)| key).chain(own.iter().map(|(_, key, _)| key));
+        if !self.keys.iter().all(set) || !keys().all(known) {
             let what = "does not set the same keys as the other values of the axis";
             return Err(table.fault(what, format!("set {}", self.keys.join(", "))));
         }
         let label = table.text("label")?;
         match self.places {
-            Some(Places::Name) => return self.entry_at(table, label, settings),
-            Some(Places::Table) => return self.entry_in(table, label, settings),
+            Some(Places::Name) => return self.entry_at(table, label, settings, own),
+            Some(Places::Table) => return self.entry_in(table, label, settings, own),
             Some(Places::Settings) | None => {}
         }
         if let Some(at) = table.get("at") {
@@ -243,21 +258,21 @@ impl Axis {
             }
             coordinates.push(Coordinate { name: name.clone(), value: value.clone(), label: label.clone() });
         }
-        Ok(Entry { coordinates, settings })
+        Ok(Entry { coordinates, settings, own })
     }
 
     /// Reads `at` or `label` as the place on an axis with a name.
-    fn entry_at(&self, table: &Table, label: Option<String>, settings: Vec<(String, Value)>) -> Result<Entry, Fault> {
+    fn entry_at(&self, table: &Table, label: Option<String>, settings: Common, own: Own) -> Result<Entry, Fault> {
         let at = table.get("at").map(|at| at.value()).transpose()?;
         let value = at.or_else(|| label.clone().map(Value::Text)).filter(|at| !matches!(at, Value::List(_)));
         let value = value.ok_or_else(|| {
             table.fault("has no place on the axis", "write `at = ..` (a number or a text), or `label = \"..\"`")
         })?;
-        Ok(Entry { coordinates: vec![Coordinate { name: self.name.clone(), value, label }], settings })
+        Ok(Entry { coordinates: vec![Coordinate { name: self.name.clone(), value, label }], settings, own })
     }
 
     /// Reads `at` as a table of places.
-    fn entry_in(&self, table: &Table, label: Option<String>, settings: Vec<(String, Value)>) -> Result<Entry, Fault> {
+    fn entry_in(&self, table: &Table, label: Option<String>, settings: Common, own: Own) -> Result<Entry, Fault> {
         let at = table.need("at")?.table()?;
         at.known(&self.coordinates())?;
         let mut coordinates = Vec::new();
@@ -272,7 +287,7 @@ impl Axis {
         if let (Some(label), Some(last)) = (label, coordinates.last_mut()) {
             last.label = Some(label);
         }
-        Ok(Entry { coordinates, settings })
+        Ok(Entry { coordinates, settings, own })
     }
 
     fn refuse_repeats(&self, place: &str) -> Result<(), Fault> {
@@ -323,8 +338,24 @@ impl Coordinate {
     }
 }
 
-fn settings_of<'s>(table: &Table<'s>) -> impl Iterator<Item = (String, Node<'s>)> {
-    table.nodes().into_iter().filter(|(key, _)| key != "label" && key != "at")
+/// Reads the keys of a value that go together, and in tables named like an instrument, those of that instrument.
+fn settings_of(table: &Table) -> Result<(Common, Own), Fault> {
+    let (mut common, mut own) = (Vec::new(), Vec::new());
+    for (key, node) in table.nodes().into_iter().filter(|(key, _)| key != "label" && key != "at") {
+        match key.parse::<Instrument>() {
+            Ok(instrument) => {
+                for (key, node) in node.table()?.nodes() {
+                    own.push((instrument, key, node.value()?));
+                }
+            }
+            Err(_) => common.push((key, node.value()?)),
+        }
+    }
+    if let Some((_, key, _)) = own.iter().find(|(_, key, _)| common.iter().any(|(other, _)| other == key)) {
+        let what = format!("`{key}` stands there for all instruments, and for one");
+        return Err(table.fault(what, "keep one of them"));
+    }
+    Ok((common, own))
 }
 
 fn read_list(node: &Node) -> Result<Vec<Value>, Fault> {

@@ -1,6 +1,6 @@
 //! `[[claim]]`: a relation that the results are judged by.
 
-use crate::figures::{FIGURES, names};
+use crate::figures::{FIGURES, count_of, names};
 use crate::names::{ClaimKind, Direction, Instrument, Take};
 use crate::source::{Table, unknown};
 use crate::value::Value;
@@ -63,6 +63,21 @@ pub enum Relation {
     /// The first value of the axis from which on `first` is more than `above` (or less than `below`) times `second`
     /// lies within limits. If no value does, a lower limit alone is satisfied, and any upper limit is not.
     Crossing { along: String, first: Selection, second: Selection, side: Side, limits: Limits },
+    /// The figure is within a tolerance of that of the same cell on another instrument. A share of counted things must
+    /// also have the other figure in its exact interval: at [`AGREEMENT_CONFIDENCE`], for all points of the claim
+    /// together.
+    ///
+    /// [`AGREEMENT_CONFIDENCE`]: crate::statistics::AGREEMENT_CONFIDENCE
+    Agreement { with: Instrument, tolerance: Tolerance, is_share: bool },
+}
+
+/// How far a figure may be from another.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Tolerance {
+    /// In the figure's unit.
+    Within(f64),
+    /// In percent of the other figure.
+    Percent(f64),
 }
 
 /// A side of a ratio.
@@ -155,6 +170,28 @@ impl Limits {
     }
 }
 
+impl Tolerance {
+    fn read(table: &Table) -> Result<Tolerance, Fault> {
+        match (table.number("within")?, table.number("within_percent")?) {
+            (Some(within), None) if within > 0.0 => Ok(Tolerance::Within(within)),
+            (None, Some(percent)) if percent > 0.0 => Ok(Tolerance::Percent(percent)),
+            _ => {
+                let help = "set one of them above 0: no measurement is exactly what another instrument says";
+                Err(table.fault("needs either `within` or `within_percent`", help))
+            }
+        }
+    }
+
+    /// Returns the lowest and the highest figure that agree with `other`.
+    pub fn around(self, other: f64) -> (f64, f64) {
+        let by = match self {
+            Tolerance::Within(by) => by,
+            Tolerance::Percent(percent) => other.abs() * percent / 100.0,
+        };
+        (other - by, other + by)
+    }
+}
+
 impl Claim {
     pub(crate) fn read(table: &Table) -> Result<Claim, Fault> {
         let kind = table.need("kind")?.choice::<ClaimKind>()?;
@@ -169,17 +206,20 @@ impl Claim {
         if over.is_empty() != take.is_none() {
             return Err(table.fault("`over` and `take` go together", "write both: over = [\"axis\"], take = \"max\""));
         }
+        if let Some(node) = table.get("over").filter(|_| kind == ClaimKind::Agreement) {
+            return Err(node.fault("means nothing in an agreement", "leave it out, and `take`, too"));
+        }
         Ok(Claim {
             id: table.need("id")?.text()?,
             text: table.need("text")?.text()?,
             paper: table.text("paper")?.unwrap_or_default(),
             instrument: table.choice("instrument")?,
             overturned: table.text("overturned")?,
-            figure: name,
             selection: table.table("where")?.map_or(Ok(Selection::default()), |table| Selection::read(&table))?,
             over,
             take: take.unwrap_or(Take::Max),
-            relation: Relation::read(kind, table)?,
+            relation: Relation::read(kind, &name, table)?,
+            figure: name,
             place: table.place(),
         })
     }
@@ -194,11 +234,12 @@ fn keys_of(kind: ClaimKind) -> &'static [&'static str] {
         ClaimKind::Saturation => &["along", "rise_percent", "min", "max"],
         ClaimKind::Plateau => &["along", "from", "to", "within_percent"],
         ClaimKind::Crossing => &["along", "first", "second", "above", "below", "min", "max"],
+        ClaimKind::Agreement => &["with", "within", "within_percent"],
     }
 }
 
 impl Relation {
-    fn read(kind: ClaimKind, table: &Table) -> Result<Relation, Fault> {
+    fn read(kind: ClaimKind, figure: &str, table: &Table) -> Result<Relation, Fault> {
         let along = || table.need("along").and_then(|node| node.text());
         match kind {
             ClaimKind::Order => Relation::read_order(table),
@@ -229,6 +270,11 @@ impl Relation {
                 let within_percent = needed_percentage(table, "within_percent")?;
                 Ok(Relation::Plateau { along: along()?, from, to, within_percent })
             }
+            ClaimKind::Agreement => Ok(Relation::Agreement {
+                with: table.need("with")?.choice()?,
+                tolerance: Tolerance::read(table)?,
+                is_share: count_of(figure).is_some(),
+            }),
             ClaimKind::Crossing => {
                 let (first, second) = read_points(table, "first", "second")?;
                 let side = match (table.number("above")?, table.number("below")?) {

@@ -6,12 +6,12 @@ mod plot;
 mod profile;
 
 pub use axis::{Axis, Coordinate, Entry, MAX_AXIS_VALUES};
-pub use claim::{Claim, Limits, MAX_CLAIMS, Pick, Relation, Selection, Side};
+pub use claim::{Claim, Limits, MAX_CLAIMS, Pick, Relation, Selection, Side, Tolerance};
 pub use plot::{PaperValue, Plot};
 pub use profile::{Base, DEFAULT_MAX_REPETITIONS, DEFAULT_MIN_REPETITIONS, MAX_REPETITIONS, Overrides, Repeat};
 
 use crate::names::{Instrument, Outliers, Profile};
-use crate::source::{Source, Table, unknown};
+use crate::source::{Node, Source, Table, unknown};
 use crate::value::Value;
 use quorate_types::{Choice, Fault};
 use std::collections::BTreeMap;
@@ -69,6 +69,8 @@ pub struct Experiment {
 pub struct Exclusion {
     /// Values by coordinate; `instrument` is one, too.
     pub conditions: Vec<(String, Vec<Value>)>,
+    /// Cells that meet these are run nevertheless; none if it is empty.
+    pub unless: Vec<(String, Vec<Value>)>,
     pub why: Option<String>,
     /// File, line and key, for errors.
     pub place: String,
@@ -180,7 +182,13 @@ impl Experiment {
                 let what = format!("the id `{}` stands there twice", claim.id);
                 return Err(Fault::new(claim.place.as_str(), what, "give each claim an id of its own"));
             }
-            if let Some(other) = claim.instrument.filter(|other| !self.instruments.contains(other)) {
+            let with = if let Relation::Agreement { with, .. } = &claim.relation { Some(*with) } else { None };
+            if with.is_some() && with == Some(claim.instrument.unwrap_or(self.instruments[0])) {
+                let what = "an instrument always agrees with itself";
+                return Err(Fault::new(claim.place.as_str(), what, "set `instrument` or `with` to another one"));
+            }
+            let named = claim.instrument.into_iter().chain(with);
+            if let Some(other) = named.into_iter().find(|other| !self.instruments.contains(other)) {
                 let what = format!("the experiment does not run on the instrument `{other}`");
                 return Err(Fault::new(claim.place.as_str(), what, "add it to `instruments`, or name one of them"));
             }
@@ -191,9 +199,23 @@ impl Experiment {
 
 impl Exclusion {
     fn read(table: &Table, axes: &[&str]) -> Result<Exclusion, Fault> {
+        let is_condition = |(key, _): &(String, Node)| key != "why" && key != "unless";
+        let conditions = Exclusion::conditions(table.nodes().into_iter().filter(is_condition), axes)?;
+        let unless = table.table("unless")?;
+        let unless = unless.map_or(Ok(Vec::new()), |table| Exclusion::conditions(table.nodes().into_iter(), axes))?;
+        if conditions.is_empty() {
+            return Err(table.fault("excludes every cell", "write the values of axes to leave out"));
+        }
+        Ok(Exclusion { conditions, unless, why: table.text("why")?, place: table.place() })
+    }
+
+    fn conditions<'s>(
+        nodes: impl Iterator<Item = (String, Node<'s>)>,
+        axes: &[&str],
+    ) -> Result<Vec<(String, Vec<Value>)>, Fault> {
         let known: Vec<&str> = axes.iter().copied().chain(["instrument"]).collect();
         let mut conditions = Vec::new();
-        for (key, node) in table.nodes().into_iter().filter(|(key, _)| key != "why") {
+        for (key, node) in nodes {
             if !known.contains(&key.as_str()) {
                 return Err(unknown(node.place(), "axis", &key, &known));
             }
@@ -206,10 +228,7 @@ impl Exclusion {
             };
             conditions.push((key, values));
         }
-        if conditions.is_empty() {
-            return Err(table.fault("excludes every cell", "write the values of axes to leave out"));
-        }
-        Ok(Exclusion { conditions, why: table.text("why")?, place: table.place() })
+        Ok(conditions)
     }
 }
 

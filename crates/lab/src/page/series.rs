@@ -85,29 +85,30 @@ fn panels(sketch: &Sketch, point: fn(&Sketch, usize) -> Point) -> Vec<Panel<Seri
 }
 
 /// Returns the kin and the trace of a series: where formulas are drawn beside runs, they are lines and the runs marks,
-/// in one colour with those of the first instrument if all other axes agree.
+/// hollow ones for the second instrument, in one colour if all other axes agree.
 fn beside_formulas(sketch: &Sketch, group: &Group) -> (String, Trace) {
-    let is_formula = |cell: &usize| sketch.cells.cell(*cell).instrument == Instrument::Analytical;
+    let instrument_of = |cell: &usize| sketch.cells.cell(*cell).instrument;
+    let is_formula = |cell: &usize| instrument_of(cell) == Instrument::Analytical;
     let formulas = sketch.drawn.iter().filter(|cell| is_formula(cell)).count();
-    let first = group.cells.first();
-    if formulas == 0 {
-        return (String::new(), Trace::Joined);
+    let Some(own) = group.cells.first().filter(|_| formulas > 0) else { return (String::new(), Trace::Joined) };
+    // Instruments in the order of the plan, whichever panel they are drawn in.
+    let mut measured: Vec<Instrument> = Vec::new();
+    for instrument in sketch.drawn.iter().filter(|cell| !is_formula(cell)).map(instrument_of) {
+        if !measured.contains(&instrument) {
+            measured.push(instrument);
+        }
     }
-    let instrument = first.map(|cell| sketch.cells.cell(*cell).instrument);
-    let runs = sketch.drawn.iter().find(|cell| !is_formula(cell)).map(|cell| sketch.cells.cell(*cell).instrument);
-    if instrument != Some(Instrument::Analytical) && instrument != runs {
-        return (String::new(), Trace::Marks);
-    }
+    // Alone they are joined as usual, so that their points can be seen.
+    let trace = match measured.iter().position(|other| *other == instrument_of(own)) {
+        None if formulas == sketch.drawn.len() => Trace::Joined,
+        None => Trace::Line,
+        Some(0) => Trace::Marks,
+        Some(1) => Trace::Hollow,
+        Some(_) => return (String::new(), Trace::Marks),
+    };
     let mut axes = sketch.series_axes(&[&sketch.plot.x]);
     axes.retain(|axis| axis != INSTRUMENT);
-    let kin = first.map_or_else(String::new, |cell| sketch.cells.name(*cell, &axes));
-    // Alone they are joined as usual, so that their points can be seen.
-    let trace = match first.is_some_and(is_formula) {
-        _ if formulas == sketch.drawn.len() => Trace::Joined,
-        true => Trace::Line,
-        false => Trace::Marks,
-    };
-    (kin, trace)
+    (sketch.cells.name(*own, &axes), trace)
 }
 
 /// Collects series under the titles of their panels, in order of appearance.

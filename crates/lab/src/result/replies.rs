@@ -1,8 +1,8 @@
 //! Success of requests that nothing repeats, by the number of replicas that replied.
 
-use super::per;
+use super::{Latency, per};
 use crate::spec::BenchSpec;
-use quorate_client::load::LoadReport;
+use quorate_client::load::{LoadReport, ReplyCounts};
 use serde::{Deserialize, Serialize};
 
 /// Replies to the requests of a run with `phases_only`, in which a request without enough replies within
@@ -22,17 +22,21 @@ pub struct RequestFigures {
     pub success_probability: Option<f64>,
     /// Mean number of replicas that replied to a request.
     pub expected_replies: Option<f64>,
+    /// From sending a request until 2f+1 replicas have replied, in milliseconds, of those that succeeded.
+    #[serde(default)]
+    pub latency_ms: Latency,
 }
 
 impl RequestFigures {
     /// Returns the figures of a load; `None` if it sent requests again.
     pub(crate) fn of(spec: &BenchSpec, load: &LoadReport) -> Option<RequestFigures> {
-        let faults = spec.quorum().faults();
-        spec.phases_only.then(|| RequestFigures::of_counts(load.by_replies.clone(), faults))
+        let (faults, replies) = (spec.quorum().faults(), load.replies.as_ref());
+        replies.filter(|_| spec.phases_only).map(|replies| RequestFigures::of_counts(replies, faults))
     }
 
     /// Returns the figures of requests counted by replies, in a committee that tolerates `faults`.
-    pub fn of_counts(by_replies: Vec<u64>, faults: usize) -> RequestFigures {
+    pub fn of_counts(counts: &ReplyCounts, faults: usize) -> RequestFigures {
+        let by_replies = &counts.by_replies;
         let at_least = |least: usize| by_replies.iter().skip(least).sum::<u64>();
         let (requests, answered, succeeded) = (at_least(0), at_least(faults + 1), at_least(2 * faults + 1));
         let replies: u64 = by_replies.iter().zip(0..).map(|(count, replies)| count * replies).sum();
@@ -43,7 +47,8 @@ impl RequestFigures {
             answered_probability: per(answered as f64, requests),
             success_probability: per(succeeded as f64, requests),
             expected_replies: per(replies as f64, requests),
-            by_replies,
+            latency_ms: Latency::of(&counts.success_us),
+            by_replies: by_replies.clone(),
         }
     }
 }

@@ -40,8 +40,8 @@ pub struct SimOptions {
     /// Run these seeds, from A to B-1, on all cores [default: the seed of --seed].
     #[arg(long, help_heading = SIMULATION, value_name = "A..B", value_parser = parse_seeds)]
     pub seeds: Option<Range<u64>>,
-    /// Network: lan, wan4, us4, world12, loopback, or a file as described in docs/SIMULATOR.md.
-    #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4|world12|loopback", default_value = "lan")]
+    /// Network: lan, wan4, us4, world12, loopback, lossmodel, or a file as described in docs/SIMULATOR.md.
+    #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4|world12|loopback|lossmodel", default_value = "lan")]
     pub network: String,
     /// Machines of the clients, which share the load: one; one for each of the clients; one for each of the replicas,
     /// in its region; one in each of these regions; or a file [default: as the network file says].
@@ -104,7 +104,7 @@ pub enum SimError {
     Workload(#[from] WorkloadError),
     #[error(
         "cannot read {path}: {source}{}",
-        if *.key == NETWORK { "; help: name a file, or one of lan, wan4, us4, world12 and loopback" } else { "" }
+        if *.key == NETWORK { "; help: name a file, or one of lan, wan4, us4, world12, loopback and lossmodel" } else { "" }
     )]
     Read {
         path: PathBuf,

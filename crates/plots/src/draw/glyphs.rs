@@ -1,5 +1,6 @@
 //! Markers of points, and whiskers.
 
+use crate::model::Trace;
 use crate::plan::{Look, Marker};
 use crate::scene::{Dash, Paint, Scene, Shape, Style};
 
@@ -8,10 +9,10 @@ pub(crate) const RADIUS: f64 = 3.8;
 /// Half of the bar across the end of a whisker.
 const CAP: f64 = 3.0;
 
-/// Draws the marker of a series: filled, or hollow for values from a paper.
+/// Draws the marker of a series: filled, or hollow for values from a paper and measurements of another kind.
 pub(crate) fn marker(scene: &mut Scene, look: Look, (x, y): (f64, f64)) {
     let colour = Paint::Series(look.colour());
-    let style = match look.paper {
+    let style = match look.paper || look.trace == Trace::Hollow {
         true => Style::fill(Paint::Surface).outlined(colour, 1.5),
         false => Style::fill(colour).outlined(Paint::Surface, 0.8),
     };

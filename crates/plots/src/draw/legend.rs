@@ -62,7 +62,7 @@ fn draw_sample(plan: &Plan, entry: &Entry, (x, y): (f64, f64), scene: &mut Scene
         Plot::Scatter(_) => glyphs::marker(scene, look, middle),
         Plot::Time { .. } => scene.line((x, y), (x + SAMPLE, y), line),
         _ => {
-            if look.trace != Trace::Marks {
+            if look.trace.has_line() {
                 scene.line((x, y), (x + SAMPLE, y), line);
             }
             if look.trace != Trace::Line {

@@ -56,18 +56,18 @@ impl Canvas<'_> {
 
     fn joined(&self, points: &[&Point], look: Look, scene: &mut Scene) {
         let few = points.len() <= MAX_MARKED;
-        if few || look.trace == Trace::Marks {
+        if few || !look.trace.has_line() {
             self.whiskers(points, look, scene);
         } else {
             self.band(points, look, scene);
         }
         let runs = points.split(|point| point.y.is_none()).map(|run| self.places(run)).filter(|run| run.len() > 1);
         let runs: Vec<_> = runs.collect();
-        if !runs.is_empty() && look.trace != Trace::Marks {
+        if !runs.is_empty() && look.trace.has_line() {
             let style = Style::stroke(Paint::Series(look.colour()), LINE).dash(glyphs::dash(look));
             scene.shapes.push(Shape::Path { runs, closed: false, style });
         }
-        if look.trace == Trace::Marks || few && look.trace == Trace::Joined {
+        if !look.trace.has_line() || few && look.trace == Trace::Joined {
             self.places(points).into_iter().for_each(|place| glyphs::marker(scene, look, place));
         }
     }

@@ -11,13 +11,14 @@ use quorate_types::{Fault, Time};
 use serde::{Deserialize, Serialize};
 
 /// Named networks: a switch, the four regions of the signatures paper, four regions in the US, twelve around the world,
-/// one machine.
-const PRESETS: [(&str, &str); 5] = [
+/// one machine, the links of the loss model paper.
+const PRESETS: [(&str, &str); 6] = [
     ("lan", include_str!("../../networks/lan.toml")),
     ("wan4", include_str!("../../networks/wan4.toml")),
     ("us4", include_str!("../../networks/us4.toml")),
     ("world12", include_str!("../../networks/world12.toml")),
     ("loopback", include_str!("../../networks/loopback.toml")),
+    ("lossmodel", include_str!("../../networks/lossmodel.toml")),
 ];
 /// Minimum size of a packet.
 const MIN_MTU_BYTES: u32 = 64;

@@ -44,7 +44,7 @@ impl LoadCore {
             busy: recorder.busy,
             unanswered,
             unsent,
-            by_replies: self.replies.map(RepliesCount::into_counts).unwrap_or_default(),
+            replies: self.replies.map(RepliesCount::into_counts),
             total_submitted: recorder.submitted,
             total_completed: recorder.total.completed(),
             total_refused: recorder.total.refused,

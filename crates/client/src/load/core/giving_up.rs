@@ -11,14 +11,14 @@ pub(super) fn count_replies(options: &mut LoadOptions, session: &mut SessionOpti
     let after = options.give_up_after?;
     session.retry = after * 2;
     options.drain = options.drain.max(after * 2);
-    Some(RepliesCount::new(session.quorum.replicas(), after))
+    Some(RepliesCount::new(session.quorum, after))
 }
 
 impl LoadCore {
     /// Counts a reply to a request that is not given up yet.
-    pub(super) fn count_reply(&mut self, from: ReplicaId, reply: &ReplicaReply) {
+    pub(super) fn count_reply(&mut self, now: Time, from: ReplicaId, reply: &ReplicaReply) {
         if let (Some(replies), ReplicaReply::Executed { bundle, .. }) = (self.replies.as_mut(), reply) {
-            replies.on_reply(from, bundle);
+            replies.on_reply(now, from, bundle);
         }
     }
 

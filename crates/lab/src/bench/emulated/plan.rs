@@ -96,13 +96,15 @@ fn plan(network: &NetworkSpec, endpoints: &Endpoints<'_>, seed: u64) -> Plan {
 
 /// Returns the faults of links, in order of time.
 fn changes(network: &NetworkSpec, endpoints: &Endpoints<'_>) -> Vec<(Time, Change)> {
-    let is_of_links = |fault: &&FaultSpec| matches!(fault, FaultSpec::Cut { .. } | FaultSpec::Spike { .. });
+    let is_of_links =
+        |fault: &&FaultSpec| matches!(fault, FaultSpec::Cut { .. } | FaultSpec::Spike { .. } | FaultSpec::Lose { .. });
     let of_links: Vec<FaultSpec> = network.faults.iter().filter(is_of_links).cloned().collect();
     let mut changes: Vec<(Time, Change)> = faults::changes(&of_links, endpoints)
         .into_iter()
         .map(|(time, change)| match change {
             faults::Change::Cut(pairs, begins) => (time, Change::Cut(pairs, begins)),
             faults::Change::Spike(pairs, by_ns) => (time, Change::Spike(pairs, by_ns)),
+            faults::Change::Lose(pairs, probability) => (time, Change::Lose(pairs, probability)),
             other => unreachable!("only faults of links were chosen, not {other:?}"),
         })
         .collect();
@@ -128,7 +130,7 @@ fn process_faults(network: &NetworkSpec, spec: &BenchSpec, name: &str) -> Result
         let ms = |ms: f64| Interval::from_millis(ms.round() as u64);
         const EARLY: &str = "set it to the end of the warm-up or later, or shorten --warmup";
         match *fault {
-            FaultSpec::Cut { .. } | FaultSpec::Spike { .. } => {}
+            FaultSpec::Cut { .. } | FaultSpec::Spike { .. } | FaultSpec::Lose { .. } => {}
             FaultSpec::Crash { at_ms, .. } | FaultSpec::Restart { at_ms, .. } if starts_early(at_ms) => {
                 return refuse(format!("kills a replica at {at_ms} ms, during the warm-up"), EARLY);
             }
