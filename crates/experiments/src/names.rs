@@ -62,6 +62,8 @@ choice!(
     Scatter = "scatter",
     /// A series per second of the run.
     Seconds = "seconds",
+    /// The stages of a replica's work as parts of the cost of a message, by kind of message and role.
+    Stages = "stages",
 );
 
 choice!(

@@ -3,6 +3,7 @@
 use crate::names::{Instrument, Profile};
 use crate::value::Value;
 use quorate_types::Fault;
+use quorate_types::stages::StageCost;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,6 +27,9 @@ pub struct Row {
     /// Single requests, if the run kept them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
+    /// What the stages of the replicas' work cost, if the run measured them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageCost>,
     /// `None` where noise is impossible: in virtual time and in formulas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,

@@ -53,6 +53,7 @@ pub fn rows(plan: &Plan, of: impl Fn(f64, &str) -> Vec<f64>) -> Vec<Row> {
                 figures: BTreeMap::from([("throughput_per_s".to_owned(), value)]),
                 series: BTreeMap::new(),
                 samples: Vec::new(),
+                stages: Vec::new(),
                 noise: None,
                 failure: None,
                 not_measurable: None,

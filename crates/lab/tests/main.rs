@@ -21,6 +21,7 @@ mod schemes;
 mod simulation;
 mod spec_errors;
 mod spec_round_trip;
+mod stages;
 mod torture;
 mod wires;
 

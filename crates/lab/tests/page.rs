@@ -4,6 +4,7 @@ use quorate_experiments::row::{Noise, Sample};
 use quorate_experiments::{Experiment, Instrument, Judgement, Plan, Profile, Row, Verdict, judge, read};
 use quorate_lab::page::{Fidelity, Finding, page, write};
 use quorate_plots::{Block, Figure, Page, Plot};
+use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -60,6 +61,7 @@ fn rows(plan: &Plan) -> Vec<Row> {
                 repetition,
                 figures: figures.map(|(name, value)| (name.to_owned(), value)).into(),
                 series: BTreeMap::from([("completed_per_s".to_owned(), vec![throughput, throughput + 6.0])]),
+                stages: Vec::new(),
                 samples: (0..9).map(|at| Sample { at_s: f64::from(at), latency_ms: f64::from(at + 1) }).collect(),
                 noise: (cell.instrument == Instrument::Real)
                     .then(|| Noise { variation_percent: Some(3.0), ..Noise::default() }),
@@ -179,6 +181,33 @@ fn boxes_show_requests_where_there_are_some() {
     let figure = drawn(plot, |rows| rows.iter_mut().for_each(|row| row.samples.clear()));
     let Plot::Boxes(panels) = &figure.plot else { panic!("{figure:?}") };
     assert_eq!(panels[0].series[0].boxes[1].summary, [2.0; 5], "the runs have the same mean");
+}
+
+#[test]
+fn stages_are_stacked_by_message_with_a_panel_for_each_role() {
+    let cost =
+        |message, stage, role, cycles, count| StageCost { message, stage, role, cycles, nanoseconds: cycles, count };
+    let add = |rows: &mut Vec<Row>| {
+        for row in rows {
+            let odd = f64::from(row.repetition % 2);
+            row.stages = vec![
+                cost(MessageKind::Commit, Stage::Hash, StageRole::Leader, Some(100.0 + 40.0 * odd), 10),
+                cost(MessageKind::Commit, Stage::Step, StageRole::Leader, None, 10),
+                cost(MessageKind::None, Stage::Wait, StageRole::Leader, Some(1e6), 1000),
+                cost(MessageKind::Timeout, Stage::Step, StageRole::Leader, Some(1e6), 1),
+                cost(MessageKind::Commit, Stage::Hash, StageRole::Backup, Some(7.0), 10),
+            ];
+        }
+    };
+    let figure = drawn("kind = \"stages\"\nwhere = { batch = 100, leader = \"fixed\" }", add);
+    let Plot::Stacked(panels) = &figure.plot else { panic!("bars are stacked") };
+    let titles: Vec<&str> = panels.iter().map(|panel| panel.title.as_str()).collect();
+    assert_eq!(titles, ["at the leader", "at the backup"]);
+    let [hash] = &panels[0].series[..] else { panic!("only hashing was timed: {:?}", panels[0]) };
+    let bars: Vec<(&str, Option<f64>)> = hash.bars.iter().map(|bar| (bar.category.as_str(), bar.value)).collect();
+    // Two runs of three took 100 cycles; few timeouts, and what is for no message, are left out.
+    assert_eq!((hash.name.as_str(), bars), ("hash", vec![("commit", Some((100.0 * 20.0 + 140.0 * 10.0) / 30.0))]));
+    assert_eq!(figure.y.title(), "cost of one message (cycles)");
 }
 
 #[test]

@@ -288,3 +288,22 @@ fn the_tail_says_how_many_commands_took_longer() {
     assert!(columns[1].contains("latency, interval: 2 to 4") && columns[1].contains("9 %"), "{columns:?}");
     assert!(columns[1].contains("commands: 90"), "{columns:?}");
 }
+
+#[test]
+fn stages_have_a_section_only_if_they_were_measured() {
+    use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole};
+    let cost = |message, stage| StageCost {
+        message,
+        stage,
+        role: StageRole::Leader,
+        cycles: Some(1234.0),
+        nanoseconds: Some(617.0),
+        count: 5000,
+    };
+    let clock = quorate_lab::result::StageClock { counter: "tsc".into(), counter_hz: 2e9, ..Default::default() };
+    let stages = vec![cost(MessageKind::PrePrepare, Stage::Marshal), cost(MessageKind::None, Stage::Wait)];
+    let page = render_html(&BenchResult { stages, stage_clock: Some(clock), ..empty() });
+    elements(&page);
+    assert!(page.contains("Where the time goes") && page.contains("pre-prepare") && page.contains("At the leader"));
+    assert!(!render_html(&empty()).contains("Where the time goes"));
+}

@@ -98,6 +98,7 @@ fn the_table_has_verdicts_and_what_is_missing() {
         figures: Default::default(),
         series: Default::default(),
         samples: Vec::new(),
+        stages: Vec::new(),
         noise: None,
         failure: None,
         not_measurable: None,

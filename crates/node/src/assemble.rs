@@ -4,6 +4,7 @@
 use crate::allocations;
 use crate::client_rules::Doorkeeper;
 use crate::config::{NodeConfig, admin_fault};
+use crate::cycles;
 use crate::devices::{Devices, Fittings};
 use crate::durability::{self, Memory, Opened};
 use crate::error::NodeError;
@@ -26,7 +27,7 @@ use quorate_gateway::admission::Admission;
 use quorate_recording::{Header, Recorder};
 use quorate_storage::{CpuAccount, Identity};
 use quorate_transports::{Endpoint, Endpoints, Wire};
-use quorate_types::{Address, ClusterId, Committee};
+use quorate_types::{Address, ClusterId, Committee, stages};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::num::NonZero;
 use std::path::Path;
@@ -85,6 +86,9 @@ pub(crate) fn assemble(
     let baselines = config.baselines.unwrap_or_default();
     if baselines.count_allocations {
         allocations::count();
+    }
+    if baselines.stages {
+        stages::switch_on(cycles::clocks());
     }
     let fault = config.laboratory.as_ref().map(Laboratory::fault);
     if let Some(fault) = fault {

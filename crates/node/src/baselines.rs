@@ -21,4 +21,6 @@ pub struct Baselines {
     pub payload_path: PayloadPath,
     /// Whether heap allocations are counted, by a program whose allocator can. Default `false`.
     pub count_allocations: bool,
+    /// Whether the cost of each stage of the replica's work is measured, for its status. Default `false`.
+    pub stages: bool,
 }

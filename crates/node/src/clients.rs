@@ -22,6 +22,7 @@ use quorate_gateway::turns::Standing;
 use quorate_hosting::{bad_expiry, refusal};
 use quorate_transports::LinkId;
 use quorate_types::limits::MAX_TEXT_BYTES;
+use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{
     Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message, decode_message_by, question_digest,
 };
@@ -98,6 +99,8 @@ impl<P: Protocol> Host<P> {
     fn check(&mut self, arrivals: Vec<Arrival>) {
         let number = self.clients.batches.next_number();
         let Devices { gateway, .. } = &mut self.devices;
+        let _requests = stages::message(MessageKind::Request, arrivals.len());
+        let _stage = gateway.checks_signatures().then(|| stages::enter(Stage::Authenticate));
         let forged = match gateway.begin_check(arrivals.iter().map(|arrival| &arrival.bundle)) {
             ControlFlow::Break(forged) => Some(forged),
             ControlFlow::Continue(task) => {
@@ -146,6 +149,7 @@ impl<P: Protocol> Host<P> {
             return Ok(());
         }
         let sources = self.clients.sources(&*self.devices.transport);
+        let _requests = stages::message(MessageKind::Request, bundles.len());
         self.consume(Input::Submit { bundles, sources });
         self.rewrite();
         self.perform()?;
@@ -156,7 +160,18 @@ impl<P: Protocol> Host<P> {
     /// Answers a client, or returns the bundle that it wants ordered, with the cost in nanoseconds.
     fn serve(&mut self, link: LinkId, client: ClientId, frame: Bytes) -> (u64, Option<Bundle>) {
         let frame_ns = FRAME_NS + BYTE_NS * frame.len() as u64;
-        let begun = match decode_message_by(frame, self.devices.payload_path) {
+        let (_message, bytes) = (stages::message(MessageKind::Unread, 1), frame.len());
+        let decoded = {
+            let _stage = stages::enter(Stage::Unmarshal);
+            decode_message_by(frame, self.devices.payload_path)
+        };
+        if let Ok(request) = &decoded {
+            let is_bundle = matches!(request, ClientRequest::Submit(_));
+            let kind = if is_bundle { MessageKind::Request } else { MessageKind::Question };
+            stages::name(kind);
+            stages::received(kind, bytes);
+        }
+        let begun = match decoded {
             Ok(ClientRequest::Submit(bundle)) => {
                 let bundle = self.accept(link, client, bundle);
                 let gateway = &self.devices.gateway;

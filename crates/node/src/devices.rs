@@ -24,6 +24,7 @@ use quorate_storage::Journal;
 use quorate_transports::Transport;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::meter::{self, Tallies};
+use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{
     Block, Bundle, Certificate, ClusterId, Digest, Encoder, Height, PayloadPath, Quorum, ReplicaId, Settings, Time,
     Wire, decode_message_by, encode_message,
@@ -205,6 +206,7 @@ impl<M: Message> Devices<M> {
                 }
             }
             Action::Persist { id, record } => {
+                let _stage = stages::enter(Stage::Persist);
                 self.appended = id.0;
                 if let Record::Summary { height, .. } = record {
                     self.sum = Some((id.0, height));
@@ -214,11 +216,15 @@ impl<M: Message> Devices<M> {
                     false => self.journal.append(id.0, Bytes::new())?,
                 }
             }
-            Action::Verify { job, certificates, votes } => match self.crypto.begin_verification(certificates, votes) {
-                ControlFlow::Break(genuine) => self.local.push_back(Input::Verdict { job, genuine }),
-                ControlFlow::Continue(task) => self.ask(Question::Verify(job, task)),
-            },
+            Action::Verify { job, certificates, votes } => {
+                let _stage = stages::enter(Stage::Authenticate);
+                match self.crypto.begin_verification(certificates, votes) {
+                    ControlFlow::Break(genuine) => self.local.push_back(Input::Verdict { job, genuine }),
+                    ControlFlow::Continue(task) => self.ask(Question::Verify(job, task)),
+                }
+            }
             Action::Assemble { job, subject, votes } => {
+                let _stage = stages::enter(Stage::Authenticate);
                 let task = self.crypto.begin_assembly(subject, votes);
                 self.ask(Question::Assemble(job, task));
             }
@@ -363,6 +369,7 @@ impl<M: Message> Devices<M> {
 
     /// Starts to write the records of this turn, and sends the messages with durable records.
     pub fn settle_journal(&mut self) -> Result<(), HostError> {
+        let _stage = stages::enter(Stage::Persist);
         if std::mem::take(&mut self.unwritten) {
             self.journal.commit()?;
             self.unhurried_bytes = 0;
@@ -479,7 +486,10 @@ impl<M: Message> Devices<M> {
     }
 
     fn send(&mut self, Outgoing { to, mut message, sign }: Outgoing<M>) {
+        let kind = message.kind();
+        let _message = stages::message(kind, 1);
         if sign {
+            let _stage = stages::enter(Stage::Sign);
             self.sign(&mut message);
         }
         let (me, is_bulk) = (self.me, message.is_bulk());
@@ -488,11 +498,13 @@ impl<M: Message> Devices<M> {
             Peers::Nobody => {}
             Peers::One(replica) => {
                 let frame = self.encode(&message);
+                stages::sent(kind, frame.len());
                 self.ship(replica, frame, is_bulk);
             }
             Peers::Others => {
                 let frame = self.encode(&message);
                 for replica in (0..self.replicas).map(ReplicaId).filter(|replica| *replica != me) {
+                    stages::sent(kind, frame.len());
                     self.ship(replica, frame.clone(), is_bulk);
                 }
             }
@@ -516,6 +528,7 @@ impl<M: Message> Devices<M> {
     }
 
     fn encode(&mut self, message: &Envelope<M>) -> Bytes {
+        let _stage = stages::enter(Stage::Marshal);
         if self.payload_path == PayloadPath::Copied {
             let wire: Envelope<M> = decode_message_by(encode_message(message), PayloadPath::Copied)
                 .expect("a message decodes from its own encoding");
@@ -532,7 +545,12 @@ impl<M: Message> Devices<M> {
 
     fn commit(&mut self, block: &Block, bundles: &[Bundle]) {
         self.blocks += 1;
-        self.executor.execute(block.height, bundles, &mut self.replies);
+        {
+            let _requests = stages::message(MessageKind::Request, bundles.len());
+            let _stage = stages::enter(Stage::Execute);
+            self.executor.execute(block.height, bundles, &mut self.replies);
+        }
+        let _replies = stages::message(MessageKind::Reply, self.replies.len());
         self.gateway.deliver(&mut *self.transport, &mut self.replies);
     }
 

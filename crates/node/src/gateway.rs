@@ -10,6 +10,7 @@ use quorate_gateway::admission::{Admission, Amount};
 use quorate_hosting::{Answers, ReplyCache};
 use quorate_transports::{LinkId, Transport};
 use quorate_types::codec::WIRE_VERSION;
+use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{Bundle, ClientId, Digest, Encoder, ReplicaId, ReplicaReply, ReplyMode, Wire};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -263,7 +264,15 @@ impl Gateway {
 
     /// Sends a client any message other than the outcomes of a block. A status, which no client counts, gets no seal.
     pub fn send(&mut self, transport: &mut dyn Transport, link: LinkId, reply: &ReplicaReply) {
+        let kind = match reply {
+            ReplicaReply::Executed { .. } | ReplicaReply::Refused { .. } | ReplicaReply::Busy { .. } => {
+                MessageKind::Reply
+            }
+            _ => MessageKind::Question,
+        };
+        let _message = stages::message(kind, 1);
         let frame = encode(&mut self.encoder, reply);
+        stages::sent(kind, frame.len());
         match reply {
             ReplicaReply::Status { .. } => transport.send(link, frame),
             _ => self.seals.send(transport, link, frame),
@@ -282,6 +291,7 @@ impl Gateway {
                 let bytes = fresh.len();
                 (fresh, bytes)
             });
+            stages::sent(MessageKind::Reply, frame.len());
             let link = match last {
                 Some((client, link)) if client == origin => link,
                 _ => self.links.get(&origin).copied(),
@@ -313,6 +323,7 @@ fn amount(bundle: &Bundle) -> Amount {
 }
 
 fn encode(encoder: &mut Encoder, reply: &ReplicaReply) -> Bytes {
+    let _stage = stages::enter(Stage::Marshal);
     encoder.put_u8(WIRE_VERSION);
     reply.encode(encoder);
     encoder.take()

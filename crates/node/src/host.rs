@@ -23,6 +23,7 @@ use quorate_recording::Recorder;
 use quorate_storage::CpuAccount;
 use quorate_storage::account::thread_cpu_ns;
 use quorate_transports::{Counters, Event, Refusal, Remote};
+use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{ReplicaId, Signers, Status, Time, decode_message_by, meter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,12 +93,17 @@ impl<P: Protocol> RunningNode for Host<P> {
     fn run(mut self: Box<Self>) -> Result<Status, HostError> {
         let _counts = self.account.enter();
         meter::time_with(thread_cpu_ns);
+        stages::begin_thread();
         self.recover(self.memory)?;
         self.devices.start_verifiers()?;
         self.feed(Input::Start)?;
         loop {
             match self.orders.read() {
-                Order::Run => self.turn()?,
+                Order::Run => {
+                    stages::begin_turn(self.replica.leader() == Some(self.devices.me));
+                    self.turn()?;
+                    stages::end_turn();
+                }
                 Order::Finish => {
                     self.finish()?;
                     break;
@@ -213,6 +219,10 @@ impl<P: Protocol> Host<P> {
     }
 
     fn step(&mut self, input: Input<P::Message>) -> Result<(), HostError> {
+        let _own_message = match &input {
+            Input::Receive { from, message } if *from == self.devices.me => Some(stages::message(message.kind(), 1)),
+            _ => None,
+        };
         self.consume(input);
         self.rewrite();
         self.perform()
@@ -230,6 +240,7 @@ impl<P: Protocol> Host<P> {
         if let Some(liar) = &mut self.liar {
             liar.observe(&input);
         }
+        let _stage = stages::enter(Stage::Step);
         quorate_recording::step(self.recorder.as_mut(), &mut self.replica, self.now, input, &mut self.actions);
     }
 
@@ -292,8 +303,14 @@ impl<P: Protocol> Host<P> {
     }
 
     fn take_peer_frame(&mut self, from: ReplicaId, frame: Bytes) -> Result<(), HostError> {
-        match decode_message_by::<Envelope<P::Message>>(frame, self.devices.payload_path) {
+        let (_message, bytes) = (stages::message(MessageKind::Unread, 1), frame.len());
+        let unmarshal = stages::enter(Stage::Unmarshal);
+        let decoded = decode_message_by::<Envelope<P::Message>>(frame, self.devices.payload_path);
+        drop(unmarshal);
+        match decoded {
             Ok(mut message) => {
+                stages::name(message.kind());
+                stages::received(message.kind(), bytes);
                 self.replica.screen(&mut message, |bundle| self.devices.executor.settled(bundle).is_some());
                 if self.devices.gateway.judges_alone() {
                     let (replica, gateway) = (&self.replica, &mut self.devices.gateway);
@@ -359,6 +376,7 @@ impl<P: Protocol> Host<P> {
             certificates_verified: proofs.verified,
             key_additions: proofs.effort.key_additions,
             crypto: self.devices.crypto_work(),
+            stages: stages::of_this_thread(),
             bytes_sent: counters.bytes_sent,
             stream_packets: counters.stream_packets,
             messages_sent: counters.frames_sent,

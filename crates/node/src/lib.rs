@@ -15,6 +15,7 @@ mod client_rules;
 mod clients;
 pub mod config;
 pub mod config_file;
+mod cycles;
 mod descriptors;
 mod devices;
 pub mod durability;

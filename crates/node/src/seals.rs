@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use quorate_crypto::{ReplyKey, ReplySealer};
 use quorate_transports::{LinkId, Transport};
+use quorate_types::stages::{self, Stage};
 use quorate_types::{ClientId, Encoder, SealedReplies};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -134,7 +135,9 @@ impl Seals {
             let copied = replies.into_iter().flat_map(|reply| std::iter::repeat_n(reply, times));
             return copied.for_each(|reply| transport.send(link, reply));
         };
+        let _stage = stages::enter(Stage::Marshal);
         let frame = SealedReplies::encode(&mut self.encoder, &replies, |digest| {
+            let _stage = stages::enter(Stage::Sign);
             sealer.seal(*client, key.as_ref(), digest).expect("the key of a code is known")
         });
         std::iter::repeat_n(frame, times).for_each(|frame| transport.send(link, frame));

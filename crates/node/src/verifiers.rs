@@ -9,6 +9,7 @@ use quorate_crypto::{AssembleTask, Assembled, BundleTask, CheckedBundles, Verifi
 use quorate_gateway::budget::MAX_BATCHES_PER_VERIFIER;
 use quorate_storage::{Waker, account};
 use quorate_types::meter::{self, Tallies};
+use quorate_types::stages::{self, Place, Stage};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -45,14 +46,16 @@ impl Question {
 }
 
 type Panic = Box<dyn Any + Send>;
-/// An answer, and what it took.
-type Answered = (Answer, Tallies);
+/// An answer, what it took, and the work that it is for with the processor time, in nanoseconds.
+type Answered = (Answer, Tallies, Option<(Place, u64)>);
+/// A question, and the work that it is for.
+type Asked = (Question, Option<Place>);
 
 /// The questions that no thread works on yet.
 #[derive(Default)]
 struct Waiting {
-    of_core: VecDeque<Question>,
-    of_clients: VecDeque<Question>,
+    of_core: VecDeque<Asked>,
+    of_clients: VecDeque<Asked>,
     /// The threads end.
     ended: bool,
 }
@@ -69,7 +72,7 @@ impl Queue {
     }
 
     /// Waits for the next question; `None` once the threads end.
-    fn next(&self) -> Option<Question> {
+    fn next(&self) -> Option<Asked> {
         let mut waiting = self.lock();
         loop {
             if waiting.ended {
@@ -130,10 +133,11 @@ impl Verifiers {
         if !is_batch && self.open >= MAX_OPEN_PER_THREAD * self.threads.len() {
             return Some(question);
         }
+        let asked = (question, stages::here());
         let mut waiting = self.queue.lock();
         match is_batch {
-            true => waiting.of_clients.push_back(question),
-            false => waiting.of_core.push_back(question),
+            true => waiting.of_clients.push_back(asked),
+            false => waiting.of_core.push_back(asked),
         }
         drop(waiting);
         *self.count(is_batch) += 1;
@@ -144,8 +148,11 @@ impl Verifiers {
     /// Returns the next answer, if there is one. Continues a panic of the thread that worked on it.
     pub fn next(&mut self) -> Option<Answer> {
         let answered = self.answers.try_recv().ok()?;
-        let (answer, work) = answered.unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+        let (answer, work, spent) = answered.unwrap_or_else(|panicked| panic::resume_unwind(panicked));
         self.work += work;
+        if let Some((place, ns)) = spent {
+            stages::add_elsewhere(place, Stage::Authenticate, ns);
+        }
         *self.count(matches!(answer, Answer::Bundles(..))) -= 1;
         Some(answer)
     }
@@ -171,10 +178,11 @@ impl Drop for Verifiers {
 }
 
 fn work(queue: &Queue, answered: &Sender<Result<Answered, Panic>>, waker: &Waker) {
-    while let Some(question) = queue.next() {
+    while let Some((question, place)) = queue.next() {
         let before = meter::of_this_thread();
-        let answer = panic::catch_unwind(AssertUnwindSafe(|| question.answer()));
-        let answer = answer.map(|answer| (answer, meter::of_this_thread().since(&before)));
+        let (answer, ns) = stages::elsewhere(|| panic::catch_unwind(AssertUnwindSafe(|| question.answer())));
+        let spent = place.map(|place| (place, ns));
+        let answer = answer.map(|answer| (answer, meter::of_this_thread().since(&before), spent));
         if answered.send(answer).is_err() {
             return;
         }

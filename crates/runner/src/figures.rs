@@ -1,6 +1,7 @@
 //! From the JSON of `quorate bench`, `quorate sim`, `quorate twins run`, `quorate model` and `quorate plan` to the figures
 //! of a row.
 
+use crate::stages;
 use quorate_experiments::figures::{REQUESTS, SUCCESS};
 use quorate_experiments::row::Sample;
 use quorate_experiments::{Instrument, Outliers, Row};
@@ -162,6 +163,7 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     // A simulation does not measure memory.
     row.set("peak_rss_mb", result["peak_rss_mb"].as_f64().filter(|memory| *memory > 0.0));
     fill_series(row, &result["timeline"]);
+    stages::fill(row, &result["stages"]);
     row.samples = samples(&result["samples"]);
 }
 

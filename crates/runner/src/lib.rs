@@ -18,6 +18,7 @@ mod process;
 pub mod report;
 pub mod run;
 mod scenarios;
+mod stages;
 pub mod store;
 
 pub use catalogue::Source;

@@ -329,6 +329,7 @@ impl Course<'_> {
             figures: BTreeMap::new(),
             series: BTreeMap::new(),
             samples: Vec::new(),
+            stages: Vec::new(),
             noise: None,
             failure: None,
             not_measurable: None,

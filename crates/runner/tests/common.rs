@@ -43,6 +43,7 @@ pub fn row(batch: i64, repetition: u32, figures: &[(&str, f64)]) -> Row {
         figures: figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
         series: BTreeMap::from([("completed_per_s".to_owned(), vec![10.0, 30.0])]),
         samples: Vec::new(),
+        stages: Vec::new(),
         noise: Some(Noise { steal_percent: 1.5, variation_percent: Some(20.0), ..Noise::default() }),
         failure: None,
         not_measurable: None,

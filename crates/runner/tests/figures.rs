@@ -123,3 +123,46 @@ fn requests_that_nothing_repeats_have_figures_beside_those_of_formulas() {
     }
     assert_eq!((computed.figures.get("requests"), counted.figures.get("expected_replies")), (None, None));
 }
+
+#[test]
+fn stages_of_the_leader_are_sums_per_command_and_shares() {
+    let cost = |message: &str, stage: &str, role: &str, cycles: f64, count: u64| {
+        json!({"message": message, "stage": stage, "role": role, "cycles": cycles, "nanoseconds": cycles / 2.0,
+               "count": count})
+    };
+    let mut untimed = cost("timeout", "step", "leader", 0.0, 5);
+    untimed["cycles"] = serde_json::Value::Null;
+    let result = json!({
+        "throughput_ops": 500.0, "executed_commands": 100,
+        "stages": [
+            cost("request", "hash", "leader", 3000.0, 100),
+            cost("request", "unmarshal", "leader", 500.0, 100),
+            cost("commit", "unmarshal", "leader", 100.0, 1400),
+            cost("reply", "marshal", "leader", 600.0, 100),
+            cost("reply", "sign", "leader", 4500.0, 100),
+            cost("reply", "send", "leader", 9e9, 100),
+            cost("request", "hash", "backup", 7.0, 1400),
+            untimed,
+        ],
+    });
+    let mut filled = row(10, 0, &[]);
+    fill(&mut filled, &result, Outliers::None);
+    let expected = [
+        ("leader_unmarshal_cycles", 1900.0),
+        ("leader_codec_cycles", 2500.0),
+        ("leader_hash_cycles", 3000.0),
+        ("leader_step_cycles", 0.0),
+        ("codec_and_hash_percent", 55.0),
+        ("request_hash_cycles", 3000.0),
+        ("reply_sign_cycles", 4500.0),
+    ];
+    for (name, value) in expected {
+        let found = filled.figures.get(name).copied().unwrap_or(f64::NAN);
+        assert!((found - value).abs() < 1e-6, "{name}: {found}");
+    }
+    assert_eq!(filled.stages.len(), 8);
+    filled.validate().unwrap_or_else(|fault| panic!("{fault}"));
+    let mut without = row(10, 0, &[]);
+    fill(&mut without, &json!({"throughput_ops": 500.0, "executed_commands": 100}), Outliers::None);
+    assert!(without.stages.is_empty() && !without.figures.contains_key("codec_and_hash_percent"));
+}

@@ -2,6 +2,7 @@
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::meter::{self, Primitive, Timer};
+use crate::stages::{self, Stage};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -84,6 +85,9 @@ impl Wire for Digest {
 /// What beginning and finishing a hash costs, in bytes that are hashed in that time; for [estimates](meter) only.
 const BYTES_FOR_EACH: u64 = 200;
 
+/// Bytes that SHA-256 works on at once. Fewer are only copied.
+const BLOCK_BYTES: usize = 64;
+
 /// Incremental SHA-256 over tagged content.
 #[derive(Clone)]
 pub struct Hasher {
@@ -103,6 +107,7 @@ impl Hasher {
 
     pub fn update(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
+        let _stage = (bytes.len() >= BLOCK_BYTES).then(|| stages::enter(Stage::Hash));
         match self.timer {
             None => self.state.update(bytes),
             Some(timer) => timer.time(&mut self.timed_ns, || self.state.update(bytes)),
@@ -110,6 +115,7 @@ impl Hasher {
     }
 
     pub fn finish(mut self) -> Digest {
+        let _stage = stages::enter(Stage::Hash);
         let digest = match self.timer {
             None => self.state.finalize(),
             Some(timer) => timer.time(&mut self.timed_ns, || self.state.finalize()),

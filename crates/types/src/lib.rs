@@ -26,6 +26,7 @@ pub mod line;
 pub mod meter;
 pub mod quorum;
 pub mod sealed;
+pub mod stages;
 pub mod state;
 pub mod status;
 pub mod text;

@@ -4,6 +4,7 @@
 //! for the rest is in proportion. Every thread counts for itself. Nothing is timed before [`time_with`] is called, and
 //! nothing reads these figures but reports.
 
+use crate::stages::{self, Stage};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -199,6 +200,16 @@ pub fn channel_items(bytes: usize) -> usize {
 
 /// Runs `work`, which applies a primitive to this many signatures or codes, and counts it.
 pub fn measured<T>(primitive: Primitive, items: usize, work: impl FnOnce() -> T) -> T {
+    let _stage = match primitive {
+        Primitive::Sign => Some(stages::enter(Stage::Sign)),
+        Primitive::VerifySingle | Primitive::VerifyBatch | Primitive::VerifyAggregate => {
+            Some(stages::enter(Stage::Authenticate))
+        }
+        Primitive::Mac => stages::enter_code(),
+        // A part of receiving and sending.
+        Primitive::Channel => None,
+        Primitive::Hash => Some(stages::enter(Stage::Hash)),
+    };
     let Some(timer) = timer(primitive) else {
         let outcome = work();
         count(primitive, items as u64, None);

@@ -4,6 +4,7 @@ use crate::batch::BatchSize;
 use crate::digest::Digest;
 use crate::ids::{Height, ReplicaId, View};
 use crate::meter::Tallies;
+use crate::stages::StageCounts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,6 +34,9 @@ pub struct Status {
     /// Cryptography of the replica's own thread and of those that verify signatures for it.
     #[serde(default)]
     pub crypto: Tallies,
+    /// What the stages of its work took; only present if they are measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages: Option<StageCounts>,
     /// Bytes handed to the network, framing included.
     pub bytes_sent: u64,
     /// Packets of Ethernet that the bytes of its TCP streams fill, if no two writes share one. 0 with other transports,

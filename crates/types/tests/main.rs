@@ -14,5 +14,6 @@ mod meter;
 mod payload_paths;
 mod quorum;
 mod signers;
+mod stages;
 mod state;
 mod statement;

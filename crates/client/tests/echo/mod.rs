@@ -267,6 +267,7 @@ impl Echo {
             view_timeouts: 0,
             verifications: 0,
             crypto: Default::default(),
+            stages: None,
             certificates_verified: 0,
             key_additions: 0,
             bytes_sent: 0,

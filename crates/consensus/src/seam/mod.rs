@@ -17,6 +17,7 @@ use crate::recovery::journal::{RecallError, Record, Standing};
 use crate::recovery::transfer::Part;
 use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::stages::MessageKind;
 use quorate_types::{
     Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, Manifest, ReplicaId, Subject, View,
     Vote, Wire,
@@ -365,6 +366,30 @@ impl<M: Message> Envelope<M> {
         }
     }
 
+    /// Returns the kind of the message, as far as costs differ.
+    pub fn kind(&self) -> MessageKind {
+        match self {
+            Envelope::Protocol(message) => message.kind(),
+            Envelope::Checkpoint(_) => MessageKind::Checkpoint,
+            Envelope::Bundles(_)
+            | Envelope::Relay(_)
+            | Envelope::Spread(_)
+            | Envelope::Batch(_)
+            | Envelope::Stored(_)
+            | Envelope::Certified(_)
+            | Envelope::Covers(_)
+            | Envelope::Noted { .. } => MessageKind::Bundles,
+            Envelope::FetchBlocks { .. }
+            | Envelope::Blocks(_)
+            | Envelope::FetchBundles { .. }
+            | Envelope::Ask { .. }
+            | Envelope::Standing { .. }
+            | Envelope::Offer { .. }
+            | Envelope::FetchState { .. }
+            | Envelope::StatePart { .. } => MessageKind::Repair,
+        }
+    }
+
     /// Returns the client commands in a message of any kind. Its sender is not their author, so they must be
     /// authenticated.
     pub fn bundles(&self) -> &[Bundle] {
@@ -538,6 +563,8 @@ pub trait Message: Wire + Clone + fmt::Debug + Send + 'static {
     /// Returns the vote that the sender must sign.
     fn vote_to_sign(&mut self) -> Option<&mut Vote>;
     fn purpose(&self) -> Purpose;
+    /// Returns the kind of the message, as far as costs differ.
+    fn kind(&self) -> MessageKind;
     /// Returns the vote, if the message is one by which the loss of links can be judged: PREPARE and COMMIT of PBFT.
     fn counted_vote(&self) -> Option<&Vote> {
         None

@@ -17,9 +17,11 @@ const KEYS: &[&str] = &[
 pub struct Plot {
     pub kind: PlotKind,
     pub title: String,
-    /// An axis or a figure; empty for `seconds` and `scatter`, which are drawn over time.
+    /// An axis or a figure; empty for `seconds` and `scatter`, which are drawn over time, and for
+    /// `stages`.
     pub x: String,
-    /// Figures, several for `stacked` only; for `seconds` series; for `heat` an axis; empty for `scatter`.
+    /// Figures, several for `stacked` only; for `seconds` series; for `heat` an axis; empty for `scatter` and
+    /// `stages`.
     pub y: Vec<String>,
     /// The figure that the colours of `heat` show; empty for other kinds.
     pub value: String,
@@ -60,7 +62,9 @@ impl Plot {
         table.known(KEYS)?;
         let kind = table.need("kind")?.choice::<PlotKind>()?;
         let over_time = matches!(kind, PlotKind::Seconds | PlotKind::Scatter);
-        for (key, wanted) in [("x", !over_time), ("y", kind != PlotKind::Scatter), ("value", kind == PlotKind::Heat)] {
+        let of_stages = kind == PlotKind::Stages;
+        let wants_y = kind != PlotKind::Scatter && !of_stages;
+        for (key, wanted) in [("x", !over_time && !of_stages), ("y", wants_y), ("value", kind == PlotKind::Heat)] {
             match table.get(key) {
                 Some(node) if !wanted => {
                     return Err(node.fault(format!("means nothing in a {kind} plot"), "leave it out"));

@@ -210,8 +210,11 @@ impl Cluster {
 fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     config.laboratory = laboratory(spec, config.replica);
     config.recording = recording::of_replica(spec, config.replica);
-    let BenchSpec { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, .. } = *spec;
-    let baselines = Baselines { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations };
+    let BenchSpec {
+        certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, stages, ..
+    } = *spec;
+    let baselines =
+        Baselines { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, stages };
     let replicas = spec.quorum().replicas();
     config.crypto_threads = CryptoThreads::Count(spec.crypto_threads.of(affinity::available(), replicas));
     config.baselines = (baselines != Baselines::default()).then_some(baselines);

@@ -4,7 +4,7 @@ use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, ChannelPerCommand, CpuPerCommand, CryptoPerCommand, Event, Frontier, Growth, Latency,
     LineFigures, Machine, PacketFigures, RequestFigures, RoundTripFigures, Sample, Second, Step, log_buckets, per,
-    recovery_percent, version,
+    recovery_percent, stages, version,
 };
 use crate::spec::{BenchSpec, Pacing};
 use quorate_client::load::{INTERVAL, LoadProgress, LoadReport, StepReport};
@@ -165,6 +165,7 @@ pub fn result(
     let client_bound = is_client_bound(spec, report, &readings, &mut warnings);
     let rss_of_replicas = readings.end.iter().flatten().map(|status| status.peak_rss_kb).max().unwrap_or(0);
     note_unusual(report, &readings, &mut warnings);
+    let (stages, stage_clock) = stages(&growth).unzip();
     BenchResult {
         spec: spec.clone(),
         throughput_ops: report.throughput(),
@@ -181,6 +182,8 @@ pub fn result(
         cpu_us_per_command: CpuPerCommand { total: add(replicas, clients), replicas, clients },
         crypto_us_per_command: CryptoPerCommand::sampled(&growth, ordered, &report.usage.crypto, report.completed),
         channel_us_per_command: Some(channel),
+        stages: stages.unwrap_or_default(),
+        stage_clock,
         bytes_per_command: add(sent_by_replicas, sent_by_clients),
         line: LineFigures::of(spec, &growth, ordered, report.throughput()),
         packets: PacketFigures::of(&growth),

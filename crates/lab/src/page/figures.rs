@@ -2,7 +2,7 @@
 
 use super::cells::Cells;
 use super::sketch::Sketch;
-use super::{categories, logarithm, series};
+use super::{categories, logarithm, series, stages};
 use quorate_experiments::file::Plot;
 use quorate_experiments::names::PlotKind;
 use quorate_plots::{Figure, PlotError, check_figure};
@@ -25,6 +25,7 @@ pub(super) fn figure(cells: &Cells, plot: &Plot, id: String) -> Option<Result<Fi
         PlotKind::Stacked => categories::stacked(&mut sketch),
         PlotKind::Box => categories::boxes(&mut sketch),
         PlotKind::Heat => categories::heat(&mut sketch),
+        PlotKind::Stages => stages::stages(&mut sketch),
     };
     sketch.note_failures();
     let (x, y) = (sketch.x_axis(), sketch.y_axis());

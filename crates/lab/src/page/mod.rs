@@ -13,6 +13,7 @@ mod paper;
 pub mod reproduction;
 mod series;
 mod sketch;
+mod stages;
 mod tables;
 mod words;
 

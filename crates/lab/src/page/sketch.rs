@@ -66,6 +66,7 @@ impl Sketch<'_> {
         let (label, unit) = match plot.kind {
             PlotKind::Seconds => ("time".to_owned(), "s"),
             PlotKind::Scatter => ("intended sending".to_owned(), "s"),
+            PlotKind::Stages => ("message".to_owned(), ""),
             _ if names(FIGURES).contains(&plot.x.as_str()) => (words::label(&plot.x), words::unit(FIGURES, &plot.x)),
             _ => (words::words(&plot.x), ""),
         };
@@ -79,6 +80,7 @@ impl Sketch<'_> {
             PlotKind::Scatter => ("latency".to_owned(), "ms"),
             PlotKind::Box if self.has_boxes_of_requests() => ("latency".to_owned(), "ms"),
             PlotKind::Heat => (words::words(first), ""),
+            PlotKind::Stages => ("cost of one message".to_owned(), "cycles"),
             PlotKind::Seconds => (words::label(first), words::unit(SERIES, first)),
             PlotKind::Stacked if plot.y.len() > 1 => (String::new(), words::unit(FIGURES, first)),
             _ => (words::label(first), words::unit(FIGURES, first)),

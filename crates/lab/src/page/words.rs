@@ -13,7 +13,7 @@ const MIN_PLAIN: f64 = 1e-4;
 /// Least number that is too long to be written out.
 const MIN_SCIENTIFIC: f64 = 1e15;
 /// Ends of names that only repeat the unit.
-const UNIT_SUFFIXES: &[&str] = &["_mbit_per_s", "_per_s", "_ms", "_us", "_percent", "_mb", "_s", "_bytes"];
+const UNIT_SUFFIXES: &[&str] = &["_mbit_per_s", "_per_s", "_ms", "_us", "_percent", "_mb", "_s", "_bytes", "_cycles"];
 /// Names of latencies without their unit.
 const LATENCIES: &[&str] = &["mean", "p50", "p90", "p99", "p999", "max"];
 

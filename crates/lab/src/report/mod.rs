@@ -2,6 +2,7 @@
 
 mod figures;
 mod sections;
+mod stages;
 
 use crate::result::BenchResult;
 use quorate_plots::Page;
@@ -30,16 +31,20 @@ fn render(result: &BenchResult, verdict: Option<&Verdict>) -> String {
     let page = Page {
         title: sections::title(result),
         lead: sections::lead(result),
-        sections: vec![
-            sections::summary(result, verdict),
-            sections::over_time(result),
-            sections::latency(result),
-            sections::cost(result),
-            sections::command(result),
-            sections::configuration(result),
-            sections::machine(result),
-            sections::definitions(),
-        ],
+        sections: [
+            Some(sections::summary(result, verdict)),
+            Some(sections::over_time(result)),
+            Some(sections::latency(result)),
+            Some(sections::cost(result)),
+            stages::section(result),
+            Some(sections::command(result)),
+            Some(sections::configuration(result)),
+            Some(sections::machine(result)),
+            Some(sections::definitions()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         footer: format!("quorate {}", result.version),
     };
     quorate_plots::page(&page).expect("names are fixed, and figures that cannot be drawn are left out")

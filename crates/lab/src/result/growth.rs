@@ -3,6 +3,7 @@
 use super::per;
 use quorate_crypto::SchemeKind;
 use quorate_types::meter::Tallies;
+use quorate_types::stages::StageCounts;
 use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeMap;
 
@@ -60,6 +61,17 @@ impl<'a> Growth<'a> {
     pub fn crypto(&self) -> Tallies {
         let mut sum = Tallies::default();
         self.0.iter().for_each(|(first, last)| sum += last.crypto.since(&first.crypto));
+        sum
+    }
+
+    /// Returns the counts and times of the stages of all replicas' work; `None` if none measured them.
+    pub fn stages(&self) -> Option<StageCounts> {
+        let mut sum: Option<StageCounts> = None;
+        for (first, last) in &self.0 {
+            let Some(last) = &last.stages else { continue };
+            let grown = first.stages.as_ref().map_or_else(|| last.clone(), |first| last.since(first));
+            sum.get_or_insert_default().add(&grown);
+        }
         sum
     }
 

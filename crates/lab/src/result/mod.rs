@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use quorate_applications::compare_histories;
 use quorate_experiments::statistics::Fences;
 use quorate_types::line::UDP_HEADER_BYTES;
+use quorate_types::stages::StageCost;
 use quorate_types::{Height, Status};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -24,6 +25,7 @@ mod round_trips;
 mod samples;
 mod searched;
 mod seconds;
+mod stages;
 mod table;
 
 pub use crypto::{CryptoPerCommand, CryptoSource, Primitives};
@@ -38,6 +40,8 @@ pub use round_trips::RoundTripFigures;
 pub use samples::Sample;
 pub use searched::{Probe, Search};
 pub(crate) use seconds::Frontier;
+pub use stages::StageClock;
+pub(crate) use stages::stages;
 pub use table::{
     UNKNOWN, describe_bottleneck, describe_cluster, describe_load, describe_memory, describe_settings, figure,
     optional, shown_evidence,
@@ -91,6 +95,12 @@ pub struct BenchResult {
     /// Part of this time in which the channel sealed and opened what passed; absent in simulations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel_us_per_command: Option<ChannelPerCommand>,
+    /// Cost of each stage of the replicas' work for one message, by role and message; present if it was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageCost>,
+    /// How these were timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage_clock: Option<StageClock>,
     /// Bytes that all replicas and clients wrote to sockets, per committed command.
     pub bytes_per_command: Option<f64>,
     /// What the leader sent, and what of a line that takes; absent if nothing was committed, and where no packets are

@@ -143,6 +143,9 @@ pub(super) fn render(result: &BenchResult, journal: String) -> String {
     for (name, told) in result.emulation.iter().flat_map(super::EmulationResult::lines) {
         text.push_str(&line(name, told));
     }
+    if let Some(clock) = &result.stage_clock {
+        text.push_str(&super::stages::tables(&result.stages, clock));
+    }
     text.push_str(&format!("\n{}", line("bottleneck", describe_bottleneck(result))));
     text.push_str(&line("agreement", &result.agreement));
     for event in &result.events {

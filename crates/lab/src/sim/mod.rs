@@ -88,6 +88,9 @@ pub fn run_with(
     on_report: &(dyn Fn(&SimReport) + Sync),
 ) -> Result<SimResult, SimError> {
     spec.validate()?;
+    if spec.stages {
+        return Err(SimError::Stages);
+    }
     let sim = sim_spec_on(
         spec,
         options,

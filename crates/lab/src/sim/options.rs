@@ -119,6 +119,12 @@ pub enum SimError {
     Interrupted,
     #[error(transparent)]
     Recording(#[from] RecordingError),
+    /// `--stages` in a simulation.
+    #[error(
+        "--stages: a simulation charges all work by its cost table, so it has no stages to time; help: use `quorate \
+         bench --stages`, or read `charges` in the JSON of the simulation"
+    )]
+    Stages,
     /// `--record` with several seeds.
     #[error(
         "--record: a recording holds one run, but --seeds {}..{} are several; help: use --seeds {}..{}",

@@ -317,6 +317,8 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
             .filter(|_| spec.transport.profile().carriage == Carriage::Stream),
         packets: None,
         channel_us_per_command: None,
+        stages: Vec::new(),
+        stage_clock: None,
         smoothed_rtt_ms: None,
         verifications_per_block: per(sum(|status| status.verifications) as f64, blocks),
         key_additions_per_certificate: growth.key_additions_per_certificate(spec.scheme),

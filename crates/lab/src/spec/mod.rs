@@ -286,6 +286,10 @@ pub struct BenchSpec {
     /// Count the replicas' heap allocations; the result has them per command.
     #[arg(long, help_heading = RUN)]
     pub count_allocations: bool,
+    /// Measure what each stage of the replicas' work costs, such as decoding and hashing, for every kind of message at
+    /// the leader and at backups.
+    #[arg(long, help_heading = RUN)]
+    pub stages: bool,
     /// Cores that all replicas and clients share; 0: all cores of this machine in a benchmark, and in a simulation a
     /// machine for each replica and for the clients.
     #[arg(long, help_heading = RUN, value_name = "CORES", default_value_t = 0, value_parser = check::number::<u32>("cores"))]

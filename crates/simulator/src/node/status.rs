@@ -52,6 +52,7 @@ impl<P: Protocol> Node<P> {
             key_additions: proofs.effort.key_additions,
             // The ledger has the exact times.
             crypto: Tallies::default(),
+            stages: None,
             bytes_sent: self.bytes_sent,
             stream_packets: self.writes.packets(),
             messages_sent: self.messages_sent,

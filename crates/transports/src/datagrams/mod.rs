@@ -26,6 +26,7 @@ use link::PacketLink;
 use mio::{Interest, Token};
 use port::Port;
 use quorate_channels::{ChannelConfig, ChannelFactory, Machine, RemoteIdentity, Side};
+use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{Address, Committee, ReplicaId, Time};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -212,13 +213,18 @@ impl Transport for DatagramTransport {
 
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let before = events.len();
-        self.run_timers(events);
-        self.flush_dirty(events, |_| true);
-        self.write();
+        {
+            let _stage = stages::moving(Stage::Send, MessageKind::None);
+            let before = self.links.counters.frames_sent;
+            self.run_timers(events);
+            self.flush_dirty(events, |_| true);
+            self.write();
+            stages::count(self.links.counters.frames_sent - before);
+        }
         let is_busy = events.len() > before || self.ports.iter().any(|port| port.is_readable);
         let alarm = self.alarms.first().map(|(due, _)| due.since(self.now()));
         let wait = self.links.wait(timeout, is_busy);
-        match self.poll.poll(&mut self.ready, [wait, alarm].into_iter().flatten().min()) {
+        match stages::wait(|| self.poll.poll(&mut self.ready, [wait, alarm].into_iter().flatten().min())) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.ready.clear(),
             Err(error) => return Err(error),
@@ -231,16 +237,21 @@ impl Transport for DatagramTransport {
                 }
             }
         }
+        let _stage = stages::moving(Stage::Receive, MessageKind::None);
+        let received = self.links.counters.frames_received;
         self.receive(events);
         self.write();
+        stages::count(self.links.counters.frames_received - received);
         events.append(&mut self.links.client_events);
         Ok(())
     }
 
     fn flush_replicas(&mut self) {
-        let mut events = Vec::new();
+        let _stage = stages::moving(Stage::Send, MessageKind::None);
+        let (mut events, before) = (Vec::new(), self.links.counters.frames_sent);
         self.flush_dirty(&mut events, |link| matches!(link.remote(), Some(Remote::Replica(_))));
         self.write();
+        stages::count(self.links.counters.frames_sent - before);
         // What has ended is reported by the next poll.
         self.links.client_events.append(&mut events);
     }

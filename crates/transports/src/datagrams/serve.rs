@@ -5,6 +5,7 @@ use super::*;
 use crate::error::LinkError;
 use crate::links::{LinkState, Phase};
 use quorate_channels::{Loss, Output};
+use quorate_types::stages::{self, Stage};
 use std::mem::take;
 
 /// Maximum number of batches of packets taken from one socket in one poll; the rest is left to the next.
@@ -53,6 +54,7 @@ impl DatagramTransport {
 
     /// Gives the packets that wait to the kernel.
     pub(super) fn write(&mut self) {
+        let _stage = stages::enter(Stage::Send);
         for port in self.ports.iter_mut().filter(|port| port.has_to_write()) {
             let written = port.write();
             self.links.counters.write_calls += written.calls;

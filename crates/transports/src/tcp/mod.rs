@@ -20,7 +20,7 @@ use link::Link;
 use listeners::{Listeners, MAX_LISTENERS};
 use mio::{Interest, Token};
 use quorate_channels::{Carriage, ChannelConfig, ChannelFactory, RemoteIdentity, Side};
-use quorate_types::{Address, Committee, ReplicaId};
+use quorate_types::{Address, Committee, ReplicaId, stages};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -183,7 +183,7 @@ impl Transport for TcpTransport {
         self.links.resume();
         let accepts = self.listeners.accepts_more() && self.accept_at.is_none();
         let wait = self.links.wait(timeout, accepts || events.len() > before);
-        self.poll.wait(&mut self.ready, wait)?;
+        stages::wait(|| self.poll.wait(&mut self.ready, wait))?;
         self.serve(events);
         if self.poll.take_clients(&mut self.ready)? {
             self.serve_ready(events);

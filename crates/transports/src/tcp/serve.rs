@@ -3,6 +3,7 @@
 use super::link::Reading;
 use super::*;
 use crate::links::index;
+use quorate_types::stages::{MessageKind, Stage};
 
 /// Maximum number of streams accepted in one poll; the rest is left to the next.
 const MAX_ACCEPTED: usize = 64;
@@ -165,7 +166,13 @@ impl TcpTransport {
                 budget => (budget, &mut self.links.client_events),
             },
         };
-        let reading = link.read_frames(remote, budget, closing, &mut self.links.counters, into);
+        let reading = {
+            let _stage = stages::moving(Stage::Receive, kind_of(Some(remote), MessageKind::Request));
+            let before = self.links.counters.frames_received;
+            let reading = link.read_frames(remote, budget, closing, &mut self.links.counters, into);
+            stages::count(self.links.counters.frames_received - before);
+            reading
+        };
         if let Remote::Client(_) = remote {
             self.links.account(link)?;
         }
@@ -290,7 +297,13 @@ impl TcpTransport {
 
 /// Writes a link's queue, and registers for writability if the socket is full.
 fn flush(link: &mut Link, poll: &Waiting, counters: &mut Counters) -> Result<(), LinkError> {
-    link.flush(counters)?;
+    {
+        let _stage = stages::moving(Stage::Send, kind_of(link.remote(), MessageKind::Reply));
+        let before = counters.frames_sent;
+        let flushed = link.flush(counters);
+        stages::count(counters.frames_sent - before);
+        flushed?;
+    }
     if link.blocked && !link.watches_writable {
         // The link stays registered: the kernel reports room only after there was none, so an idle link costs nothing.
         let token = Token(FIRST_LINK + index(link.id));
@@ -299,4 +312,13 @@ fn flush(link: &mut Link, poll: &Waiting, counters: &mut Counters) -> Result<(),
         link.watches_writable = true;
     }
     Ok(())
+}
+
+/// Returns the kind of message that a client's link carries. One read or write of a replica's link moves messages of
+/// several kinds.
+fn kind_of(remote: Option<Remote>, of_client: MessageKind) -> MessageKind {
+    match remote {
+        Some(Remote::Client(_)) => of_client,
+        _ => MessageKind::None,
+    }
 }

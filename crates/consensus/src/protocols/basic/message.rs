@@ -7,6 +7,7 @@
 use crate::protocols::views::message::{FromView, ViewMessage};
 use crate::seam::text::certificate_name;
 use crate::seam::{Message, Purpose, Role};
+use quorate_types::stages::MessageKind;
 use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Encoder, View, Vote, Wire};
 use std::sync::Arc;
 
@@ -31,6 +32,13 @@ impl Message for BasicMessage {
         match self {
             BasicMessage::View(message) => message.purpose(),
             BasicMessage::Phase(_) => Purpose::Certificate,
+        }
+    }
+
+    fn kind(&self) -> MessageKind {
+        match self {
+            BasicMessage::View(message) => message.kind(),
+            BasicMessage::Phase(_) => MessageKind::Certificate,
         }
     }
 

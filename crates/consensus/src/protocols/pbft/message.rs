@@ -9,6 +9,7 @@ use crate::seam::{Message, Purpose, Role};
 use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
+use quorate_types::stages::MessageKind;
 use quorate_types::{
     Attachment, Block, Bundle, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Hasher, Height, ReplicaId,
     Signers, Subject, View, Vote, Wire,
@@ -127,6 +128,17 @@ impl Message for PbftMessage {
             PbftMessage::ViewChange(_) => Purpose::Timeout,
             PbftMessage::NewView(_) => Purpose::Certificate,
             PbftMessage::Status { .. } | PbftMessage::Decided { .. } => Purpose::Report,
+        }
+    }
+
+    fn kind(&self) -> MessageKind {
+        match self {
+            PbftMessage::PrePrepare(_) => MessageKind::PrePrepare,
+            PbftMessage::Prepare(_) => MessageKind::Prepare,
+            PbftMessage::Commit(_) => MessageKind::Commit,
+            PbftMessage::ViewChange(_) => MessageKind::ViewChange,
+            PbftMessage::NewView(_) => MessageKind::NewView,
+            PbftMessage::Status { .. } | PbftMessage::Decided { .. } => MessageKind::Report,
         }
     }
 

@@ -4,6 +4,7 @@ use crate::seam::text::{self, certificate_name};
 use crate::seam::{Message, Purpose, Role};
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::MAX_BLOCK_BUNDLES;
+use quorate_types::stages::MessageKind;
 use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Domain, Encoder, ReplicaId, View, Vote, Wire};
 use std::sync::Arc;
 
@@ -65,6 +66,15 @@ impl Message for ViewMessage {
             ViewMessage::Vote(_) => Purpose::Vote,
             ViewMessage::Timeout(_) => Purpose::Timeout,
             ViewMessage::Advance { .. } => Purpose::Certificate,
+        }
+    }
+
+    fn kind(&self) -> MessageKind {
+        match self {
+            ViewMessage::Proposal(_) => MessageKind::Proposal,
+            ViewMessage::Vote(_) => MessageKind::Vote,
+            ViewMessage::Timeout(_) => MessageKind::Timeout,
+            ViewMessage::Advance { .. } => MessageKind::Certificate,
         }
     }
 

@@ -1,0 +1,138 @@
+//! What `bench --stages` measures.
+
+use crate::common::Quiet;
+use quorate_lab::sim::{self, SimOptions};
+use quorate_lab::spec::{
+    AuthProfile, BenchSpec, ClientAuthentication, Dissemination, Interval, ProtocolKind, ReplyAuthentication,
+};
+use quorate_lab::{BenchResult, bench};
+use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole, TURNS_PER_SAMPLE};
+use std::collections::BTreeSet;
+
+/// PBFT without batches, with codes and clients' signatures: every kind of work that a message can need.
+fn spec() -> BenchSpec {
+    BenchSpec {
+        protocol: ProtocolKind::PbftMac,
+        auth_profile: AuthProfile::Domain,
+        client_authentication: ClientAuthentication::Ed25519,
+        reply_authentication: ReplyAuthentication::Mac,
+        dissemination: Dissemination::Leader,
+        batch: 1.into(),
+        bundle: 1,
+        payload: 512,
+        clients: 1,
+        outstanding: Some(8),
+        stages: true,
+        warmup: Interval::from_millis(100),
+        duration: Interval::from_millis(1500),
+        ..BenchSpec::default()
+    }
+}
+
+fn run(spec: &BenchSpec) -> BenchResult {
+    bench::run(spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn count(result: &BenchResult, role: StageRole, message: MessageKind, stage: Stage) -> u64 {
+    let own = result.stages.iter().find(|cost| (cost.role, cost.message, cost.stage) == (role, message, stage));
+    own.map_or(0, |own| own.count)
+}
+
+/// Largest relative error of a count that is estimated from the timed turns.
+const ESTIMATED: f64 = 0.4;
+
+/// Asserts that two counts of one run agree. The statuses of the replicas are taken one after the other.
+fn assert_near(found: u64, expected: u64, what: &str) {
+    assert_within(found, expected, 0.1, what);
+}
+
+fn assert_within(found: u64, expected: u64, part: f64, what: &str) {
+    let (low, high) = (expected as f64 * (1.0 - part) - 16.0, expected as f64 * (1.0 + part) + 16.0);
+    assert!((low..=high).contains(&(found as f64)), "{what}: {found}, expected {expected}");
+}
+
+#[test]
+fn counts_agree_with_the_messages_of_the_protocol() {
+    let result = run(&spec());
+    let blocks = result.committed_blocks;
+    assert!(blocks > 100, "{}", result.to_table());
+    let of = |role, message, stage| count(&result, role, message, stage);
+    use MessageKind::{Commit, PrePrepare, Prepare, Reply, Request};
+    use StageRole::{Backup, Leader};
+    assert_within(of(Leader, PrePrepare, Stage::Marshal), blocks, ESTIMATED, "proposals made");
+    assert_near(of(Leader, PrePrepare, Stage::Send), 3 * blocks, "proposals sent");
+    assert_near(of(Backup, PrePrepare, Stage::Receive), 3 * blocks, "proposals received");
+    assert_near(of(Leader, Prepare, Stage::Receive), 3 * blocks, "PREPAREs at the leader");
+    assert_near(of(Backup, Prepare, Stage::Receive), 6 * blocks, "PREPAREs of backups at other backups");
+    assert_near(of(Leader, Commit, Stage::Receive), 3 * blocks, "COMMITs at the leader");
+    assert_near(of(Leader, Commit, Stage::Send), 3 * blocks, "COMMITs of the leader");
+    assert_within(of(Leader, Request, Stage::Execute), blocks, ESTIMATED, "requests executed by the leader");
+    assert_within(of(Backup, Request, Stage::Execute), 3 * blocks, ESTIMATED, "requests executed by backups");
+    assert_within(of(Leader, Reply, Stage::Marshal), blocks, ESTIMATED, "replies of the leader");
+    assert_within(of(Leader, Reply, Stage::Sign), blocks, ESTIMATED, "codes on the replies of the leader");
+    assert_eq!(of(Leader, MessageKind::Unread, Stage::Unmarshal), 0, "all frames were valid");
+    let to_replicas = |cost: &&StageCost| cost.stage == Stage::Send && cost.message != Reply;
+    let sent: u64 = result.stages.iter().filter(to_replicas).map(|cost| cost.count).sum();
+    let messages = result.messages_per_block.expect("blocks were committed") * blocks as f64;
+    assert_within(sent + 4 * blocks, messages as u64, 0.1, "frames sent by replicas, a reply by each included");
+}
+
+#[test]
+fn exclusive_times_are_the_processor_time_of_the_threads() {
+    let result = run(&spec());
+    let clock = result.stage_clock.as_ref().expect("stages were measured");
+    assert!(clock.timed_turns > 30 && clock.timed_turns <= clock.turns / TURNS_PER_SAMPLE + 4, "{clock:?}");
+    let ratio = clock.cpu_by_stages.expect("turns were timed");
+    assert!((0.94..1.2).contains(&ratio), "stages do not add up to the processor time: {ratio}");
+    let ns: f64 = result.stages.iter().filter_map(|cost| Some(cost.nanoseconds? * cost.count as f64)).sum();
+    let per_command = ns / 1e3 / result.executed_commands as f64;
+    let cpu = result.cpu_us_per_command.replicas.expect("commands were executed");
+    assert!(per_command > 0.5 * cpu && per_command < 1.15 * cpu, "stages {per_command} us, replicas {cpu} us");
+    for cost in result.stages.iter().filter(|cost| cost.count > 1000) {
+        assert!(cost.cycles.is_some_and(|cycles| cycles >= 0.0), "{cost:?}");
+    }
+    // A request carries a signature and a hash of half a kilobyte, and neither is free.
+    let of = |stage| {
+        let place = (StageRole::Leader, MessageKind::Request, stage);
+        let own = |cost: &&StageCost| (cost.role, cost.message, cost.stage) == place;
+        result.stages.iter().find(own).and_then(|cost| cost.nanoseconds).expect("it was timed")
+    };
+    assert!(of(Stage::Authenticate) > 10_000.0, "a signature takes longer than {} ns", of(Stage::Authenticate));
+    assert!(of(Stage::Hash) > 200.0, "a hash takes longer than {} ns", of(Stage::Hash));
+}
+
+/// Threads that verify signatures add to the stages of the replica that asked.
+#[test]
+fn verifying_threads_count_too() {
+    let result = run(&BenchSpec { crypto_threads: quorate_types::CryptoThreads::Count(1), ..spec() });
+    let verified = count(&result, StageRole::Leader, MessageKind::Request, Stage::Authenticate);
+    assert!(verified >= result.committed_blocks, "{verified} of {}", result.committed_blocks);
+}
+
+#[test]
+fn replicas_with_and_without_probes_agree_and_only_one_reports() {
+    let with = run(&BenchSpec { protocol: ProtocolKind::Jolteon, auth_profile: AuthProfile::Pk, ..spec() });
+    let without = run(&BenchSpec { stages: false, ..with.spec.clone() });
+    for result in [&with, &without] {
+        assert_eq!(result.agreement, quorate_lab::result::Agreement::Agreed, "{}", result.to_table());
+        assert_eq!(result.failure(), None);
+    }
+    let json: serde_json::Value = serde_json::from_str(&with.to_json()).expect("JSON");
+    let rows = json["stages"].as_array().expect("a list");
+    for row in rows {
+        let keys: BTreeSet<&str> = row.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(keys, ["message", "stage", "role", "cycles", "nanoseconds", "count"].into());
+    }
+    let roles = |role: &str| rows.iter().filter(|row| row["role"] == role && row["message"] == "proposal").count();
+    assert!(roles("leader") > 0 && roles("backup") > 0, "{rows:?}");
+    assert!(with.to_table().contains("stages at the leader: cycles per message"), "{}", with.to_table());
+    assert!(json["stage_clock"]["counter_hz"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn a_simulation_refuses_stages() {
+    let refused = sim::run(&spec(), &SimOptions::default(), &|_| {});
+    let error = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.starts_with("--stages: a simulation charges all work by its cost table"), "{error}");
+    assert!(error.contains("help: use `quorate bench --stages`"), "{error}");
+}
