@@ -4,6 +4,7 @@ mod client;
 mod demo;
 mod failure;
 mod fidelity;
+mod flame;
 mod lab;
 mod live;
 mod model;
@@ -188,7 +189,9 @@ impl Command {
 fn run(command: Command) -> Outcome {
     match command {
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Bench(BenchCommand { bench: BenchArgs(spec), emulation }) => run_bench(&spec, &emulation),
+        Command::Bench(BenchCommand { bench: BenchArgs(spec), emulation, flame }) => {
+            run_bench(&spec, &emulation, flame.as_deref())
+        }
         Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
         Command::Lab(command) => lab::run(&command),
         Command::Model(arguments) => model::run(&arguments),
@@ -214,16 +217,28 @@ fn run(command: Command) -> Outcome {
 /// # Errors
 /// Those of [`Outputs::open`].
 fn outputs_of(spec: &BenchSpec, inputs: &[&Path]) -> Result<Outputs, Box<dyn Error>> {
+    outputs_and(None, spec, inputs)
+}
+
+/// Opens the output of a flame graph, too.
+fn outputs_and(flame: Option<&str>, spec: &BenchSpec, inputs: &[&Path]) -> Result<Outputs, Box<dyn Error>> {
     let commands = match &spec.workload {
         WorkloadKind::File(path) => Some(path.as_path()),
         _ => None,
     };
     let inputs: Vec<&Path> = inputs.iter().copied().chain(commands).collect();
-    Outputs::open(&[("--json", spec.json.as_deref()), ("--report", spec.report.as_deref())], &inputs)
+    let results = [("--json", spec.json.as_deref()), ("--report", spec.report.as_deref()), (flame::FLAG, flame)];
+    Outputs::open(&results, &inputs)
 }
 
-fn run_bench(spec: &BenchSpec, emulation: &EmulationOptions) -> Outcome {
+fn run_bench(spec: &BenchSpec, emulation: &EmulationOptions, flame: Option<&str>) -> Outcome {
     let network = emulation.network.as_deref().map(Path::new);
+    if flame.is_some() {
+        spec.validate()?;
+        // Opens all to find what cannot be written; the run below `perf` opens its own again.
+        drop(outputs_and(flame, spec, network.as_slice())?);
+        return flame::run(Outputs::open(&[(flame::FLAG, flame)], &[])?);
+    }
     let outputs = outputs_of(spec, network.as_slice())?;
     let mut live = Live::new();
     let result = bench::run_on(spec, emulation, &mut live);

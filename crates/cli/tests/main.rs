@@ -10,6 +10,7 @@ mod disk_trouble;
 mod documentation;
 #[cfg(target_os = "linux")]
 mod emulated;
+mod flame;
 mod inspect;
 mod lab;
 mod model;

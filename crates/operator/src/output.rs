@@ -107,6 +107,19 @@ impl Outputs {
         if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
     }
 
+    /// Writes the one result of a call, and says where it is if that is a file.
+    ///
+    /// # Errors
+    /// If the output of `flag` cannot be written.
+    pub fn deliver_only(mut self, flag: &str, text: &str) -> Result<(), Box<dyn Error>> {
+        let place = self.0.iter_mut().find(|place| place.flag == flag).expect("it was opened");
+        place.write(text)?;
+        if place.file.is_some() {
+            report(&format!("{}: {}", place.flag.trim_start_matches('-'), place.path));
+        }
+        Ok(())
+    }
+
     pub fn writer(&mut self, flag: &str) -> Box<dyn Write> {
         let place = self.0.iter_mut().find(|place| place.flag == flag).expect("it was opened");
         place.is_written = true;

@@ -3,8 +3,8 @@
 //! A thread that calls [`begin_thread`] is always in one stage of the work on one message: [`enter`] begins a stage and
 //! ends it when its guard is dropped, [`message`] does the same for a message. A stage within another one interrupts
 //! it, so times are exclusive and add up to the thread's. One of [`TURNS_PER_SAMPLE`] turns is timed, and its times
-//! only count if they add up to the thread's processor time: what others do on its processor is taken off. All frames and turns are counted, and the numbers
-//! of messages in other stages follow in proportion.
+//! only count if they add up to the thread's processor time: what others do on its processor is taken off. All frames
+//! and turns are counted, and the numbers of messages in other stages follow in proportion.
 //!
 //! Probes are always compiled in. In a turn that is not timed each costs a load and a branch, as it does before
 //! [`switch_on`]. Nothing reads these figures but reports.

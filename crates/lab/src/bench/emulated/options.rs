@@ -22,6 +22,10 @@ pub struct BenchCommand {
     pub bench: BenchArgs,
     #[command(flatten)]
     pub emulation: EmulationOptions,
+    /// Sample the call stacks of the whole run by `perf`, and write them as a flame graph in SVG; - is standard output.
+    /// Sampling takes a part of the processors.
+    #[arg(long, value_name = "FILE")]
+    pub flame: Option<String>,
 }
 
 /// The network of `--host emulated`. No flag has an effect with other hosts, which refuse them.

@@ -1,0 +1,103 @@
+//! `bench --flame`: runs the benchmark below `perf`, and draws the call stacks that it sampled.
+
+use inferno::collapse::Collapse;
+use inferno::collapse::perf::{Folder, Options as Folding};
+use inferno::flamegraph::{self, Options as Drawing};
+use quorate_operator::Outcome;
+use quorate_operator::output::{Outputs, report};
+use std::env;
+use std::error::Error;
+use std::ffi::OsString;
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, ExitStatus, Stdio};
+
+pub const FLAG: &str = "--flame";
+/// Samples of each processor per second. Not a divisor of usual timers' rates, so that it is in step with none.
+const SAMPLES_PER_S: u32 = 199;
+/// Bytes of its stack that a sample keeps, from which `perf` finds the callers: the binary has no frame pointers.
+const STACK_BYTES: u32 = 16_384;
+const HELP: &str = "help: install perf (on Debian the package linux-perf), and let it see the processes of this user \
+                    (sysctl kernel.perf_event_paranoid, 2 or less), or leave out --flame";
+
+/// Runs this call below `perf`, without the flag, and draws what was sampled. The call itself writes its other results.
+///
+/// # Errors
+/// If `perf` cannot run or has no samples, or the graph cannot be written. If the run itself fails, this process ends
+/// with the status of the run, which has said why.
+pub fn run(outputs: Outputs) -> Outcome {
+    let scratch = Scratch::new()?;
+    let samples = scratch.0.join("perf.data");
+    let status = sample(&samples)?;
+    if !status.success() && !samples.exists() {
+        return Err(format!("{FLAG}: perf cannot sample ({status}); {HELP}").into());
+    }
+    if !status.success() {
+        drop((scratch, outputs));
+        report(&format!("{FLAG}: nothing is drawn of a run that failed"));
+        process::exit(status.code().unwrap_or(1));
+    }
+    let drawing = draw(&samples)?;
+    outputs.deliver_only(FLAG, &drawing)
+}
+
+/// Directory that is removed on drop.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Scratch, Box<dyn Error>> {
+        let path = env::temp_dir().join(format!("quorate-flame-{}", process::id()));
+        fs::create_dir_all(&path).map_err(|error| format!("cannot create {}: {error}", path.display()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Files that cannot be removed are left to the system, which clears the directory of temporary files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Returns the arguments of this call without the flag.
+fn arguments() -> Vec<OsString> {
+    let mut given = env::args_os().skip(1);
+    let mut kept = Vec::new();
+    while let Some(argument) = given.next() {
+        match argument.to_str() {
+            Some(FLAG) => drop(given.next()),
+            Some(text) if text.strip_prefix(FLAG).is_some_and(|rest| rest.starts_with('=')) => {}
+            _ => kept.push(argument),
+        }
+    }
+    kept
+}
+
+/// Runs this call below `perf`, whose status is then that of the call.
+fn sample(samples: &Path) -> Result<ExitStatus, Box<dyn Error>> {
+    let mut perf = Command::new("perf");
+    perf.args(["record", "--quiet", "--freq", &SAMPLES_PER_S.to_string()]);
+    perf.args(["--call-graph", &format!("dwarf,{STACK_BYTES}"), "--output"]).arg(samples).arg("--");
+    perf.arg(env::current_exe()?).args(arguments());
+    perf.status().map_err(|error| format!("{FLAG}: cannot run perf: {error}; {HELP}").into())
+}
+
+/// Draws the samples as SVG.
+fn draw(samples: &Path) -> Result<String, Box<dyn Error>> {
+    let mut perf = Command::new("perf");
+    // Finding inlined functions takes a process for each address, and minutes.
+    perf.args(["script", "--no-inline", "--input"]).arg(samples).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut script = perf.spawn().map_err(|error| format!("{FLAG}: cannot run perf: {error}; {HELP}"))?;
+    let stacks = script.stdout.take().expect("it is a pipe");
+    let (mut folded, mut svg) = (Vec::new(), Vec::new());
+    Folder::from(Folding::default()).collapse(BufReader::new(stacks), &mut folded)?;
+    script.wait()?;
+    if folded.is_empty() {
+        return Err(format!("{FLAG}: perf has no samples of the run; {HELP}").into());
+    }
+    let mut drawing = Drawing::default();
+    drawing.title = "Processor time by thread and call stack".to_owned();
+    flamegraph::from_reader(&mut drawing, folded.as_slice(), &mut svg)?;
+    Ok(String::from_utf8(svg)?)
+}
