@@ -24,6 +24,12 @@ impl Relay {
         self.back = bound();
     }
 
+    /// Loses what has come from the remote, and returns how many packets that were.
+    pub fn lose(&mut self) -> usize {
+        let mut packet = vec![0; 1 << 16];
+        std::iter::from_fn(|| self.front.recv_from(&mut packet).ok()).count()
+    }
+
     /// Passes on what has come.
     pub fn run(&mut self) {
         let mut packet = vec![0; 1 << 16];

@@ -1,13 +1,13 @@
 //! What the stages of the replicas' work cost, by message and role.
 
-use super::{Growth, figure, line};
+use super::growth::Growth;
 use comfy_table::{CellAlignment, Table, presets};
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageCounts, StageRole};
 use quorate_types::text::count;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-const US_PER_NS: f64 = 1e-3;
+const US_PER_S: f64 = 1e6;
 const PERCENT: f64 = 100.0;
 
 /// How the stages were timed.
@@ -38,6 +38,12 @@ impl StageClock {
             cpu_by_stages: (stages_ns > 0.0).then(|| counts.timed_cpu_ns as f64 / stages_ns),
         }
     }
+
+    /// Describes what a cycle is.
+    pub(super) fn describe(&self) -> String {
+        let (per_us, turns) = (self.counter_hz / US_PER_S, count(self.timed_turns));
+        format!("{per_us:.0} per us of the counter {}, in {turns} turns", self.counter)
+    }
 }
 
 /// Returns the costs of all replicas' stages, and how they were timed; `None` if they were not measured.
@@ -56,7 +62,7 @@ fn by_stage(costs: &[StageCost], role: StageRole) -> BTreeMap<Stage, f64> {
 }
 
 /// Returns the tables for a terminal: cycles per message, by message and stage, one table for each role.
-pub(super) fn tables(costs: &[StageCost], clock: &StageClock) -> String {
+pub(super) fn tables(costs: &[StageCost]) -> String {
     let mut text = String::new();
     for role in StageRole::ALL {
         let own: Vec<&StageCost> = costs.iter().filter(|cost| cost.role == role).collect();
@@ -65,9 +71,7 @@ pub(super) fn tables(costs: &[StageCost], clock: &StageClock) -> String {
             text.push_str(&table(&own, &by_stage(costs, role)));
         }
     }
-    let turns = count(clock.timed_turns);
-    let per_us = figure(clock.counter_hz * US_PER_NS / 1e3);
-    text + &line("cycles", format!("{per_us} per us of the counter {}, in {turns} turns", clock.counter))
+    text
 }
 
 fn table(costs: &[&StageCost], sums: &BTreeMap<Stage, f64>) -> String {
@@ -87,7 +91,8 @@ fn table(costs: &[&StageCost], sums: &BTreeMap<Stage, f64>) -> String {
         table.add_row(first.into_iter().chain(Stage::ALL.map(shown)).chain([whole(sum)]).collect::<Vec<_>>());
     }
     let whole_sum: f64 = sums.values().sum();
-    let share = |stage| sums.get(&stage).map_or_else(String::new, |sum| figure(sum / whole_sum.max(1.0) * PERCENT));
+    let share =
+        |stage| sums.get(&stage).map_or_else(String::new, |sum| format!("{:.1}", sum / whole_sum.max(1.0) * PERCENT));
     let first = ["% of all".to_owned(), String::new()];
     table.add_row(first.into_iter().chain(Stage::ALL.map(share)).chain([String::new()]).collect::<Vec<_>>());
     for at in 1..Stage::ALL.len() + 3 {

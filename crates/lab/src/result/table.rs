@@ -144,7 +144,8 @@ pub(super) fn render(result: &BenchResult, journal: String) -> String {
         text.push_str(&line(name, told));
     }
     if let Some(clock) = &result.stage_clock {
-        text.push_str(&super::stages::tables(&result.stages, clock));
+        text.push_str(&super::stages::tables(&result.stages));
+        text.push_str(&line("cycles", clock.describe()));
     }
     text.push_str(&format!("\n{}", line("bottleneck", describe_bottleneck(result))));
     text.push_str(&line("agreement", &result.agreement));
