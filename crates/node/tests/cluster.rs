@@ -54,6 +54,13 @@ fn agreed(cluster: EmbeddedCluster, stopped: Vec<Status>) -> Height {
     compare_histories(&histories).expect("all replicas executed the same")
 }
 
+/// Waits until all four replicas have executed a block: two equal replies prove nothing about the others.
+fn all_execute(client: &mut TestClient) {
+    for replica in (0..4).map(ReplicaId) {
+        client.status_with(replica, |status| status.height > Height(0));
+    }
+}
+
 /// Orders commands, stops a replica that the protocol can do without, orders more, and compares.
 fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Dissemination) {
     let mut template = template();
@@ -68,6 +75,7 @@ fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Di
     for results in client.submit(&bundles, 8, quorum.weak()) {
         assert_eq!(results, Results::all_empty(10));
     }
+    all_execute(&mut client);
     let mut stopped = Vec::new();
     let victim = ReplicaId(3);
     if template.consensus.stalls_with_silent(quorum, &[victim]).is_none() {
@@ -90,6 +98,7 @@ fn serving(template: &NodeConfig) -> EmbeddedCluster {
     client.connect(4);
     let bundles: Vec<_> = (0..20).map(|_| client.bundle(10, b"payload")).collect();
     client.submit(&bundles, 8, quorum.weak());
+    all_execute(&mut client);
     cluster
 }
 
