@@ -1,5 +1,6 @@
 //! The interface of replicated applications.
 
+use crate::footprint::{Changes, Footprint, Rest};
 use bytes::Bytes;
 use quorate_types::{Command, DecodeError, Digest};
 use thiserror::Error;
@@ -14,7 +15,7 @@ pub type Frozen = Box<dyn FnOnce() -> Bytes + Send>;
 /// A deterministic state machine: equal sequences of commands give equal states and equal results on every machine.
 ///
 /// The state depends only on the commands: not on a clock, randomness or the order of a hash table.
-pub trait Application: Send {
+pub trait Application: Send + Sync {
     /// Returns the name in configurations and snapshots.
     fn name(&self) -> &'static str;
 
@@ -22,7 +23,27 @@ pub trait Application: Send {
     /// of an invalid command says that it is invalid.
     fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>);
 
-    /// Called after the fresh commands of a bundle were executed.
+    /// Declares what a command may read and write: at least all that [`Application::execute`] does. By default
+    /// everything, so that nothing is prepared beside it.
+    fn footprint<'a>(&self, _command: &Command<'a>) -> Footprint<'a> {
+        Footprint::everything()
+    }
+
+    /// Computes the result of a command, at most [`MAX_RESULT_BYTES`], into `result`, which is empty, and what the
+    /// command writes. Runs on any thread, while other commands are prepared, and reads no more than its footprint says.
+    /// `None`: the command has to be executed as a whole, and `result` does not count.
+    fn prepare(&self, _command: &Command<'_>, _result: &mut Vec<u8>) -> Option<Rest> {
+        None
+    }
+
+    /// Writes what [`Application::prepare`] has left to write. Together they have the effect and the result of
+    /// [`Application::execute`]. Nothing that the command reads has changed meanwhile.
+    fn apply(&mut self, _changes: Changes) {
+        unreachable!("an application that prepares changes applies them");
+    }
+
+    /// Called after the fresh commands of a bundle were executed. Must change nothing that [`Application::prepare`]
+    /// reads, since commands of later bundles may be prepared already.
     fn bundle_executed(&mut self, _bundle: &Digest) {}
 
     /// Answers a question from the current state, without ordering.

@@ -2,8 +2,10 @@
 
 use crate::application::{Application, MAX_RESULT_BYTES, RestoreError};
 use crate::checkpoint::{Checkpoint, CheckpointRule, CheckpointTask};
+use crate::footprint::Rest;
 use crate::frozen::{FrozenState, SNAPSHOT_VERSION};
 use crate::history::History;
+use crate::parallel::{Buffers, MAX_EXECUTION_THREADS, Parallelism, Waves};
 use crate::session::{Admission, MAX_SESSIONS, Memory, Sessions};
 use bytes::Bytes;
 use quorate_types::{
@@ -54,6 +56,10 @@ pub struct Executor {
     results: ResultsBuilder,
     /// Reused for each command.
     result: Vec<u8>,
+    /// `None`: one command after the other, on this thread.
+    parallelism: Option<Parallelism>,
+    /// Reused for the results of prepared commands.
+    buffers: Buffers,
 }
 
 impl Executor {
@@ -75,6 +81,8 @@ impl Executor {
             block_results_bytes: 0,
             results: ResultsBuilder::default(),
             result: Vec::new(),
+            parallelism: None,
+            buffers: Buffers::default(),
         }
     }
 
@@ -82,6 +90,17 @@ impl Executor {
     pub fn with_checkpoints(self, rule: CheckpointRule) -> Executor {
         rule.assert_valid();
         Executor { rule: Some(rule), ..self }
+    }
+
+    /// Prepares costly commands of a block that do not conflict on several threads. States, replies and digests stay
+    /// those of one thread.
+    ///
+    /// # Panics
+    /// If there is no thread, or more than [`MAX_EXECUTION_THREADS`].
+    pub fn with_parallelism(self, parallelism: Parallelism) -> Executor {
+        let threads = parallelism.threads;
+        assert!((1..=MAX_EXECUTION_THREADS).contains(&threads), "{threads} threads, 1 to {MAX_EXECUTION_THREADS}");
+        Executor { parallelism: (threads > 1).then_some(parallelism), ..self }
     }
 
     /// Limits the units of sessions ([`Sessions::with_limit`]), equally on every replica and before the first command.
@@ -98,11 +117,12 @@ impl Executor {
         rolling.update(&self.history.last().0);
         rolling.update(&height.0.to_le_bytes());
         self.block_results_bytes = 0;
+        let mut waves = self.waves(height, bundles);
         for bundle in bundles {
             let (results, is_new) = match bundle.expires() {
                 expires if expires < height => (self.settle(bundle), false),
                 expires if expires > height.latest_expiry() => (refuse(bundle), false),
-                expires => self.execute_bundle(bundle, expires),
+                expires => self.execute_bundle(bundle, expires, waves.as_mut()),
             };
             rolling.update(&bundle.digest().0);
             rolling.update(results.body());
@@ -110,6 +130,13 @@ impl Executor {
         }
         self.history.push(rolling.finish());
         self.count_towards_keeping(bundles);
+    }
+
+    /// Returns the waves of the commands that [`Executor::execute_bundle`] will see; `None` with one thread.
+    fn waves<'a>(&self, height: Height, bundles: &'a [Bundle]) -> Option<Waves<'a>> {
+        let parallelism = self.parallelism.clone()?;
+        let lives = |bundle: &&Bundle| (height..=height.latest_expiry()).contains(&bundle.expires());
+        Some(Waves::new(bundles.iter().filter(lives).flat_map(Bundle::commands).collect(), parallelism))
     }
 
     fn count_towards_keeping(&mut self, bundles: &[Bundle]) {
@@ -162,10 +189,16 @@ impl Executor {
     }
 
     /// Returns the results, and whether each command was executed.
-    fn execute_bundle(&mut self, bundle: &Bundle, expires: Height) -> (Results, bool) {
+    fn execute_bundle(
+        &mut self,
+        bundle: &Bundle,
+        expires: Height,
+        mut waves: Option<&mut Waves<'_>>,
+    ) -> (Results, bool) {
         let mut executed = 0;
         let max_bytes = MAX_RESULTS_BYTES.min(MAX_BLOCK_RESULTS_BYTES.saturating_sub(self.block_results_bytes));
         for command in bundle.commands() {
+            let ready = waves.as_mut().and_then(|waves| waves.take(&*self.application, &mut self.buffers));
             if self.results.bytes() >= max_bytes {
                 self.results.push(Outcome::Refused);
                 continue;
@@ -174,7 +207,15 @@ impl Executor {
                 Admission::Fresh => {
                     executed += 1;
                     self.result.clear();
-                    self.application.execute(&command, &mut self.result);
+                    match ready {
+                        None => self.application.execute(&command, &mut self.result),
+                        Some(ready) => {
+                            self.buffers.keep(std::mem::replace(&mut self.result, ready.result));
+                            if let Rest::Write(changes) = ready.rest {
+                                self.application.apply(changes);
+                            }
+                        }
+                    }
                     assert!(self.result.len() <= MAX_RESULT_BYTES, "result of {} is too long", self.application.name());
                     Outcome::Executed(&self.result)
                 }

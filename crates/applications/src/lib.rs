@@ -7,19 +7,23 @@
 pub mod application;
 pub mod checkpoint;
 pub mod executor;
+pub mod footprint;
 pub mod frozen;
 pub mod history;
 pub mod key_value;
 pub mod kind;
 pub mod log;
+pub mod parallel;
 pub mod session;
 
 pub use application::{Application, Frozen, MAX_RESULT_BYTES, RestoreError};
 pub use checkpoint::{Checkpoint, CheckpointRule, CheckpointTask};
 pub use executor::{Executor, Reply};
+pub use footprint::{Changes, Footprint, Rest, Touched};
 pub use frozen::FrozenState;
 pub use history::{Divergence, compare_histories};
 pub use key_value::{KeyValue, KeyValueCommand, KeyValueResult};
 pub use kind::build;
 pub use log::Log;
+pub use parallel::{MAX_EXECUTION_THREADS, Parallelism};
 pub use quorate_types::ApplicationKind;

@@ -6,4 +6,5 @@ mod common;
 mod executor;
 mod history;
 mod key_value;
+mod parallel;
 mod sessions;

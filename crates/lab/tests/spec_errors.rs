@@ -96,6 +96,8 @@ fn incompatible_values_are_refused_with_help() {
     check(&["--line-rate", "0"], &["--line-rate: is 0; help: set a number of bits per second above 0"]);
     check(&["--line-rate", "-1G"], &["--line-rate: is -1000000000; help:"]);
     check(&["--line-rate", "10GB"], &["`10GB` is not a valid rate", "such as 10G"]);
+    check(&["--execution-threads", "0"], &["--execution-threads: 0 is out of range; help: set 1 to 64"]);
+    check(&["--execution-threads", "65"], &["--execution-threads: 65 is out of range; help: set 1 to 64"]);
     check(&["--batch", "0"], &["--batch: 0 is out of range; help: set 1 to 65536"]);
     check(&["--payload", "4194305"], &["--payload", "help: set 0 to 4194304"]);
     check(&["--base-port", "65534"], &["--base-port", "beyond 65535", "help: set a lower port"]);

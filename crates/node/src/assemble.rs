@@ -16,7 +16,7 @@ use crate::recording;
 use crate::seals::Seals;
 use crate::snapshots::SnapshotFiles;
 use crate::states::States;
-use quorate_applications::{CheckpointRule, Executor};
+use quorate_applications::{CheckpointRule, Executor, Parallelism};
 use quorate_consensus::Protocol;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_crypto::{
@@ -201,7 +201,14 @@ fn load_keys(
 fn executor(config: &NodeConfig, committee: &Committee) -> Executor {
     let consensus = &config.consensus;
     let rule = CheckpointRule::new(consensus.checkpoint_interval, consensus.retained_blocks, consensus.retained_bytes);
-    Executor::new(quorate_applications::build(config.application), &committee.cluster).with_checkpoints(rule)
+    let account = CpuAccount::current().unwrap_or_default();
+    let parallelism = Parallelism {
+        // Charge helping threads to this replica too.
+        on_helper: Arc::new(move || Box::new(account.enter())),
+        ..Parallelism::of(config.execution_threads)
+    };
+    let application = quorate_applications::build(config.application);
+    Executor::new(application, &committee.cluster).with_checkpoints(rule).with_parallelism(parallelism)
 }
 
 /// Builds the replica and its host for any protocol.

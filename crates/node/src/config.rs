@@ -6,6 +6,7 @@ use crate::config_file::{ConfigFault, ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
 use crate::laboratory::Laboratory;
 use crate::recording::RecordingConfig;
+use quorate_applications::MAX_EXECUTION_THREADS;
 use quorate_channels::ChannelKind;
 use quorate_consensus::Config as ConsensusConfig;
 use quorate_crypto::{
@@ -87,6 +88,10 @@ pub struct NodeConfig {
     /// Application that executes the commands: `kv` or `log`. Default `kv`.
     #[serde(default)]
     pub application: ApplicationKind,
+    /// Threads that execute commands, up to 64: costly commands of a block that do not conflict are prepared at the same
+    /// time. Results are the same with any number, which may differ between replicas. Default 1.
+    #[serde(default = "default_execution_threads")]
+    pub execution_threads: u16,
     /// Replies to clients: from `each` replica, or `none` except acknowledgements of replica 0, for measurements.
     /// Default `each`.
     #[serde(default)]
@@ -168,6 +173,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+fn default_execution_threads() -> u16 {
+    1
+}
+
 fn default_reply_cache_bytes() -> usize {
     DEFAULT_REPLY_CACHE_BYTES
 }
@@ -193,6 +202,7 @@ impl NodeConfig {
             transport: TransportKind::default(),
             channel: ChannelKind::default(),
             application: ApplicationKind::default(),
+            execution_threads: default_execution_threads(),
             reply: ReplyMode::default(),
             reply_cache_bytes: DEFAULT_REPLY_CACHE_BYTES,
             key_file: default_key_file(),
@@ -248,6 +258,10 @@ impl NodeConfig {
         }
         if self.key_file.as_os_str().is_empty() {
             return fault(Place::key("key_file"), "is empty".into(), "leave it out for the default");
+        }
+        if !(1..=MAX_EXECUTION_THREADS).contains(&self.execution_threads) {
+            let (what, help) = (format!("is {}", self.execution_threads), format!("use 1 to {MAX_EXECUTION_THREADS}"));
+            return fault(Place::key("execution_threads"), what, &help);
         }
         self.validate_members()?;
         self.validate_listeners()?;

@@ -346,3 +346,15 @@ fn a_missing_key_file_and_another_replicas_key_file_are_refused_by_name() {
     let error = run(2).unwrap_err().to_string();
     assert!(error.contains("replica-2/private.key"), "{error}");
 }
+
+#[test]
+fn threads_of_execution_are_one_to_sixty_four() {
+    let text = four().to_toml();
+    assert!(text.lines().any(|line| line == "execution_threads = 1"), "{text}");
+    for threads in [0, 65] {
+        let (text, line) = with_line(&text, "execution_threads", &format!("execution_threads = {threads}"));
+        let error = refusal(&text);
+        let parts = [format!("line {line}: "), format!("is {threads}"), "use 1 to 64".to_owned()];
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    }
+}

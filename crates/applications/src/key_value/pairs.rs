@@ -109,13 +109,18 @@ impl Pairs {
         if self.sorted.is_none() {
             self.sorted = Some(self.keys().map(Into::into).collect());
         }
+        self.sorted_range(from, to).expect("the keys were just sorted")
+    }
+
+    /// Returns the same if the keys are sorted already, which the first [`Pairs::range`] does.
+    pub fn sorted_range(&self, from: &[u8], to: Option<&[u8]>) -> Option<impl Iterator<Item = (&[u8], &[u8])>> {
         let Pairs { base, layers, sorted, .. } = self;
         let end = to.map_or(Bound::Unbounded, Bound::Excluded);
         // `BTreeSet::range` panics if a range ends before it begins.
         let is_empty = to.is_some_and(|to| to <= from);
-        let keys =
-            sorted.as_ref().filter(|_| !is_empty).map(|keys| keys.range::<[u8], _>((Bound::Included(from), end)));
-        keys.into_iter().flatten().map(|key| (&**key, find(base, layers, key).expect("a sorted key has a value")))
+        let keys = (!is_empty).then_some(sorted.as_ref()?);
+        let keys = keys.map(|keys| keys.range::<[u8], _>((Bound::Included(from), end)));
+        Some(keys.into_iter().flatten().map(|key| (&**key, find(base, layers, key).expect("a sorted key has a value"))))
     }
 
     /// Returns every key once.

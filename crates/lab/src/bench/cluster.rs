@@ -216,6 +216,7 @@ fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     let baselines =
         Baselines { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, stages };
     let replicas = spec.quorum().replicas();
+    config.execution_threads = spec.execution_threads;
     config.crypto_threads = CryptoThreads::Count(spec.crypto_threads.of(affinity::available(), replicas));
     config.baselines = (baselines != Baselines::default()).then_some(baselines);
 }

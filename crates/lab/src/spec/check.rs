@@ -5,6 +5,7 @@ use super::{
     ReplyAuthentication, ReplyMode, SpecError, When,
 };
 use crate::affinity;
+use quorate_applications::MAX_EXECUTION_THREADS;
 use quorate_client::load::MAX_SAMPLES;
 use quorate_consensus::config::{MAX_REPETITIONS, MAX_WINDOW};
 use quorate_crypto::Authentication;
@@ -62,6 +63,7 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("bundle_wait_ms", 0, MAX_BUNDLE_WAIT_MS),
     ("rate", 1, MAX_RATE),
     ("search_p99_ms", 1, MAX_SEARCH_P99_MS),
+    ("execution_threads", 1, MAX_EXECUTION_THREADS as u64),
     ("cores", 0, MAX_CORES),
     ("samples", 0, MAX_SAMPLES as u64),
     ("outstanding", 1, MAX_OUTSTANDING),
@@ -196,6 +198,7 @@ impl BenchSpec {
             ("bundle_wait_ms", self.bundle_wait_ms),
             ("rate", rate),
             ("search_p99_ms", self.search_p99_ms),
+            ("execution_threads", self.execution_threads.into()),
             ("cores", self.cores.into()),
             ("samples", self.samples.into()),
             ("outstanding", outstanding.into()),

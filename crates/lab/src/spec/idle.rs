@@ -117,6 +117,7 @@ impl BenchSpec {
             ("journal", self.journal.is_some()),
             ("fsync", self.fsync != default.fsync && self.journal() != JournalKind::Memory),
             ("client_verdicts", self.client_verdicts != default.client_verdicts),
+            ("execution_threads", self.execution_threads != default.execution_threads),
             ("payload_path", self.payload_path != default.payload_path),
             ("count_allocations", self.count_allocations),
         ];

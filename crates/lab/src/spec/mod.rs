@@ -279,6 +279,10 @@ pub struct BenchSpec {
     /// own, auto is 0, and clients' signatures stay with the replica's core.
     #[arg(long, help_heading = RUN, value_name = "auto|THREADS", default_value_t = CryptoThreads::Count(0))]
     pub crypto_threads: CryptoThreads,
+    /// Threads of each replica that execute commands: costly ones of a block that do not conflict are prepared at the
+    /// same time. Results are the same with any number. No effect in `sim`.
+    #[arg(long, help_heading = RUN, value_name = "THREADS", default_value_t = 1, value_parser = check::number::<u16>("execution_threads"))]
+    pub execution_threads: u16,
     /// Way of payloads between frames and replicas: shared, or copied into types of the wire and of the protocol, on
     /// receipt and before sending, to measure what such a layer costs.
     #[arg(long, help_heading = RUN, default_value = "shared", value_parser = choice::<PayloadPath>())]
