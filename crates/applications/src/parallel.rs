@@ -25,7 +25,7 @@ pub const MAX_WAVE_COMMANDS: usize = 32;
 pub const MIN_COMMAND_EFFORT_NS: u64 = 5_000;
 /// Effort of all costly commands of a wave from which on threads are started, in nanoseconds. The executor waits for its
 /// helpers to start, which takes milliseconds if other programs have the cores.
-pub const MIN_WAVE_EFFORT_NS: u64 = 1_000_000;
+pub const MIN_WAVE_EFFORT_NS: u64 = 10_000_000;
 
 /// Capacity up to which a buffer of a result is kept for the next one, in bytes.
 const MAX_KEPT_BUFFER_BYTES: usize = 256 << 10;
