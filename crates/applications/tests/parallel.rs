@@ -171,7 +171,9 @@ fn blocks(payload: impl Strategy<Value = Vec<u8>> + Clone) -> impl Strategy<Valu
 
 proptest! {
     #[test]
-    fn threads_change_nothing_in_the_key_value_store(blocks in blocks(key_value().boxed()), threads in 2u16..5, limit in 0usize..1200) {
+    fn threads_change_nothing_in_the_key_value_store(
+        blocks in blocks(key_value().boxed()), threads in 2u16..5, limit in 0usize..1200,
+    ) {
         let blocks = bundles(&blocks);
         // A small limit makes writes fail, which depends on all writes before.
         let outcome = |parallelism| outcome(executor(Box::new(KeyValue::with_limit(limit)), parallelism), &blocks);
@@ -244,7 +246,7 @@ fn scans_of_a_large_store_are_prepared_by_default() {
     let filling: Block = vec![(0..pairs).map(|at| (1, put(&at.to_be_bytes(), &[7; 20]))).collect()];
     // The first scan sorts the keys; those of the second block find them sorted.
     let scans = |count: usize| vec![(0..count).map(|_| (2, scan.clone())).collect()];
-    let blocks = bundles(&[filling, scans(1), scans(8)]);
+    let blocks = bundles(&[filling, scans(1), scans(16)]);
     let told: Arc<AtomicUsize> = Arc::default();
     let teller = told.clone();
     let on_helper: quorate_applications::parallel::OnHelper = Arc::new(move || {

@@ -53,6 +53,9 @@ pub const FIGURES: &[Figure] = &[
     figure("cpu_us_per_command", "us", "processor time of all replicas and clients per completed command"),
     figure("replica_cpu_us_per_command", "us", "processor time of all replicas per completed command"),
     figure("client_cpu_us_per_command", "us", "processor time of all clients per completed command"),
+    figure("core_percent", "%", "time that the core's thread worked, at the replica with the busiest thread"),
+    figure("network_percent", "%", "time that the thread of its network worked; 0 without one"),
+    figure("verifiers_percent", "%", "time that each of its threads for signatures worked; 0 without any"),
     figure("bytes_per_command", "B", "bytes that all replicas and clients send per completed command"),
     figure("bytes_per_block", "B", "bytes that replicas send per committed block"),
     figure(

@@ -4,8 +4,9 @@
 pub const FRAMES_PER_TURN: usize = 256;
 /// Maximum bytes of client frames per turn; each byte is hashed.
 pub const BYTES_PER_TURN: usize = 256 << 10;
-/// Maximum number of clients' unverified batches for each thread that verifies for a replica. Beyond it, clients wait.
-pub const MAX_BATCHES_PER_VERIFIER: usize = 4;
+/// Maximum number of clients' unverified batches for each thread that verifies for a replica: one that it works on, and
+/// the next one. Beyond it, clients wait, and what they have sent meanwhile makes a larger batch.
+pub const MAX_BATCHES_PER_VERIFIER: usize = 2;
 /// Maximum number of bundles in one of these batches, about half a millisecond of work: agreement may have to wait for
 /// it.
 pub const BUNDLES_PER_BATCH: usize = 64;

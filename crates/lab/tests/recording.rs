@@ -4,7 +4,7 @@ use quorate_lab::BenchSpec;
 use quorate_lab::bench::{self, Progress, Watcher};
 use quorate_lab::replay::{self, ReplayArgs, ReplayResult};
 use quorate_lab::sim::{self, ClientPlaces, SimOptions};
-use quorate_lab::spec::{Interval, ProtocolKind};
+use quorate_lab::spec::{ClientAuthentication, Interval, ProtocolKind, ReplicaThreads};
 use quorate_recording::{Entry, Header, Reader, Tape, Writer};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,6 +76,22 @@ fn real_replicas_of_every_protocol_are_replayed_exactly() {
             assert_eq!(result.failure(), None, "{protocol}:\n{}", result.to_table());
             assert_eq!((result.end, &result.recorded, result.simulated), ("complete", &vec![replica], false));
             assert!(result.commands > 0 && result.rerun.is_none(), "{protocol}: {result:?}");
+        }
+    }
+}
+
+#[test]
+fn real_replicas_of_several_threads_are_replayed_exactly() {
+    for replica_threads in [2, 4].map(ReplicaThreads::Count) {
+        let scratch = Scratch::new();
+        let client_authentication = ClientAuthentication::Ed25519;
+        let recorded = spec(ProtocolKind::Jolteon, &scratch.path("recordings"));
+        let spec = BenchSpec { replica_threads, client_authentication, ..recorded };
+        bench::run(&spec, &mut Listener::default()).expect("a cluster");
+        for file in &spec.recordings() {
+            let result = replay_file(file);
+            assert_eq!(result.failure(), None, "{replica_threads}:\n{}", result.to_table());
+            assert!(result.end == "complete" && result.commands > 0, "{replica_threads}: {result:?}");
         }
     }
 }

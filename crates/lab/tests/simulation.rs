@@ -6,7 +6,8 @@ use quorate_lab::bench;
 use quorate_lab::result::Agreement;
 use quorate_lab::sim::{self, SimOptions, SimResult};
 use quorate_lab::spec::{
-    AuthProfile, ChannelKind, ClientAuthentication, Dissemination, Interval, ProtocolKind, Rate, TransportKind,
+    AuthProfile, ChannelKind, ClientAuthentication, Dissemination, Interval, ProtocolKind, Rate, ReplicaThreads,
+    TransportKind,
 };
 use quorate_simulator::ledger::{Share, Work};
 
@@ -92,6 +93,44 @@ fn the_leaders_line_carries_payloads_and_headers() {
     assert!(of_digests.values_percent.is_none() && of_digests.bytes_per_command < line.bytes_per_command);
     // Packets of machines over UDP are not counted in a simulation.
     assert_eq!(of(&BenchSpec { transport: TransportKind::RUDP, ..spec }).1, None);
+}
+
+#[test]
+fn the_stage_that_limits_is_named() {
+    let signed = BenchSpec { client_authentication: ClientAuthentication::Ed25519, bundle: 1, ..spec() };
+    let run = |threads| {
+        let spec = BenchSpec { replica_threads: ReplicaThreads::Count(threads), ..signed.clone() };
+        sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec")
+    };
+    let loads = |result: &SimResult| result.bench.threads.clone().expect("replicas report their threads");
+    let stages = |result: &SimResult| -> Vec<(String, u16)> {
+        loads(result).stages.into_iter().map(|stage| (stage.stage, stage.threads)).collect()
+    };
+    let named = |all: &[(&str, u16)]| -> Vec<(String, u16)> {
+        all.iter().map(|(stage, threads)| ((*stage).to_owned(), *threads)).collect()
+    };
+    let (one, two, five) = (run(1), run(2), run(5));
+    assert_eq!(stages(&one), named(&[("core", 1)]));
+    assert_eq!(stages(&two), named(&[("core", 1), ("verifiers", 1)]));
+    assert_eq!(stages(&five), named(&[("core", 1), ("network", 1), ("verifiers", 3)]));
+    for result in [&one, &two, &five] {
+        let loads = loads(result);
+        let busiest = loads.stages.iter().max_by(|a, b| a.busy_percent.total_cmp(&b.busy_percent));
+        assert_eq!(busiest.map(|stage| &stage.stage), Some(&loads.limiting_stage));
+        assert!(loads.stages.iter().all(|stage| stage.busy_percent > 0.0 && stage.busy_percent < 101.0), "{loads:?}");
+    }
+    assert!(!one.to_table().contains("threads "), "{}", one.to_table());
+    assert!(five.to_table().contains("3 verifiers"), "{}", five.to_table());
+    // All do the same work, and agree.
+    assert_eq!(one.bench.agreement, Agreement::Agreed);
+    assert_eq!(five.bench.agreement, Agreement::Agreed);
+}
+
+#[test]
+fn threads_of_a_replica_do_not_share_simulated_cores() {
+    let shared = BenchSpec { replica_threads: ReplicaThreads::Count(2), cores: 2, ..spec() };
+    let error = sim::run(&shared, &SimOptions::default(), &|_| {}).expect_err("a core each").to_string();
+    assert!(error.contains("--replica-threads, --cores") && error.contains("omit --cores"), "{error}");
 }
 
 #[test]

@@ -32,6 +32,18 @@ fn a_wrong_name_lists_the_names_and_suggests_one() {
 }
 
 #[test]
+fn numbers_of_threads_are_checked() {
+    for wrong in ["0", "65", "-2", "many", "1.5"] {
+        check(&["--replica-threads", wrong], &["--replica-threads", "write `auto`", "from 1 to 64"]);
+    }
+    check(
+        &["--replica-threads", "4", "--crypto-threads", "1"],
+        &["--replica-threads, --crypto-threads", "include those that verify", "omit --crypto-threads"],
+    );
+    check_of::<TortureArgs>(&["--replica-threads", "0"], &["--replica-threads", "from 1 to 64"]);
+}
+
+#[test]
 fn a_wrong_value_shows_the_valid_forms() {
     check(&["--duration", "10"], &["--duration", "the unit is missing", "500ms, 2s or 1m"]);
     check(&["--duration", "s"], &["--duration", "the number is missing"]);

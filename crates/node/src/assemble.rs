@@ -11,6 +11,7 @@ use crate::error::NodeError;
 use crate::gateway::{BundleLimits, Gateway};
 use crate::host::{Host, Orders, RunningNode};
 use crate::laboratory::{ForReplica, Laboratory, Malleable, for_replica};
+use crate::network::Bell;
 use crate::observer::{NodeEvent, Observer};
 use crate::recording;
 use crate::seals::Seals;
@@ -80,7 +81,8 @@ pub(crate) fn assemble(
     let endpoints = endpoints(config, &wire, endpoint)?;
     let transport = wire.replica(&committee, endpoints, identity_key, identities)?;
     let places = transport.listening().expect("a replica's transport listens");
-    let waker = transport.waker();
+    let bell = Bell::new(transport.waker());
+    let waker = bell.waker();
     let salt = unguessable();
     observer.observe(config.replica, NodeEvent::Listening(places));
     let baselines = config.baselines.unwrap_or_default();
@@ -111,8 +113,9 @@ pub(crate) fn assemble(
         directory: kept_in,
         cluster: committee.cluster,
         transport,
+        bell,
         crypto,
-        crypto_threads: config.crypto_threads.of(cores(), 1).into(),
+        stages: config.stages(cores()),
         journal,
         mark,
         states,

@@ -13,7 +13,7 @@ impl<P: Protocol> Host<P> {
     /// Returns the other replicas that are connected.
     pub(crate) fn connected(&self) -> Vec<ReplicaId> {
         let all = (0..self.devices.replicas).map(ReplicaId);
-        all.filter(|peer| *peer != self.devices.me && self.devices.transport.is_connected(*peer)).collect()
+        all.filter(|peer| *peer != self.devices.me && self.devices.network.is_connected(*peer)).collect()
     }
 
     /// Returns the problems that need attention, as sentences about the replica.

@@ -1,17 +1,18 @@
 //! Client frames waiting for their turn, and the replica's records about their senders.
 
+use crate::network::{Frame, Outlet};
 use bytes::Bytes;
 use quorate_consensus::data::pool::Source;
 use quorate_gateway::budget::STATUS_SAVED_NS;
 use quorate_gateway::turns::Turns;
-use quorate_transports::{LinkId, Transport};
-use quorate_types::{Bundle, ClientId, Digest, Time};
+use quorate_transports::LinkId;
+use quorate_types::{Bundle, ClientId, ClientRequest, Digest, Time};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// A frame and its claimed sender.
 pub(crate) struct ClientFrame {
     pub client: ClientId,
-    pub frame: Bytes,
+    pub frame: Frame<ClientRequest>,
 }
 
 /// A client's bundle that the replica has read.
@@ -130,7 +131,7 @@ impl Clients {
     }
 
     #[inline]
-    pub fn push(&mut self, link: LinkId, client: ClientId, frame: Bytes) {
+    pub fn push(&mut self, link: LinkId, client: ClientId, frame: Frame<ClientRequest>) {
         self.turns.push(link, ClientFrame { client, frame });
     }
 
@@ -143,11 +144,11 @@ impl Clients {
     }
 
     /// Returns the source of the bundles on a link. Bundles of one link are adjacent.
-    pub fn source(&mut self, link: LinkId, transport: &dyn Transport) -> Source {
+    pub fn source(&mut self, link: LinkId, outlet: &dyn Outlet) -> Source {
         match self.last {
             Some((last, source)) if last == link => source,
             _ => {
-                let named = || Source::Client { crowd: transport.crowd(link), link: link.0 };
+                let named = || Source::Client { crowd: outlet.crowd(link), link: link.0 };
                 let source = *self.sources.entry(link).or_insert_with(named);
                 self.last = Some((link, source));
                 source
@@ -156,8 +157,8 @@ impl Clients {
     }
 
     /// Returns the source of each submitted bundle.
-    pub fn sources(&mut self, transport: &dyn Transport) -> Vec<Source> {
-        (0..self.submitted.len()).map(|at| self.source(self.submitted[at].0, transport)).collect()
+    pub fn sources(&mut self, outlet: &dyn Outlet) -> Vec<Source> {
+        (0..self.submitted.len()).map(|at| self.source(self.submitted[at].0, outlet)).collect()
     }
 
     /// Returns the number of frames that were not valid messages.

@@ -10,6 +10,7 @@ use crate::devices::Devices;
 use crate::error::HostError;
 use crate::gateway::FORGED;
 use crate::host::Host;
+use crate::network::{Frame, kind_of_request};
 use bytes::Bytes;
 use quorate_consensus::data::pool::{self, Totals};
 use quorate_consensus::{Input, Protocol, Refusal};
@@ -23,9 +24,7 @@ use quorate_hosting::{bad_expiry, refusal};
 use quorate_transports::LinkId;
 use quorate_types::limits::MAX_TEXT_BYTES;
 use quorate_types::stages::{self, MessageKind, Stage};
-use quorate_types::{
-    Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message, decode_message_by, question_digest,
-};
+use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message, question_digest};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -44,8 +43,8 @@ impl<P: Protocol> Host<P> {
     pub(crate) fn serve_clients(&mut self) -> Result<(), HostError> {
         let load = load_of(self.replica.parts().store.pool.totals());
         self.devices.gateway.admission.observe(self.now.0, load);
-        let transport = &self.devices.transport;
-        self.clients.turns.resume(|link| !transport.is_congested(link));
+        let network = &self.devices.network;
+        self.clients.turns.resume(|link| !network.is_congested(link));
         for source in std::mem::take(&mut self.clients.left) {
             self.consume(Input::Left(source));
             self.perform()?;
@@ -68,13 +67,13 @@ impl<P: Protocol> Host<P> {
         let mut arrivals = Vec::new();
         while frames < FRAMES_PER_TURN && bytes < BYTES_PER_TURN && spent_ns < max_ns {
             let Some((link, waiting)) = self.clients.turns.next(standing) else { break };
-            if self.devices.transport.is_congested(link) {
+            if self.devices.network.is_congested(link) {
                 self.clients.turns.park(link, waiting);
                 continue;
             }
             let ClientFrame { client, frame } = waiting;
-            (frames, bytes) = (frames + 1, bytes + frame.len());
-            self.devices.transport.release(link, frame.len());
+            (frames, bytes) = (frames + 1, bytes + frame.bytes());
+            self.devices.network.release(link, frame.bytes());
             self.devices.gateway.seals.take_spent_ns();
             let (served_ns, bundle) = self.serve(link, client, frame);
             let cost_ns = served_ns + self.devices.gateway.seals.take_spent_ns();
@@ -148,7 +147,7 @@ impl<P: Protocol> Host<P> {
         if bundles.is_empty() {
             return Ok(());
         }
-        let sources = self.clients.sources(&*self.devices.transport);
+        let sources = self.clients.sources(&self.devices.network);
         let _requests = stages::message(MessageKind::Request, bundles.len());
         self.consume(Input::Submit { bundles, sources });
         self.rewrite();
@@ -158,16 +157,12 @@ impl<P: Protocol> Host<P> {
     }
 
     /// Answers a client, or returns the bundle that it wants ordered, with the cost in nanoseconds.
-    fn serve(&mut self, link: LinkId, client: ClientId, frame: Bytes) -> (u64, Option<Bundle>) {
-        let frame_ns = FRAME_NS + BYTE_NS * frame.len() as u64;
-        let (_message, bytes) = (stages::message(MessageKind::Unread, 1), frame.len());
-        let decoded = {
-            let _stage = stages::enter(Stage::Unmarshal);
-            decode_message_by(frame, self.devices.payload_path)
-        };
+    fn serve(&mut self, link: LinkId, client: ClientId, frame: Frame<ClientRequest>) -> (u64, Option<Bundle>) {
+        let frame_ns = FRAME_NS + BYTE_NS * frame.bytes() as u64;
+        let (_message, bytes) = (stages::message(MessageKind::Unread, 1), frame.bytes());
+        let decoded = frame.message(self.devices.payload_path);
         if let Ok(request) = &decoded {
-            let is_bundle = matches!(request, ClientRequest::Submit(_));
-            let kind = if is_bundle { MessageKind::Request } else { MessageKind::Question };
+            let kind = kind_of_request(request);
             stages::name(kind);
             stages::received(kind, bytes);
         }
@@ -180,10 +175,10 @@ impl<P: Protocol> Host<P> {
             }
             Ok(ClientRequest::Query { id, question }) => {
                 let begun = Instant::now();
-                let Devices { executor, gateway, transport, .. } = &mut self.devices;
+                let Devices { executor, gateway, network, .. } = &mut self.devices;
                 let (height, answer) = (executor.height(), executor.query(&question).into());
                 let answer = ReplicaReply::Answer { id, question: question_digest(&question), height, answer };
-                gateway.send(&mut **transport, link, &answer);
+                gateway.send(network, link, &answer);
                 // Part of the time since it began.
                 gateway.seals.take_spent_ns();
                 begun
@@ -191,12 +186,12 @@ impl<P: Protocol> Host<P> {
             Ok(ClientRequest::Status { id, history }) => {
                 let begun = Instant::now();
                 let json = self.recent_status(history);
-                self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Status { id, json });
+                self.devices.gateway.send(&mut self.devices.network, link, &ReplicaReply::Status { id, json });
                 begun
             }
             Ok(ClientRequest::Height { id }) => {
                 let height = self.devices.executor.height();
-                self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Height { id, height });
+                self.devices.gateway.send(&mut self.devices.network, link, &ReplicaReply::Height { id, height });
                 return (frame_ns, None);
             }
             Ok(ClientRequest::Introduce { credential }) => {
@@ -218,7 +213,7 @@ impl<P: Protocol> Host<P> {
         match decode_message(frame) {
             Ok(ClientRequest::Status { id, history }) => {
                 let json = self.recent_status(history);
-                self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Status { id, json });
+                self.devices.gateway.send(&mut self.devices.network, link, &ReplicaReply::Status { id, json });
             }
             Ok(_) => self.refuse(link, Digest::ZERO, FOR_STATUS_ONLY.to_owned()),
             Err(error) => self.refuse(link, Digest::ZERO, error.to_string()),
@@ -238,13 +233,13 @@ impl<P: Protocol> Host<P> {
             if let Some(reply) = self.devices.gateway.kept_reply(&digest) {
                 // Executed, so its signature has been verified.
                 self.devices.gateway.introduce(client, link);
-                self.devices.gateway.seals.send(&mut *self.devices.transport, link, reply);
+                self.devices.gateway.seals.send(&mut self.devices.network, link, reply);
                 return None;
             }
             // Bundles executed while this replica was away may still arrive, and anyone can replay them. Never order
             // them again.
             if let Some(reply) = self.devices.executor.settled(&bundle) {
-                self.devices.gateway.answer_again(&mut *self.devices.transport, link, reply);
+                self.devices.gateway.answer_again(&mut self.devices.network, link, reply);
                 return None;
             }
         }
@@ -261,9 +256,9 @@ impl<P: Protocol> Host<P> {
             self.refuse_for_now(link, digest, why);
             return None;
         }
-        let address = self.clients.source(link, &*self.devices.transport).crowd().unwrap_or_default();
+        let address = self.clients.source(link, &self.devices.network).crowd().unwrap_or_default();
         if !self.devices.gateway.admits(link, address, &bundle) && !self.replica.is_known(&digest) {
-            self.devices.gateway.refuse_for_load(&mut *self.devices.transport, link, &bundle);
+            self.devices.gateway.refuse_for_load(&mut self.devices.network, link, &bundle);
             return None;
         }
         Some(bundle)
@@ -275,7 +270,7 @@ impl<P: Protocol> Host<P> {
         for link in self.devices.gateway.take_genuine(&arrivals, forged) {
             if self.clients.turns.standing(link) == Standing::Stranger {
                 self.clients.turns.set_standing(link, Standing::Genuine);
-                self.devices.transport.vouch(link, true);
+                self.devices.network.vouch(link, true);
             }
         }
         self.clients.submitted.clear();
@@ -298,11 +293,11 @@ impl<P: Protocol> Host<P> {
     /// Handles a frame that no honest client sends: the link loses its standing, and is cut if this repeats.
     fn fault(&mut self, link: LinkId) {
         self.clients.turns.set_standing(link, Standing::Stranger);
-        self.devices.transport.vouch(link, false);
+        self.devices.network.vouch(link, false);
         if self.clients.turns.fault(link) >= MAX_FAULTS {
             self.clients.turns.forget(link);
             let why = format!("{MAX_FAULTS} of its frames were forged bundles or invalid messages");
-            self.devices.transport.close(link, why);
+            self.devices.network.close(link, why);
         }
     }
 
@@ -319,7 +314,7 @@ impl<P: Protocol> Host<P> {
             let kept = if why == Refusal::Executed { gateway.kept_reply(&bundle) } else { None };
             let is_answered = !gateway.answers_bundles() || kept.is_some();
             if let Some(reply) = kept {
-                gateway.seals.send(&mut *self.devices.transport, link, reply);
+                gateway.seals.send(&mut self.devices.network, link, reply);
             }
             if let Some(why) = refusal(why, is_answered) {
                 self.refuse_for_now(link, bundle, why.to_owned());
@@ -329,13 +324,13 @@ impl<P: Protocol> Host<P> {
 
     fn refuse_for_now(&mut self, link: LinkId, bundle: Digest, why: String) {
         let refused = ReplicaReply::Refused { bundle, why, again: true };
-        self.devices.gateway.send(&mut *self.devices.transport, link, &refused);
+        self.devices.gateway.send(&mut self.devices.network, link, &refused);
     }
 
     /// Refuses a bundle permanently.
     fn refuse(&mut self, link: LinkId, bundle: Digest, why: String) {
         let refused = ReplicaReply::Refused { bundle, why, again: false };
-        self.devices.gateway.send(&mut *self.devices.transport, link, &refused);
+        self.devices.gateway.send(&mut self.devices.network, link, &refused);
     }
 
     /// Returns a new status, or the last one if new ones have taken too much time lately: many clients ask for it, and

@@ -19,7 +19,8 @@ use quorate_transports::{
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{
-    Address, ApplicationKind, ClusterId, Committee, CryptoThreads, Member, Quorum, ReplicaId, ReplyMode,
+    Address, ApplicationKind, ClusterId, Committee, CryptoThreads, Member, Quorum, ReplicaId, ReplicaStages,
+    ReplicaThreads, ReplyMode,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -64,9 +65,15 @@ pub struct NodeConfig {
     /// Whether a scheme may be too weak for a cluster that has to be safe, such as `rsa-1024`. Default `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_weak_scheme: bool,
+    /// Threads that the replica works on, from 1 to 64, or `auto`: its share of the machine's cores among the members
+    /// at its address, up to 4. With 1, one thread does everything in turn, which costs the least CPU. With 2, the
+    /// second verifies signatures if clients sign, and otherwise drives the network. With more, one drives the network,
+    /// and the rest verify. Default 1.
+    #[serde(default)]
+    pub replica_threads: ReplicaThreads,
     /// Threads that verify votes, certificates and clients' signatures for the replica: a number, up to 64, or `auto`,
     /// one for each core that the replicas of the process leave over, up to 4 each. With 0 the replica's own thread
-    /// verifies, which costs the least CPU. Default 0.
+    /// verifies, which costs the least CPU. With `replica_threads` above 1, leave it 0. Default 0.
     #[serde(default)]
     pub crypto_threads: CryptoThreads,
     /// Authentication of clients' bundles. `ed25519`: the client signs each bundle with its key, and unsigned bundles
@@ -196,6 +203,7 @@ impl NodeConfig {
             auth_profile: AuthProfile::default(),
             mac_scheme: default_mac_scheme(),
             accept_weak_scheme: false,
+            replica_threads: ReplicaThreads::default(),
             crypto_threads: CryptoThreads::default(),
             client_authentication: ClientAuthentication::default(),
             reply_authentication: ReplyAuthentication::default(),
@@ -336,7 +344,32 @@ impl NodeConfig {
         }
     }
 
+    /// Returns the stages of the replica that have threads of their own, on a machine with `cores`.
+    pub(crate) fn stages(&self, cores: usize) -> ReplicaStages {
+        let host = |member: &Member| member.address.with_port(0);
+        let own = host(&self.members[self.replica.index()]);
+        let here = self.members.iter().filter(|member| host(member) == own).count();
+        let clients_sign = self.client_authentication == ClientAuthentication::Ed25519;
+        let stages = ReplicaStages::of(self.replica_threads.of(cores, here), clients_sign);
+        ReplicaStages { verifiers: stages.verifiers.max(self.crypto_threads.of(cores, 1)), ..stages }
+    }
+
+    fn validate_threads(&self) -> Result<(), ConfigFault> {
+        if self.replica_threads == ReplicaThreads::default() || self.crypto_threads == CryptoThreads::default() {
+            return Ok(());
+        }
+        Err(ConfigFault {
+            place: Place::key("crypto_threads"),
+            what: format!(
+                "is {}, but `replica_threads` is {} and counts them",
+                self.crypto_threads, self.replica_threads
+            ),
+            help: "leave one of the two out".into(),
+        })
+    }
+
     fn validate_parts(&self) -> Result<(), ConfigFault> {
+        self.validate_threads()?;
         if let Some(why) = self.scheme.profile().weakness.filter(|_| !self.accept_weak_scheme) {
             return Err(ConfigFault {
                 place: Place::key("scheme"),

@@ -1,6 +1,6 @@
 //! The devices that a replica drives through its actions: network, keys, journal, alarms, application. All of
 //! them answer on the replica's own thread. Slow work on the state runs on other threads, and if configured
-//! the verification of signatures.
+//! the verification of signatures and the network.
 
 use crate::alarms::Alarms;
 use crate::checkpoints::Checkpoints;
@@ -8,6 +8,7 @@ use crate::durability::remove_mark;
 use crate::error::HostError;
 use crate::gateway::Gateway;
 use crate::laboratory::Fault;
+use crate::network::{Bell, Network};
 use crate::observer::{NodeEvent, Observer};
 use crate::snapshots::Snapshot;
 use crate::states::{Progress, States, Sum};
@@ -26,8 +27,8 @@ use quorate_types::codec::WIRE_VERSION;
 use quorate_types::meter::{self, Tallies};
 use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{
-    Block, Bundle, Certificate, ClusterId, Digest, Encoder, Height, PayloadPath, Quorum, ReplicaId, Settings, Time,
-    Wire, decode_message_by, encode_message,
+    Block, Bundle, Certificate, ClusterId, Digest, Encoder, Height, PayloadPath, Quorum, ReplicaId, ReplicaStages,
+    Settings, ThreadTimes, Time, Wire, decode_message_by, encode_message,
 };
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -39,7 +40,7 @@ const UNHURRIED_BYTES: usize = 1 << 20;
 const MESSAGES_CHUNK_BYTES: usize = 16 << 10;
 
 /// Devices on which a replica's actions are performed.
-pub(crate) struct Devices<M> {
+pub(crate) struct Devices<M: Message> {
     pub me: ReplicaId,
     pub replicas: u16,
     pub quorum: Quorum,
@@ -48,10 +49,11 @@ pub(crate) struct Devices<M> {
     /// Directory of the journal; `None` if it is in memory.
     pub directory: Option<PathBuf>,
     pub cluster: ClusterId,
-    pub transport: Box<dyn Transport>,
+    pub network: Network<M>,
     pub crypto: Crypto,
-    /// Threads that verify signatures once the replica runs.
-    crypto_threads: usize,
+    /// Stages that have threads of their own once the replica runs.
+    stages: ReplicaStages,
+    bell: Bell,
     /// `None` if the replica's thread verifies signatures.
     verifiers: Option<Verifiers>,
     pub journal: Box<dyn Journal>,
@@ -116,9 +118,11 @@ pub(crate) struct Fittings {
     pub directory: Option<PathBuf>,
     pub cluster: ClusterId,
     pub transport: Box<dyn Transport>,
+    /// Wakes the replica.
+    pub bell: Bell,
     pub crypto: Crypto,
-    /// Threads that verify signatures; 0: the replica's.
-    pub crypto_threads: usize,
+    /// Stages that have threads of their own.
+    pub stages: ReplicaStages,
     pub journal: Box<dyn Journal>,
     pub mark: Option<PathBuf>,
     pub states: States,
@@ -138,8 +142,9 @@ impl<M: Message> Devices<M> {
             directory,
             cluster,
             transport,
+            bell,
             crypto,
-            crypto_threads,
+            stages,
             mut journal,
             mark,
             states,
@@ -149,7 +154,7 @@ impl<M: Message> Devices<M> {
             settings,
             payload_path,
         } = fittings;
-        let waker = transport.waker();
+        let waker = bell.waker();
         journal.set_waker(waker.clone());
         let keeps = journal.outlives_process();
         Devices {
@@ -159,9 +164,10 @@ impl<M: Message> Devices<M> {
             fault,
             directory,
             cluster,
-            transport,
+            network: Network::new(transport, bell.clone()),
             crypto,
-            crypto_threads,
+            stages,
+            bell,
             verifiers: None,
             journal,
             executor,
@@ -416,12 +422,17 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
-    /// Lets other threads verify signatures from now on, if configured. They belong to the account of this one.
-    pub fn start_verifiers(&mut self) -> Result<(), HostError> {
-        if self.crypto_threads > 0 {
-            self.verifiers = Some(Verifiers::start(self.crypto_threads, &self.transport.waker())?);
+    /// Lets other threads do what is configured from now on. They belong to the account of this one. A replica that is
+    /// recorded holds back what it sends until its turn is recorded.
+    pub fn start_threads(&mut self, is_recorded: bool) -> Result<(), HostError> {
+        let ReplicaStages { network, verifiers } = self.stages;
+        if verifiers > 0 {
+            self.verifiers = Some(Verifiers::start(verifiers.into(), &self.bell.waker())?);
         }
-        Ok(())
+        match network {
+            true => self.network.start(self.me, self.replicas, self.payload_path, is_recorded),
+            false => Ok(()),
+        }
     }
 
     /// Has the verifiers answer, or answers here if there are none or they have too much to do.
@@ -440,6 +451,11 @@ impl<M: Message> Devices<M> {
         let mut work = meter::of_this_thread();
         work += self.verifiers.as_ref().map(Verifiers::work).unwrap_or_default();
         work
+    }
+
+    /// Returns the number of threads that verify, and their CPU time.
+    pub fn verifiers_times(&self) -> ThreadTimes {
+        self.verifiers.as_ref().map(Verifiers::times).unwrap_or_default()
     }
 
     /// Returns whether other threads verify clients' bundles.
@@ -516,8 +532,8 @@ impl<M: Message> Devices<M> {
 
     fn ship(&mut self, to: ReplicaId, frame: Bytes, is_bulk: bool) {
         match is_bulk {
-            true => self.transport.send_bulk_to(to, frame),
-            false => self.transport.send_to(to, frame),
+            true => self.network.send_bulk_to(to, frame),
+            false => self.network.send_to(to, frame),
         }
     }
 
@@ -551,7 +567,7 @@ impl<M: Message> Devices<M> {
             self.executor.execute(block.height, bundles, &mut self.replies);
         }
         let _replies = stages::message(MessageKind::Reply, self.replies.len());
-        self.gateway.deliver(&mut *self.transport, &mut self.replies);
+        self.gateway.deliver(&mut self.network, &mut self.replies);
     }
 
     pub fn tell(&mut self, event: NodeEvent) {

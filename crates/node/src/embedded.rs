@@ -11,7 +11,7 @@ use crate::testnet;
 use quorate_crypto::ReplicaKeys;
 use quorate_storage::JournalKind;
 use quorate_transports::Endpoint;
-use quorate_types::{Committee, CryptoThreads, ReplicaId, Status};
+use quorate_types::{Committee, CryptoThreads, ReplicaId, ReplicaThreads, Status};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -102,6 +102,7 @@ impl EmbeddedCluster {
         for ((mut config, keys), endpoint) in nodes {
             // They share the cores of this process.
             config.crypto_threads = CryptoThreads::Count(config.crypto_threads.of(cores, replicas));
+            config.replica_threads = ReplicaThreads::Count(config.replica_threads.of(cores, replicas));
             if !keeps_journal(&config) {
                 config.journal.kind = JournalKind::Memory;
             }

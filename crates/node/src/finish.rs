@@ -15,12 +15,12 @@ const SLICE: Duration = Duration::from_millis(20);
 impl<P: Protocol> Host<P> {
     /// Shuts the replica down gracefully.
     pub(crate) fn finish(&mut self) -> Result<(), HostError> {
-        self.devices.transport.stop_accepting();
+        self.devices.network.stop_accepting();
         let start = Instant::now();
         let mut is_durable = self.devices.finish_journal()?;
-        while (!is_durable || self.devices.transport.has_unsent()) && start.elapsed() < MAX_FINISH {
+        while (!is_durable || self.devices.network.has_unsent()) && start.elapsed() < MAX_FINISH {
             // Messages received now are dropped as in a crash: peers resend them.
-            self.devices.transport.poll(Some(SLICE), &mut self.events)?;
+            self.devices.network.poll(Some(SLICE), &mut self.events)?;
             self.events.clear();
             is_durable = self.devices.finish_journal()?;
         }

@@ -2,13 +2,14 @@
 
 use crate::client_frames::Arrival;
 use crate::client_rules::Doorkeeper;
+use crate::network::Outlet;
 use crate::seals::Seals;
 use bytes::Bytes;
 use quorate_applications::Reply;
 use quorate_crypto::{BundleTask, BundleVerifier, CheckedBundles, ClientAuthentication};
 use quorate_gateway::admission::{Admission, Amount};
 use quorate_hosting::{Answers, ReplyCache};
-use quorate_transports::{LinkId, Transport};
+use quorate_transports::LinkId;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{Bundle, ClientId, Digest, Encoder, ReplicaId, ReplicaReply, ReplyMode, Wire};
@@ -101,7 +102,7 @@ impl Gateway {
     }
 
     /// Tells a client to send a bundle again later.
-    pub fn refuse_for_load(&mut self, transport: &mut dyn Transport, link: LinkId, bundle: &Bundle) {
+    pub fn refuse_for_load(&mut self, transport: &mut dyn Outlet, link: LinkId, bundle: &Bundle) {
         let retry_after_ms = self.admission.refuse(amount(bundle));
         self.send(transport, link, &ReplicaReply::Busy { bundle: bundle.digest(), retry_after_ms });
     }
@@ -263,7 +264,7 @@ impl Gateway {
     }
 
     /// Sends a client any message other than the outcomes of a block. A status, which no client counts, gets no seal.
-    pub fn send(&mut self, transport: &mut dyn Transport, link: LinkId, reply: &ReplicaReply) {
+    pub fn send(&mut self, transport: &mut dyn Outlet, link: LinkId, reply: &ReplicaReply) {
         let kind = match reply {
             ReplicaReply::Executed { .. } | ReplicaReply::Refused { .. } | ReplicaReply::Busy { .. } => {
                 MessageKind::Reply
@@ -281,7 +282,7 @@ impl Gateway {
 
     /// Answers the bundles of a block. A bundle that was ordered before has no effect the second time, and its client
     /// gets the first reply again, as long as it is cached.
-    pub fn deliver(&mut self, transport: &mut dyn Transport, replies: &mut Vec<Reply>) {
+    pub fn deliver(&mut self, transport: &mut dyn Outlet, replies: &mut Vec<Reply>) {
         let mut last = None;
         for Reply { origin, bundle, height, results, is_new } in replies.drain(..) {
             let Some(results) = self.answers().form(results) else { continue };
@@ -311,7 +312,7 @@ impl Gateway {
     }
 
     /// Answers a bundle that was executed before, without a cached reply; it is not ordered again.
-    pub fn answer_again(&mut self, transport: &mut dyn Transport, link: LinkId, reply: Reply) {
+    pub fn answer_again(&mut self, transport: &mut dyn Outlet, link: LinkId, reply: Reply) {
         let Reply { bundle, height, results, .. } = reply;
         let Some(results) = self.answers().form(results) else { return };
         self.send(transport, link, &ReplicaReply::Executed { bundle, height, results });

@@ -1,4 +1,5 @@
-//! The production host of one replica: a single thread that does everything inline.
+//! The production host of one replica: a single thread that does everything inline, unless the network or the
+//! verification of signatures have threads of their own.
 //!
 //! A turn writes what is queued, waits for the network until the next alarm, and steps the replica through peers'
 //! messages, then its alarms, then a bounded share of clients' frames. It performs the resulting actions. Everything a
@@ -15,16 +16,16 @@ use crate::durability::Memory;
 use crate::error::HostError;
 use crate::laboratory::Liar;
 use crate::measure;
+use crate::network::{Arrival, Frame, Report};
 use crate::observer::NodeEvent;
 use crate::peers::PeerFrames;
-use bytes::Bytes;
 use quorate_consensus::{Action, Envelope, Input, Protocol, Replica};
 use quorate_recording::Recorder;
 use quorate_storage::CpuAccount;
 use quorate_storage::account::thread_cpu_ns;
-use quorate_transports::{Counters, Event, Refusal, Remote};
+use quorate_transports::{Counters, Refusal, Remote};
 use quorate_types::stages::{self, MessageKind, Stage};
-use quorate_types::{ReplicaId, Signers, Status, Time, decode_message_by, meter};
+use quorate_types::{ReplicaId, Signers, Status, ThreadTimes, Time, meter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -81,9 +82,9 @@ pub(crate) struct Host<P: Protocol> {
     started: Instant,
     pub(crate) now: Time,
     pub(crate) actions: Vec<Action<P::Message>>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<Arrival<P::Message>>,
     pub(crate) clients: Clients,
-    peers: PeerFrames,
+    peers: PeerFrames<Frame<Envelope<P::Message>>>,
     /// Peers that have sent an invalid message or a forged bundle on their current link.
     garbling: Signers,
     undecodable_from_peers: u64,
@@ -95,12 +96,14 @@ impl<P: Protocol> RunningNode for Host<P> {
         meter::time_with(thread_cpu_ns);
         stages::begin_thread();
         self.recover(self.memory)?;
-        self.devices.start_verifiers()?;
+        self.devices.start_threads(self.recorder.is_some())?;
         self.feed(Input::Start)?;
         loop {
             match self.orders.read() {
                 Order::Run => {
-                    stages::begin_turn(self.replica.leader() == Some(self.devices.me));
+                    let leads = self.replica.leader() == Some(self.devices.me);
+                    self.devices.network.leads(leads);
+                    stages::begin_turn(leads);
                     self.turn()?;
                     stages::end_turn();
                 }
@@ -152,12 +155,12 @@ impl<P: Protocol> Host<P> {
 
     fn turn(&mut self) -> Result<(), HostError> {
         let wait = self.wait();
-        self.devices.transport.defer_clients(self.replica.patience(self.now));
-        self.devices.transport.poll(wait, &mut self.events)?;
+        self.devices.network.defer_clients(self.replica.patience(self.now));
+        self.devices.network.poll(wait, &mut self.events)?;
         self.read_clock();
         let mut events = std::mem::take(&mut self.events);
-        for event in events.drain(..) {
-            self.take_event(event);
+        for arrival in events.drain(..) {
+            self.take_arrival(arrival);
         }
         self.events = events;
         self.hear_peers()?;
@@ -253,7 +256,7 @@ impl<P: Protocol> Host<P> {
             for action in actions.drain(..first) {
                 self.devices.perform(self.now, action)?;
             }
-            self.devices.transport.flush_replicas();
+            self.devices.network.flush_replicas();
         }
         for action in actions.drain(..) {
             self.devices.perform(self.now, action)?;
@@ -270,12 +273,12 @@ impl<P: Protocol> Host<P> {
         Ok(())
     }
 
-    fn take_event(&mut self, event: Event) {
-        match event {
-            Event::Received { remote: Remote::Replica(from), frame, .. } => self.peers.push(from, frame),
-            Event::Received { remote: Remote::Operator(_), link, frame } => self.serve_operator(link, frame),
-            Event::Received { remote: Remote::Client(client), link, frame } => self.clients.push(link, client, frame),
-            Event::Connected { link, remote } => {
+    fn take_arrival(&mut self, arrival: Arrival<P::Message>) {
+        match arrival {
+            Arrival::Peer { from, frame } => self.peers.push(from, frame),
+            Arrival::Operator { link, frame } => self.serve_operator(link, frame),
+            Arrival::Client { link, client, frame } => self.clients.push(link, client, frame),
+            Arrival::Connected { link, remote, .. } => {
                 match remote {
                     Remote::Operator(_) => {}
                     Remote::Client(client) => self.devices.gateway.connected(client, link),
@@ -285,7 +288,7 @@ impl<P: Protocol> Host<P> {
                 }
                 self.devices.tell(NodeEvent::Connected(remote));
             }
-            Event::Disconnected { link, remote, why } => {
+            Arrival::Disconnected { link, remote, why } => {
                 if let Remote::Client(client) = remote {
                     self.devices.gateway.disconnected(client, link);
                     self.clients.forget(link);
@@ -302,12 +305,9 @@ impl<P: Protocol> Host<P> {
         Ok(())
     }
 
-    fn take_peer_frame(&mut self, from: ReplicaId, frame: Bytes) -> Result<(), HostError> {
-        let (_message, bytes) = (stages::message(MessageKind::Unread, 1), frame.len());
-        let unmarshal = stages::enter(Stage::Unmarshal);
-        let decoded = decode_message_by::<Envelope<P::Message>>(frame, self.devices.payload_path);
-        drop(unmarshal);
-        match decoded {
+    fn take_peer_frame(&mut self, from: ReplicaId, frame: Frame<Envelope<P::Message>>) -> Result<(), HostError> {
+        let (_message, bytes) = (stages::message(MessageKind::Unread, 1), frame.bytes());
+        match frame.message(self.devices.payload_path) {
             Ok(mut message) => {
                 stages::name(message.kind());
                 stages::received(message.kind(), bytes);
@@ -336,7 +336,7 @@ impl<P: Protocol> Host<P> {
     }
 
     fn tell_refusals(&mut self) {
-        for refusal in self.devices.transport.take_refusals() {
+        for refusal in self.devices.network.take_refusals() {
             let Refusal { address, dialled, why } = refusal;
             self.devices.tell(NodeEvent::Unauthenticated { address, dialled, why: why.to_string() });
         }
@@ -355,13 +355,14 @@ impl<P: Protocol> Host<P> {
         Ok(())
     }
 
-    fn round_trips_us(&self) -> Vec<(ReplicaId, u64)> {
-        let trips = self.devices.transport.round_trips();
-        trips.into_iter().map(|(replica, trip)| (replica, trip.as_micros() as u64)).collect()
-    }
-
     pub(crate) fn status(&self, history: bool) -> Status {
-        let counters = self.devices.transport.counters();
+        let Report { counters, round_trips, work, stages, cpu_ns } = self.devices.network.report();
+        let mut crypto = self.devices.crypto_work();
+        crypto += work;
+        let mut of_stages = stages::of_this_thread();
+        if let (Some(sum), Some(more)) = (&mut of_stages, &stages) {
+            sum.add(more);
+        }
         let allocated = allocations::of_this_thread();
         let proofs = self.devices.crypto.proofs();
         Status {
@@ -375,18 +376,19 @@ impl<P: Protocol> Host<P> {
             verifications: self.devices.crypto.verifications() + self.devices.gateway.verifications(),
             certificates_verified: proofs.verified,
             key_additions: proofs.effort.key_additions,
-            crypto: self.devices.crypto_work(),
-            stages: stages::of_this_thread(),
+            crypto,
+            stages: of_stages,
             bytes_sent: counters.bytes_sent,
             stream_packets: counters.stream_packets,
             messages_sent: counters.frames_sent,
             packets_sent: counters.packets_sent,
             retransmissions: counters.retransmissions,
             retransmission_timeouts: counters.retransmission_timeouts,
-            round_trips_us: self.round_trips_us(),
+            round_trips_us: round_trips.into_iter().map(|(replica, trip)| (replica, trip.as_micros() as u64)).collect(),
             handshakes: counters.handshakes,
             handshakes_us: counters.handshakes_us,
             cpu_ns: self.account.spent_ns(),
+            threads: ThreadTimes { core_ns: thread_cpu_ns(), network_ns: cpu_ns, ..self.devices.verifiers_times() },
             busy_ns: measure::thread_busy_ns(),
             allocations: allocated.count,
             allocated_bytes: allocated.bytes,

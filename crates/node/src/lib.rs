@@ -34,6 +34,7 @@ mod limits;
 pub mod log;
 mod measure;
 pub mod memory;
+pub mod network;
 pub mod observer;
 pub mod peers;
 mod process;

@@ -3,22 +3,21 @@
 //! One turn of the host may receive thousands of small frames from one peer. If links were served one after the other,
 //! the votes of all other peers would wait behind them.
 
-use bytes::Bytes;
 use quorate_types::ReplicaId;
 use std::collections::VecDeque;
 
 /// Frames of peers received in this turn of the host.
-pub struct PeerFrames {
-    queues: Vec<VecDeque<Bytes>>,
+pub struct PeerFrames<F> {
+    queues: Vec<VecDeque<F>>,
     waiting: usize,
     /// Peer that is served next.
     next: usize,
 }
 
-impl PeerFrames {
+impl<F> PeerFrames<F> {
     /// Creates empty queues for `replicas` replicas.
-    pub fn new(replicas: usize) -> PeerFrames {
-        PeerFrames { queues: vec![VecDeque::new(); replicas], waiting: 0, next: 0 }
+    pub fn new(replicas: usize) -> PeerFrames<F> {
+        PeerFrames { queues: (0..replicas).map(|_| VecDeque::new()).collect(), waiting: 0, next: 0 }
     }
 
     /// Queues a frame.
@@ -26,13 +25,13 @@ impl PeerFrames {
     /// # Panics
     /// If the sender is not a member, which the channel's authentication rules out.
     #[inline]
-    pub fn push(&mut self, from: ReplicaId, frame: Bytes) {
+    pub fn push(&mut self, from: ReplicaId, frame: F) {
         self.queues[from.index()].push_back(frame);
         self.waiting += 1;
     }
 
     /// Returns the oldest frame of the next peer that has one, with its sender.
-    pub fn pop(&mut self) -> Option<(ReplicaId, Bytes)> {
+    pub fn pop(&mut self) -> Option<(ReplicaId, F)> {
         if self.waiting == 0 {
             return None;
         }

@@ -1,8 +1,9 @@
 //! Seals on replies: which key each client's link has, and which replies leave together.
 
+use crate::network::Outlet;
 use bytes::Bytes;
 use quorate_crypto::{ReplyKey, ReplySealer};
-use quorate_transports::{LinkId, Transport};
+use quorate_transports::LinkId;
 use quorate_types::stages::{self, Stage};
 use quorate_types::{ClientId, Encoder, SealedReplies};
 use std::collections::HashMap;
@@ -93,7 +94,7 @@ impl Seals {
 
     /// Sends an encoded reply. A link that is not a client's, or has no key for its codes, gets it without a seal: it
     /// is for operators, or tells a client what is wrong with its configuration.
-    pub fn send(&mut self, transport: &mut dyn Transport, link: LinkId, reply: Bytes) {
+    pub fn send(&mut self, transport: &mut dyn Outlet, link: LinkId, reply: Bytes) {
         if !self.are_used() {
             return transport.send(link, reply);
         }
@@ -103,7 +104,7 @@ impl Seals {
     }
 
     /// Keeps an encoded reply until [`Seals::send_gathered`].
-    pub fn gather(&mut self, transport: &mut dyn Transport, link: LinkId, reply: Bytes) {
+    pub fn gather(&mut self, transport: &mut dyn Outlet, link: LinkId, reply: Bytes) {
         let place = *self.places.entry(link).or_insert_with(|| {
             self.groups.push((link, Group::default()));
             self.groups.len() - 1
@@ -118,14 +119,14 @@ impl Seals {
     }
 
     /// Sends the replies gathered so far, with one seal for each client.
-    pub fn send_gathered(&mut self, transport: &mut dyn Transport) {
+    pub fn send_gathered(&mut self, transport: &mut dyn Outlet) {
         self.places.clear();
         for (link, group) in std::mem::take(&mut self.groups) {
             self.send_together(transport, link, group.replies, self.times());
         }
     }
 
-    fn send_together(&mut self, transport: &mut dyn Transport, link: LinkId, replies: Vec<Bytes>, times: usize) {
+    fn send_together(&mut self, transport: &mut dyn Outlet, link: LinkId, replies: Vec<Bytes>, times: usize) {
         if replies.is_empty() {
             return;
         }

@@ -7,7 +7,8 @@ use crate::error::HostError;
 use quorate_consensus::seam::Job;
 use quorate_crypto::{AssembleTask, Assembled, BundleTask, CheckedBundles, Verified, VerifyTask};
 use quorate_gateway::budget::MAX_BATCHES_PER_VERIFIER;
-use quorate_storage::{Waker, account};
+use quorate_storage::{CpuAccount, Waker, account};
+use quorate_types::ThreadTimes;
 use quorate_types::meter::{self, Tallies};
 use quorate_types::stages::{self, Place, Stage};
 use std::any::Any;
@@ -56,6 +57,8 @@ type Asked = (Question, Option<Place>);
 struct Waiting {
     of_core: VecDeque<Asked>,
     of_clients: VecDeque<Asked>,
+    /// Number of threads that wait for a question.
+    idle: usize,
     /// The threads end.
     ended: bool,
 }
@@ -82,7 +85,9 @@ impl Queue {
             if next.is_some() {
                 return next;
             }
+            waiting.idle += 1;
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            waiting.idle -= 1;
         }
     }
 }
@@ -98,6 +103,8 @@ pub(crate) struct Verifiers {
     /// Number of unanswered batches of clients.
     batches: usize,
     threads: Vec<JoinHandle<()>>,
+    /// Their CPU time.
+    account: CpuAccount,
 }
 
 impl Verifiers {
@@ -109,11 +116,15 @@ impl Verifiers {
         assert!(threads > 0, "without threads there are no verifiers");
         let (answered, answers) = mpsc::channel();
         let queue = Arc::new(Queue::default());
-        let mut verifiers =
-            Verifiers { queue, answers, work: Tallies::default(), open: 0, batches: 0, threads: Vec::new() };
+        let (work, account) = (Tallies::default(), CpuAccount::default());
+        let mut verifiers = Verifiers { queue, answers, work, open: 0, batches: 0, threads: Vec::new(), account };
         for _ in 0..threads {
             let (queue, answered, waker) = (verifiers.queue.clone(), answered.clone(), waker.clone());
-            let run = move || work(&queue, &answered, &waker);
+            let account = verifiers.account.clone();
+            let run = move || {
+                let _counts = account.enter();
+                self::work(&queue, &answered, &waker);
+            };
             let thread = account::spawn(thread::Builder::new().name("crypto".to_owned()), run);
             verifiers
                 .threads
@@ -139,9 +150,12 @@ impl Verifiers {
             true => waiting.of_clients.push_back(asked),
             false => waiting.of_core.push_back(asked),
         }
+        let is_idle = waiting.idle > 0;
         drop(waiting);
         *self.count(is_batch) += 1;
-        self.queue.changed.notify_one();
+        if is_idle {
+            self.queue.changed.notify_one();
+        }
         None
     }
 
@@ -160,6 +174,12 @@ impl Verifiers {
     /// Returns the cryptography of the answers so far.
     pub fn work(&self) -> Tallies {
         self.work
+    }
+
+    /// Returns the number of threads, and their CPU time.
+    pub fn times(&self) -> ThreadTimes {
+        let (verifiers, verifiers_ns) = (self.threads.len() as u16, self.account.spent_ns());
+        ThreadTimes { verifiers_ns, verifiers, ..ThreadTimes::default() }
     }
 
     fn count(&mut self, is_batch: bool) -> &mut usize {

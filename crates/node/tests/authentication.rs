@@ -13,7 +13,7 @@ use quorate_crypto::{ClientAuthentication, ClientIdentity, ClientVerdicts};
 use quorate_node::{Baselines, EmbeddedCluster, NoObserver, NodeConfig, NodeEvent};
 use quorate_types::{
     Attachment, Block, Bundle, BundleBuilder, Certificate, ClientRequest, ClusterId, CryptoThreads, Digest, Domain,
-    Height, ReplicaId, ReplicaReply, View, Vote, encode_message,
+    Height, ReplicaId, ReplicaReply, ReplicaThreads, View, Vote, encode_message,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,10 +61,12 @@ fn refusal(client: &mut TestClient, frame: Bytes) -> (Digest, String) {
     })
 }
 
-/// Configurations in which the replica's thread verifies clients' signatures, or other threads do.
-fn templates() -> [NodeConfig; 2] {
+/// Configurations in which the replica's thread verifies clients' signatures, or other threads do, and a further one
+/// drives the network.
+fn templates() -> [NodeConfig; 3] {
     let elsewhere = NodeConfig { crypto_threads: CryptoThreads::Count(2), ..template() };
-    [template(), elsewhere]
+    let apart = NodeConfig { replica_threads: ReplicaThreads::Count(3), ..template() };
+    [template(), elsewhere, apart]
 }
 
 #[test]

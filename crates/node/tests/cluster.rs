@@ -11,9 +11,10 @@ use quorate_node::{
 };
 use quorate_transports::Remote;
 use quorate_types::codec::WIRE_VERSION;
+use quorate_types::meter::Primitive;
 use quorate_types::{
-    Bundle, ClientRequest, CryptoThreads, Digest, Height, Outcome, ReplicaId, ReplicaReply, Results, Status,
-    encode_message, question_digest,
+    Bundle, ClientRequest, CryptoThreads, Digest, Height, Outcome, ReplicaId, ReplicaReply, ReplicaThreads, Results,
+    Status, encode_message, question_digest,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -63,7 +64,16 @@ fn all_execute(client: &mut TestClient) {
 
 /// Orders commands, stops a replica that the protocol can do without, orders more, and compares.
 fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Dissemination) {
-    let mut template = template();
+    orders_commands_on(ReplicaThreads::Count(1), protocol, leader, dissemination);
+}
+
+fn orders_commands_on(
+    replica_threads: ReplicaThreads,
+    protocol: ProtocolKind,
+    leader: LeaderKind,
+    dissemination: Dissemination,
+) {
+    let mut template = NodeConfig { replica_threads, ..template() };
     template.consensus.protocol = protocol;
     template.consensus.leader = leader;
     template.consensus.dissemination = dissemination;
@@ -92,7 +102,11 @@ fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Di
 
 /// Starts a cluster, and has it execute 200 commands.
 fn serving(template: &NodeConfig) -> EmbeddedCluster {
-    let cluster = start(template, 4);
+    serve(start(template, 4))
+}
+
+/// Has a cluster execute 200 commands.
+fn serve(cluster: EmbeddedCluster) -> EmbeddedCluster {
     let quorum = cluster.committee().quorum;
     let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
@@ -124,6 +138,40 @@ fn other_threads_verify_if_configured() {
         for status in statuses {
             assert!(status.verifications > 0 && status.evidence.is_empty(), "{protocol}: {status:?}");
         }
+    }
+}
+
+#[test]
+fn replicas_with_different_numbers_of_threads_reach_the_same_state() {
+    for protocol in ProtocolKind::ALL {
+        let mut template = template();
+        template.consensus.protocol = *protocol;
+        template.consensus.leader = protocol.leaders()[0];
+        // Replica 0 works on one thread, replica 3 on four: a core, a network and two verifiers.
+        let vary = |config: &mut NodeConfig| config.replica_threads = ReplicaThreads::Count(config.replica.0 + 1);
+        let started = EmbeddedCluster::start(&template, &free(4), vary, || Box::new(NoObserver));
+        let cluster = serve(started.expect("the cluster starts"));
+        let statuses: Vec<Status> =
+            cluster.shut_down().into_iter().map(|(_, status)| status.expect("no error")).collect();
+        for status in &statuses {
+            assert!(status.evidence.is_empty(), "{protocol}: {status:?}");
+            assert!(status.bytes_sent > 0 && status.crypto.of(Primitive::Hash).calls > 0, "{protocol}: {status:?}");
+        }
+        let histories: Vec<_> = statuses.into_iter().map(|status| (status.replica, status.history)).collect();
+        let height = compare_histories(&histories).expect("all replicas executed the same");
+        assert!(height > Height(0), "{protocol}");
+    }
+}
+
+#[test]
+fn a_network_apart_orders_commands_and_stands_a_crash() {
+    for (protocol, dissemination) in [
+        (ProtocolKind::Jolteon, Dissemination::Client),
+        (ProtocolKind::Pbft, Dissemination::Replicas),
+        (ProtocolKind::BasicHotStuff, Dissemination::Leader),
+        (ProtocolKind::Jolteon, Dissemination::ReplicasCertified),
+    ] {
+        orders_commands_on(ReplicaThreads::Count(3), protocol, protocol.leaders()[0], dissemination);
     }
 }
 

@@ -128,6 +128,8 @@ fn an_invalid_setting_is_refused_with_its_line_and_help() {
         ("key_file", "\"\"", "`key_file`: is empty", "for the default"),
         ("batch", "0", "`consensus.batch`: is 0", "at least 1"),
         ("batch_bytes", "10", "`consensus.batch_bytes`: is 10", "at least 203"),
+        ("replica_threads", "0", "`replica_threads`: ", "from 1 to 64"),
+        ("replica_threads", "\"several\"", "`replica_threads`: ", "write `auto`"),
         ("link_queue_bytes", "0", "`links.link_queue_bytes`: is 0", "at least 1"),
         ("min_reconnect_ms", "70000", "`links.min_reconnect_ms`: is 70000, over `max_reconnect_ms`", "exchange them"),
         (
@@ -149,6 +151,16 @@ fn an_invalid_setting_is_refused_with_its_line_and_help() {
             _ => assert_eq!(shown, line, "{error}"),
         }
     }
+}
+
+#[test]
+fn threads_that_verify_are_part_of_a_replicas_threads() {
+    let base = four().to_toml();
+    let (text, _) = with_line(&base, "replica_threads", "replica_threads = 4");
+    let (text, line) = with_line(&text, "crypto_threads", "crypto_threads = 1");
+    let error = refusal(&text);
+    assert!(error.contains(&format!("line {line}: `crypto_threads`: is 1, but `replica_threads` is 4")), "{error}");
+    assert!(error.contains("leave one of the two out"), "{error}");
 }
 
 #[test]

@@ -5,7 +5,9 @@
 use crate::support::TestClient;
 use quorate_crypto::ClientIdentity;
 use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
-use quorate_types::{Bundle, BundleBuilder, ClientRequest, ClusterId, Height, ReplicaId, Status, encode_message};
+use quorate_types::{
+    Bundle, BundleBuilder, ClientRequest, ClusterId, Height, ReplicaId, ReplicaThreads, Status, encode_message,
+};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -236,7 +238,14 @@ fn squatters_lose_their_places_to_newcomers() {
 
 #[test]
 fn queries_with_unread_answers_take_bounded_memory() {
-    let cluster = start(|config| config.links.client_stall_ms = 1_000);
+    [1, 3].into_iter().for_each(unread_answers_take_bounded_memory);
+}
+
+fn unread_answers_take_bounded_memory(threads: u16) {
+    let cluster = start(|config| {
+        config.links.client_stall_ms = 1_000;
+        config.replica_threads = ReplicaThreads::Count(threads);
+    });
     let mut client = honest(&cluster);
     let value = vec![7; 200_000];
     let command = quorate_applications::KeyValueCommand::Put { key: b"BIG", value: &value }.to_vec();
@@ -275,7 +284,11 @@ fn incomplete_frames_take_bounded_memory() {
 
 #[test]
 fn links_with_forged_bundles_lose_their_standing_and_are_cut() {
-    let cluster = start(|_| {});
+    [1, 3].into_iter().for_each(forged_bundles_end_a_link);
+}
+
+fn forged_bundles_end_a_link(threads: u16) {
+    let cluster = start(|config| config.replica_threads = ReplicaThreads::Count(threads));
     let client = honest(&cluster);
     let flood: Vec<u8> = (0..2_000).flat_map(|number| frame(&ClientRequest::Submit(forged(number)))).collect();
     let attack = Attack::start(&targets(&cluster), move |target, _: &mut ()| {
@@ -297,7 +310,11 @@ fn links_with_forged_bundles_lose_their_standing_and_are_cut() {
 
 #[test]
 fn a_link_with_undecodable_frames_is_cut() {
-    let cluster = start(|_| {});
+    [1, 3].into_iter().for_each(undecodable_frames_end_a_link);
+}
+
+fn undecodable_frames_end_a_link(threads: u16) {
+    let cluster = start(|config| config.replica_threads = ReplicaThreads::Count(threads));
     let client = honest(&cluster);
     let garbage = [&[5, 0, 0, 0][..], &[255; 5]].concat().repeat(5_000);
     let _attack = Attack::start(&targets(&cluster), move |target, _: &mut ()| {

@@ -11,6 +11,7 @@ mod hostile_clients;
 mod interrupt;
 mod log;
 mod memory;
+mod network;
 mod peers;
 mod replies;
 mod restart;

@@ -9,7 +9,7 @@ use quorate_crypto::ClientIdentity;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{Fsync, JournalConfig, NodeConfig, StderrObserver, run_directory, testnet};
 use quorate_types::state::CHUNK_BYTES;
-use quorate_types::{Committee, ReplicaId, Status};
+use quorate_types::{Committee, ReplicaId, ReplicaThreads, Status};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -188,7 +188,14 @@ fn pause() {
 }
 
 fn survives_kills(protocol: ProtocolKind) {
-    let mut net = Net::new(&format!("kills-{protocol}"), |config| config.consensus.protocol = protocol);
+    survives_kills_with(protocol, 1);
+}
+
+fn survives_kills_with(protocol: ProtocolKind, threads: u16) {
+    let mut net = Net::new(&format!("kills-{protocol}-{threads}"), |config| {
+        config.consensus.protocol = protocol;
+        config.replica_threads = ReplicaThreads::Count(threads);
+    });
     net.start_all();
     let mut client = net.client();
     client.connect(REPLICAS);
@@ -222,6 +229,11 @@ fn survives_kills(protocol: ProtocolKind) {
 #[test]
 fn jolteon_survives_kills() {
     survives_kills(ProtocolKind::Jolteon);
+}
+
+#[test]
+fn a_replica_of_four_threads_survives_kills() {
+    survives_kills_with(ProtocolKind::Jolteon, 4);
 }
 
 #[test]

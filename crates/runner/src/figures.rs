@@ -56,6 +56,9 @@ const TRANSPORT: &[(&str, [&str; 2], [&str; 2])] = &[
     ("retransmissions", ["packets", "retransmissions"], ["emulation", "retransmissions"]),
     ("rto_events", ["packets", "rto_events"], ["emulation", "rto_events"]),
 ];
+/// Figures of threads, and the stages that have them.
+const THREADS: &[(&str, &str)] =
+    &[("core_percent", "core"), ("network_percent", "network"), ("verifiers_percent", "verifiers")];
 /// Latencies of a row, and their keys in a result.
 const LATENCIES: &[(&str, &str)] = &[
     ("mean_ms", "mean"),
@@ -162,9 +165,19 @@ pub fn fill(row: &mut Row, result: &Value, outliers: Outliers) {
     row.set("payload_mbit_per_s", payload.and_then(payload_mbit));
     // A simulation does not measure memory.
     row.set("peak_rss_mb", result["peak_rss_mb"].as_f64().filter(|memory| *memory > 0.0));
+    fill_threads(row, &result["threads"]["stages"]);
     fill_series(row, &result["timeline"]);
     stages::fill(row, &result["stages"]);
     row.samples = samples(&result["samples"]);
+}
+
+/// Fills how busy the threads of each stage of a replica were.
+fn fill_threads(row: &mut Row, stages: &Value) {
+    let Some(stages) = stages.as_array() else { return };
+    for (figure, stage) in THREADS {
+        let found = stages.iter().find(|one| one["stage"] == *stage);
+        row.set(figure, found.map_or(Some(0.0), |one| one["busy_percent"].as_f64()));
+    }
 }
 
 /// Fills the figures of requests that nothing repeats.

@@ -166,3 +166,16 @@ fn stages_of_the_leader_are_sums_per_command_and_shares() {
     fill(&mut without, &json!({"throughput_ops": 500.0, "executed_commands": 100}), Outliers::None);
     assert!(without.stages.is_empty() && !without.figures.contains_key("codec_and_hash_percent"));
 }
+
+#[test]
+fn the_load_of_threads_is_by_stage() {
+    let stage = |stage: &str, busy: f64| json!({"stage": stage, "threads": 1, "busy_percent": busy});
+    let threads = json!({"limiting_stage": "core", "stages": [stage("core", 97.0), stage("verifiers", 40.0)]});
+    let mut filled = row(10, 0, &[]);
+    fill(&mut filled, &json!({"throughput_ops": 500.0, "threads": threads}), Outliers::None);
+    let found = ["core_percent", "network_percent", "verifiers_percent"].map(|name| filled.figures.get(name).copied());
+    assert_eq!(found, [Some(97.0), Some(0.0), Some(40.0)]);
+    let mut without = row(10, 0, &[]);
+    fill(&mut without, &json!({"throughput_ops": 500.0}), Outliers::None);
+    assert!(!without.figures.contains_key("core_percent"));
+}

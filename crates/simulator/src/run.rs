@@ -254,7 +254,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
             reply: spec.reply,
             reply_copies: spec.consensus.repeat,
             seal_bytes: spec.reply_seals.map(ReplyAuthentication::seal_bytes),
-            crypto_servers: spec.crypto_servers,
+            stages: spec.stages,
             behaviour,
             salt,
             max_queue: spec.consensus.max_queue(),

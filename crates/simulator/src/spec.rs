@@ -10,7 +10,7 @@ use quorate_client::workload::Workload;
 use quorate_consensus::Config;
 use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
 use quorate_transports::Wire;
-use quorate_types::{Fault, Quorum, choice};
+use quorate_types::{Fault, Quorum, ReplicaStages, choice};
 use std::time::Duration;
 
 choice!(
@@ -48,8 +48,8 @@ pub struct SimSpec {
     pub network: NetworkSpec,
     /// Needs an entry for `scheme`: check [`CostTable::signatures_of`].
     pub costs: CostTable,
-    /// Number of verification threads of each replica; 0 verifies on the core.
-    pub crypto_servers: usize,
+    /// Stages of each replica that have threads of their own, each with a core of its own.
+    pub stages: ReplicaStages,
     /// Number of cores that replicas and clients share; 0 gives each its own.
     pub cores: usize,
     /// Processor time for each packet that a router, as that of an emulated network, takes from the shared cores before

@@ -8,7 +8,7 @@ use quorate_simulator::costs::SignatureCosts;
 use quorate_simulator::ledger::{Charged, Work};
 use quorate_simulator::{Signatures, SimReport, SimSpec, run};
 use quorate_types::meter::Primitive;
-use quorate_types::{Quorum, Status};
+use quorate_types::{Quorum, ReplicaStages, Status};
 use std::time::Duration;
 
 fn charged(report: &SimReport) -> &Charged {
@@ -80,9 +80,10 @@ fn cryptography_is_charged_by_primitive() {
     assert!(clients.us(Work::Signatures) > 0.0);
 }
 
-fn signing_clients(crypto_servers: usize) -> SimSpec {
+fn signing_clients(verifiers: u16) -> SimSpec {
     let client_authentication = ClientAuthentication::Ed25519;
-    let mut spec = SimSpec { client_authentication, crypto_servers, ..spec(ProtocolKind::Jolteon) };
+    let stages = ReplicaStages { network: false, verifiers };
+    let mut spec = SimSpec { client_authentication, stages, ..spec(ProtocolKind::Jolteon) };
     spec.load.bundle = 1;
     spec.load.mode = LoadMode::Open { rate: 20_000.0, max_outstanding: 10_000 };
     spec
@@ -130,9 +131,33 @@ fn one_slow_thread_makes_clients_wait_and_loses_nothing() {
 fn a_crash_forgets_what_other_threads_verify() {
     for seed in 1..6 {
         let mut spec = signing_clients(2);
+        spec.stages.network = seed % 2 == 0;
         spec.load.mode = LoadMode::Closed { outstanding: 20 };
         spec.chaos = Some(Duration::from_millis(1500));
         let report = run(&spec, seed, &commands);
         assert_eq!(report.violation, None, "seed {seed}");
     }
+}
+
+#[test]
+fn a_network_apart_reads_hashes_and_writes_off_the_core() {
+    let alone = signing_clients(2);
+    let mut apart = alone.clone();
+    apart.stages.network = true;
+    let (alone, apart) = (run(&alone, 1, &commands), run(&apart, 1, &commands));
+    assert!(completed(&apart) > completed(&alone) * 99 / 100, "{} and {}", completed(&apart), completed(&alone));
+    let per_command = |report: &SimReport, ns: u64| ns as f64 / 1e3 / completed(report) as f64;
+    let core = |report| per_command(report, grown(report, |status| status.threads.core_ns));
+    let network = per_command(&apart, grown(&apart, |status| status.threads.network_ns.unwrap_or(0)));
+    assert_eq!(grown(&alone, |status| status.threads.network_ns.unwrap_or(0)), 0);
+    // What the network does is what the core did before: reading, hashing, writing.
+    let us = |report: &SimReport, work| charged(report).replicas.us(work) / completed(report) as f64;
+    let moved: f64 =
+        [Work::Reads, Work::Writes, Work::WireBytes, Work::HashedBytes].map(|work| us(&apart, work)).iter().sum();
+    assert!(network > moved * 0.8, "{network} us, of which {moved} for system calls, bytes and hashes");
+    assert!(core(&apart) < core(&alone) - 0.5 * moved, "{} us of {}", core(&apart), core(&alone));
+    // All three stages count for the replica.
+    let cpu = per_command(&apart, grown(&apart, |status| status.cpu_ns));
+    let verifiers = per_command(&apart, grown(&apart, |status| status.threads.verifiers_ns));
+    assert!((cpu - core(&apart) - network - verifiers).abs() < 0.01, "{cpu} us");
 }

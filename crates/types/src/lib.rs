@@ -25,6 +25,7 @@ pub mod limits;
 pub mod line;
 pub mod meter;
 pub mod quorum;
+mod replica_threads;
 pub mod sealed;
 pub mod stages;
 pub mod state;
@@ -48,7 +49,10 @@ pub use digest::{Digest, Hasher};
 pub use fault::Fault;
 pub use ids::{ClientId, ClusterId, Height, ReplicaId, View};
 pub use quorum::Quorum;
+pub use replica_threads::{
+    MAX_AUTO_REPLICA_THREADS, MAX_REPLICA_THREADS, NotReplicaThreads, ReplicaStages, ReplicaThreads,
+};
 pub use sealed::SealedReplies;
 pub use state::Manifest;
-pub use status::{Settings, Status};
+pub use status::{Settings, Status, ThreadTimes};
 pub use time::Time;

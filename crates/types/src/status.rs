@@ -65,6 +65,9 @@ pub struct Status {
     pub handshakes_us: u64,
     /// CPU time of the replica's threads, in nanoseconds.
     pub cpu_ns: u64,
+    /// CPU time of the threads that carry its load, by their stage.
+    #[serde(default)]
+    pub threads: ThreadTimes,
     /// Time that its core thread ran or waited for a processor, in nanoseconds; near wall time if it is the bottleneck.
     pub busy_ns: u64,
     /// Heap allocations of its core thread; 0 if they are not counted.
@@ -99,6 +102,22 @@ pub struct Status {
     /// Only present if the history is requested; older versions never send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Settings>,
+}
+
+/// CPU time of a replica's threads by what they do, in nanoseconds. Short-lived threads and those of the journal are not
+/// here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadTimes {
+    /// The thread of the core and of execution, which also does what has no thread of its own.
+    pub core_ns: u64,
+    /// The thread that drives the network; `None` if that is the core's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_ns: Option<u64>,
+    /// All threads that verify signatures.
+    pub verifiers_ns: u64,
+    /// Number of these threads.
+    pub verifiers: u16,
 }
 
 /// A replica's settings that affect measurements, named like the configuration keys that document them.

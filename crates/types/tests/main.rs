@@ -13,6 +13,7 @@ mod hostile_counts;
 mod meter;
 mod payload_paths;
 mod quorum;
+mod replica_threads;
 mod signers;
 mod stages;
 mod state;

@@ -68,7 +68,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
         wire: quorate_simulator::Wire::default(),
         network,
         costs: CostTable::free(),
-        crypto_servers: 0,
+        stages: quorate_types::ReplicaStages::default(),
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,
         reply_seals: None,

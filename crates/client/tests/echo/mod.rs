@@ -10,7 +10,7 @@ use quorate_crypto::{
 use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::{
     Bundle, ClientId, ClientRequest, ClusterId, Committee, Digest, Encoder, Height, Member, Outcome, ReplicaId,
-    ReplicaReply, Results, SealedReplies, Status, View, decode_message, encode_message, question_digest,
+    ReplicaReply, Results, SealedReplies, Status, ThreadTimes, View, decode_message, encode_message, question_digest,
 };
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -292,6 +292,7 @@ impl Echo {
             dropped: BTreeMap::new(),
             evidence: Vec::new(),
             history: Vec::new(),
+            threads: ThreadTimes::default(),
             settings: None,
         }
     }

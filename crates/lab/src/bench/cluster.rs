@@ -14,7 +14,7 @@ use quorate_node::config::CONFIG_FILE;
 use quorate_node::testnet::PORTS_PER_REPLICA;
 use quorate_node::{Baselines, EmbeddedCluster, JournalConfig, Laboratory, NoObserver, NodeConfig, testnet};
 use quorate_transports::Wire;
-use quorate_types::{Committee, CryptoThreads, ReplicaId};
+use quorate_types::{Committee, CryptoThreads, ReplicaId, ReplicaThreads};
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -70,6 +70,7 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     config.links.retransmission = settings.links.retransmission;
     config.application = if spec.workload.is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
     config.reply = spec.reply;
+    config.replica_threads = spec.replica_threads;
     config.consensus = spec.consensus();
     config
 }
@@ -216,8 +217,10 @@ fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     let baselines =
         Baselines { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, stages };
     let replicas = spec.quorum().replicas();
+    let cores = affinity::available();
     config.execution_threads = spec.execution_threads;
-    config.crypto_threads = CryptoThreads::Count(spec.crypto_threads.of(affinity::available(), replicas));
+    config.crypto_threads = CryptoThreads::Count(spec.crypto_threads.of(cores, replicas));
+    config.replica_threads = ReplicaThreads::Count(spec.replica_threads.of(cores, replicas));
     config.baselines = (baselines != Baselines::default()).then_some(baselines);
 }
 
@@ -275,8 +278,9 @@ impl Processes {
         let mut cluster =
             Processes { processes: Vec::new(), committee, network: network.map(Box::new), _directory: directory };
         for (mut config, home) in net.configs.into_iter().zip(&net.directories) {
+            let written = config.clone();
             experiment(spec, &mut config);
-            if config.laboratory.is_some() || config.recording.is_some() || config.baselines.is_some() {
+            if config != written {
                 write(&home.join(CONFIG_FILE), &config.to_toml())?;
             }
             let said = Words::new(home).map_err(|source| BenchError::Spawn { replica: config.replica, source })?;

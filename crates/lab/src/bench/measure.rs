@@ -3,8 +3,8 @@
 use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, ChannelPerCommand, CpuPerCommand, CryptoPerCommand, Event, Frontier, Growth, Latency,
-    LineFigures, Machine, PacketFigures, RequestFigures, RoundTripFigures, Sample, Second, Step, log_buckets, per,
-    recovery_percent, stages, version,
+    LineFigures, Machine, PacketFigures, RequestFigures, RoundTripFigures, Sample, Second, Step, ThreadLoads,
+    log_buckets, per, recovery_percent, stages, version,
 };
 use crate::spec::{BenchSpec, Pacing};
 use quorate_client::load::{INTERVAL, LoadProgress, LoadReport, StepReport};
@@ -182,6 +182,7 @@ pub fn result(
         cpu_us_per_command: CpuPerCommand { total: add(replicas, clients), replicas, clients },
         crypto_us_per_command: CryptoPerCommand::sampled(&growth, ordered, &report.usage.crypto, report.completed),
         channel_us_per_command: Some(channel),
+        threads: ThreadLoads::of(&growth, report.window.as_nanos() as f64, ordered),
         stages: stages.unwrap_or_default(),
         stage_clock,
         bytes_per_command: add(sent_by_replicas, sent_by_clients),

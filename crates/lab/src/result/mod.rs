@@ -27,6 +27,7 @@ mod searched;
 mod seconds;
 mod stages;
 mod table;
+mod threads;
 
 pub use crypto::{CryptoPerCommand, CryptoSource, Primitives};
 pub use emulation::{AddedTime, EmulationResult};
@@ -47,6 +48,7 @@ pub use table::{
     optional, shown_evidence,
 };
 pub(crate) use table::{line, partial_line};
+pub use threads::{StageThreads, ThreadLoads};
 
 /// Buckets of [`BenchResult::latency_histogram`] per factor of ten.
 pub const BUCKETS_PER_DECADE: i32 = 20;
@@ -95,6 +97,9 @@ pub struct BenchResult {
     /// Part of this time in which the channel sealed and opened what passed; absent in simulations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel_us_per_command: Option<ChannelPerCommand>,
+    /// Load of a replica's threads, at the replica with the busiest one; absent if replicas do not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadLoads>,
     /// Cost of each stage of the replicas' work for one message, by role and message; present if it was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageCost>,
@@ -493,7 +498,8 @@ impl BenchResult {
         let Some(Loaded { settings }) = &self.loaded else { return true };
         let heading = heading_of(key);
         let of_client = ["replicas", "faults", "client_authentication"].contains(&key);
-        let reported = heading == CLUSTER && key != "base_port" || ["journal", "fsync"].contains(&key);
+        let reported = heading == CLUSTER && !["base_port", "replica_threads"].contains(&key)
+            || ["journal", "fsync"].contains(&key);
         of_client || [LOAD, OUTPUT].contains(&heading.as_str()) || settings.is_some() && reported
     }
 

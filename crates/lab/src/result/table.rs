@@ -1,6 +1,6 @@
 //! Table that `quorate bench` prints at the end.
 
-use super::{Agreement, BenchResult};
+use super::{Agreement, BenchResult, StageThreads, ThreadLoads};
 use crate::spec::{BatchSize, BenchSpec, ClientAuthentication, JournalKind, Pacing, ReplyAuthentication, WorkloadKind};
 use comfy_table::{CellAlignment, Table, presets};
 use quorate_types::text::{count, group};
@@ -143,6 +143,9 @@ pub(super) fn render(result: &BenchResult, journal: String) -> String {
     for (name, told) in result.emulation.iter().flat_map(super::EmulationResult::lines) {
         text.push_str(&line(name, told));
     }
+    if let Some(told) = result.threads.as_ref().and_then(describe_threads) {
+        text.push_str(&line("threads", told));
+    }
     if let Some(clock) = &result.stage_clock {
         text.push_str(&super::stages::tables(&result.stages));
         text.push_str(&line("cycles", clock.describe()));
@@ -161,6 +164,17 @@ pub(super) fn render(result: &BenchResult, journal: String) -> String {
         text.push_str("\n SAFETY IS VIOLATED: please keep the command and the seed, and report it.\n");
     }
     text + &line("reproduce", &result.command)
+}
+
+/// Describes the load of a replica's stages, if there is more than one.
+fn describe_threads(loads: &ThreadLoads) -> Option<String> {
+    let told = |stage: &StageThreads| match stage.threads {
+        1 => format!("{} {} %", stage.stage, figure(stage.busy_percent)),
+        threads => format!("{threads} {} {} % each", stage.stage, figure(stage.busy_percent)),
+    };
+    let all: Vec<String> = loads.stages.iter().map(told).collect();
+    let (replica, limit) = (loads.replica, &loads.limiting_stage);
+    (all.len() > 1).then(|| format!("{}; {limit} busiest, at replica {replica}", all.join(", ")))
 }
 
 /// Formats the memory, or a dash if it was not measured.

@@ -13,7 +13,7 @@ pub use result::{Charges, MachineResult, SeedResult, SimResult};
 use crate::bench::{commands, load_options, node_template};
 use crate::partial;
 use crate::search::{Probe, search};
-use crate::spec::{BenchSpec, Fault, Record, When, timeouts};
+use crate::spec::{BenchSpec, Fault, Problem, Record, SpecError, When, timeouts};
 use quorate_applications::ApplicationKind;
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_recording::Recorder;
@@ -22,7 +22,7 @@ use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::hostile::SERVED_WITHIN_MS;
 use quorate_simulator::network::Endpoints;
 use quorate_simulator::{ClientsAt, CostTable, Leaves, NetworkSpec, SimSpec, place, run_recorded, run_seeds_while};
-use quorate_types::ReplicaId;
+use quorate_types::{ReplicaId, ReplicaStages};
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -90,6 +90,11 @@ pub fn run_with(
     spec.validate()?;
     if spec.stages {
         return Err(SimError::Stages);
+    }
+    if spec.cores > 0 && spec.replica_threads.of(1, 1) > 1 {
+        let what = "a simulated replica's threads have a core each, beside those that replicas and clients share";
+        let help = "omit --cores: each replica then has a machine of its own";
+        return Err(SpecError::Impossible(vec![Problem::new("--replica-threads, --cores", what, help)]).into());
     }
     let sim = sim_spec_on(
         spec,
@@ -214,12 +219,19 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         wire: spec.wire(),
         network,
         costs,
-        // A simulated replica has one core, which leaves none over.
-        crypto_servers: spec.crypto_threads.of(1, 1).into(),
+        stages: stages(spec),
         cores: spec.cores as usize,
         router: options.router(spec.cores)?,
         load,
         clients_at: places,
         chaos,
     })
+}
+
+/// Returns the stages of a simulated replica that have threads, and cores, of their own. Without any it has one core,
+/// which leaves none over.
+fn stages(spec: &BenchSpec) -> ReplicaStages {
+    let clients_sign = spec.client_authentication == ClientAuthentication::Ed25519;
+    let stages = ReplicaStages::of(spec.replica_threads.of(1, 1), clients_sign);
+    ReplicaStages { verifiers: stages.verifiers.max(spec.crypto_threads.of(1, 1)), ..stages }
 }

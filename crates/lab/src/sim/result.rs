@@ -5,8 +5,8 @@ use crate::bench::{BUSY_FRACTION, evidence, measured_intervals, note_counts, ste
 use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency,
-    LineFigures, Machine, Primitives, RequestFigures, Sample, count, figure, line, log_buckets, optional, per,
-    recovery_percent, version,
+    LineFigures, Machine, Primitives, RequestFigures, Sample, ThreadLoads, count, figure, line, log_buckets, optional,
+    per, recovery_percent, version,
 };
 use crate::spec::BenchSpec;
 use quorate_channels::Carriage;
@@ -317,6 +317,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
             .filter(|_| spec.transport.profile().carriage == Carriage::Stream),
         packets: None,
         channel_us_per_command: None,
+        threads: ThreadLoads::of(&growth, load.map_or(1.0, |load| load.window.as_nanos() as f64), ordered),
         stages: Vec::new(),
         stage_clock: None,
         smoothed_rtt_ms: None,

@@ -1,8 +1,8 @@
 //! Validates a spec: refuses impossible values and combinations before anything starts, and warns of surprising ones.
 
 use super::{
-    BatchPolicy, BenchSpec, ClientAuthentication, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem,
-    ReplyAuthentication, ReplyMode, SpecError, When,
+    BatchPolicy, BenchSpec, ClientAuthentication, CryptoThreads, Fault, Host, JournalKind, Misbehaviour, Pacing,
+    Problem, ReplicaThreads, ReplyAuthentication, ReplyMode, SpecError, When,
 };
 use crate::affinity;
 use quorate_applications::MAX_EXECUTION_THREADS;
@@ -268,6 +268,10 @@ impl BenchSpec {
         let fits = authentication.check(protocol.name(), protocol.requires(), protocol.requires_of_votes());
         if let Err(quorate_types::Fault { place, what, help }) = fits {
             problems.push(problem(&flag(place), format!("the value {what}"), help));
+        }
+        if self.replica_threads != ReplicaThreads::default() && self.crypto_threads != CryptoThreads::default() {
+            let what = "the replica's threads include those that verify";
+            problems.push(problem("--replica-threads, --crypto-threads", what, "omit --crypto-threads"));
         }
         let last_port = u64::from(self.base_port) + u64::from(self.replicas) - u64::from(self.replicas > 0);
         if self.base_port != 0 && last_port > u64::from(u16::MAX) {

@@ -20,8 +20,8 @@ mod values;
 pub use choices::{
     AuthProfile, BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
     ClientVerdicts, CryptoThreads, Dissemination, Fsync, Host, JournalKind, LeaderKind, LinkProfile, PayloadPath,
-    ProtocolKind, Remedy, ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind, TransportKind,
-    ViewDuration, VotesTo, choice, nearest,
+    ProtocolKind, Remedy, ReplicaThreads, ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind,
+    TransportKind, ViewDuration, VotesTo, choice, nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
@@ -191,6 +191,11 @@ pub struct BenchSpec {
     /// they estimate from the votes that arrive.
     #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<Remedy>())]
     pub remedy: Remedy,
+    /// Threads that each replica works on: a number from 1 to 64, or auto, its share of the cores, up to 4. With 2, the
+    /// second verifies signatures if clients sign, and otherwise drives the network. With more, one drives the network,
+    /// and the rest verify. In a simulation each has a core of its own, and auto is 1.
+    #[arg(long, help_heading = CLUSTER, value_name = "auto|THREADS", default_value_t = ReplicaThreads::Count(1))]
+    pub replica_threads: ReplicaThreads,
     /// First of the ports that the replicas listen on; 0 lets the system choose.
     #[arg(long, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0, value_parser = check::number::<u16>("base_port"))]
     pub base_port: u16,
@@ -281,7 +286,8 @@ pub struct BenchSpec {
     pub crypto_threads: CryptoThreads,
     /// Threads of each replica that execute commands: costly ones of a block that do not conflict are prepared at the
     /// same time. Results are the same with any number. No effect in `sim`.
-    #[arg(long, help_heading = RUN, value_name = "THREADS", default_value_t = 1, value_parser = check::number::<u16>("execution_threads"))]
+    #[arg(long, help_heading = RUN, value_name = "THREADS", default_value_t = 1,
+          value_parser = check::number::<u16>("execution_threads"))]
     pub execution_threads: u16,
     /// Way of payloads between frames and replicas: shared, or copied into types of the wire and of the protocol, on
     /// receipt and before sending, to measure what such a layer costs.

@@ -65,6 +65,7 @@ pub fn sample() -> BenchResult {
         channel_us_per_command: None,
         stages: Vec::new(),
         stage_clock: None,
+        threads: None,
         smoothed_rtt_ms: None,
         verifications_per_block: per(21_345.0, committed_blocks),
         key_additions_per_certificate: None,

@@ -6,6 +6,7 @@
 
 mod gateway;
 mod journal;
+mod network;
 mod sending;
 mod status;
 mod transfer;
@@ -29,6 +30,7 @@ use crate::steps::{StepKind, bundles_in};
 use crate::transcript::Transcript;
 use gateway::Door;
 use journal::Journal;
+use network::{NetworkThread, charge_hashes};
 use quorate_applications::{Executor, Reply};
 use quorate_byzantine::Behaviour;
 use quorate_client::ReplyMode;
@@ -43,7 +45,8 @@ use quorate_recording::Recorder;
 use quorate_storage::Identity;
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::{
-    Block, Bundle, Certificate, ClientId, ClusterId, Digest, Height, ReplicaId, ReplicaReply, Status, Time,
+    Block, Bundle, Certificate, ClientId, ClusterId, Digest, Height, ReplicaId, ReplicaReply, ReplicaStages, Status,
+    Time,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -111,7 +114,7 @@ pub struct Parts<P: Protocol> {
     pub reply_copies: usize,
     /// Length of the seals on replies; `None` if they have none.
     pub seal_bytes: Option<usize>,
-    pub crypto_servers: usize,
+    pub stages: ReplicaStages,
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,
     /// Longest time that a client's command should wait; zero: any time.
@@ -180,6 +183,8 @@ pub struct Node<P: Protocol> {
     /// State that it is adopting, until that is durable.
     adopting: Option<(Certificate, Frontier)>,
     verifiers: Verifiers,
+    /// `None` if the core reads and writes itself.
+    network: Option<NetworkThread>,
     /// Everything charged so far, and the part of it that was charged before this turn, in picoseconds.
     ledger: Ledger,
     charged_before: u64,
@@ -227,7 +232,8 @@ impl<P: Protocol> Node<P> {
             states: StateKeeper::default(),
             adopted: Height(0),
             adopting: None,
-            verifiers: Verifiers::new(parts.crypto_servers),
+            verifiers: Verifiers::new(parts.stages.verifiers.into()),
+            network: parts.stages.network.then(NetworkThread::default),
             ledger: Ledger::default(),
             charged_before: 0,
             writes: Writes::default(),
@@ -299,7 +305,7 @@ impl<P: Protocol> Node<P> {
         self.settle_journal(world);
         self.feed_local(world);
         let calls = self.writes.end_turn();
-        self.ledger.charge(Work::Writes, calls, world.charges.write_call);
+        self.charge_sending(|ledger| ledger.charge(Work::Writes, calls, world.charges.write_call));
         let elapsed = nanos(self.spent() * self.speed / FULL_SPEED);
         self.busy_ns += elapsed;
         elapsed
@@ -314,6 +320,9 @@ impl<P: Protocol> Node<P> {
     pub fn ledger(&self) -> Ledger {
         let mut ledger = self.ledger.clone();
         ledger.add(self.verifiers.ledger());
+        if let Some(network) = &self.network {
+            ledger.add(network.ledger());
+        }
         ledger
     }
 
@@ -336,16 +345,16 @@ impl<P: Protocol> Node<P> {
         let mut read_from = [0u64; WORDS];
         while let Some((from, bytes, message)) = self.peers.pop_front() {
             let (word, bit) = (usize::from(from) / 64, 1 << (from % 64));
-            if read_from[word] & bit == 0 {
+            if self.network.is_none() && read_from[word] & bit == 0 {
                 read_from[word] |= bit;
                 self.ledger.charge(Work::Reads, 1, world.charges.read_call);
             }
-            self.ledger.charge(Work::Received, 1, world.charges.receive);
-            self.ledger.charge(Work::WireBytes, u64::from(bytes), world.charges.receive_byte);
-            world.charges.receive_frame(&mut self.ledger, u64::from(bytes));
             let mut message = Arc::unwrap_or_clone(message);
-            if !message.bundles().is_empty() || matches!(message, Envelope::StatePart { .. }) {
-                world.charges.hash(&mut self.ledger, message.bundles().len().max(1), u64::from(bytes));
+            if self.network.is_none() {
+                self.ledger.charge(Work::Received, 1, world.charges.receive);
+                self.ledger.charge(Work::WireBytes, u64::from(bytes), world.charges.receive_byte);
+                world.charges.receive_frame(&mut self.ledger, u64::from(bytes));
+                charge_hashes(&message, u64::from(bytes), world.charges, &mut self.ledger);
             }
             self.judge_message(&mut message, world.charges);
             match message {
@@ -571,6 +580,9 @@ impl<P: Protocol> Node<P> {
         self.born = None;
         (self.alarms, self.alarm_known) = ([NEVER; Timer::ALL.len()], NEVER);
         self.verifiers.clear();
+        if let Some(network) = &mut self.network {
+            network.clear();
+        }
     }
 
     /// Changes the rate of its clock from now on.

@@ -66,8 +66,10 @@ impl<P: Protocol> Node<P> {
         world: &mut Surroundings<'_, P::Message>,
     ) {
         let bytes = u64::from(parcel.bytes) * copies;
-        self.ledger.charge(Work::WireBytes, bytes, world.charges.send_byte);
-        world.charges.send_frames(&mut self.ledger, copies, bytes);
+        self.charge_sending(|ledger| {
+            ledger.charge(Work::WireBytes, bytes, world.charges.send_byte);
+            world.charges.send_frames(ledger, copies, bytes);
+        });
         self.bytes_sent += bytes;
         self.messages_sent += copies;
         match to {

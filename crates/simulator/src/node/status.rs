@@ -1,10 +1,11 @@
 //! What a replica reports about itself.
 
 use super::Node;
+use super::network::NetworkThread;
 use crate::chronicle::Landmarks;
 use quorate_consensus::Protocol;
 use quorate_types::meter::Tallies;
-use quorate_types::{ReplicaId, Status};
+use quorate_types::{ReplicaId, Status, ThreadTimes};
 use std::collections::BTreeMap;
 
 impl<P: Protocol> Node<P> {
@@ -37,6 +38,16 @@ impl<P: Protocol> Node<P> {
         of_the_replica.chain(busy.map(|count| ("busy".to_owned(), count))).collect()
     }
 
+    /// Returns what the threads of its stages took.
+    fn thread_times(&self) -> ThreadTimes {
+        ThreadTimes {
+            core_ns: self.busy_ns,
+            network_ns: self.network.as_ref().map(NetworkThread::busy_ns),
+            verifiers_ns: self.verifiers.busy_ns(),
+            verifiers: self.verifiers.threads(),
+        }
+    }
+
     pub fn status(&self, history: bool) -> Status {
         let proofs = self.parts.device.proofs();
         Status {
@@ -62,9 +73,10 @@ impl<P: Protocol> Node<P> {
             round_trips_us: Vec::new(),
             handshakes: 0,
             handshakes_us: 0,
-            cpu_ns: self.busy_ns + self.verifiers.busy_ns(),
+            cpu_ns: self.busy_ns + self.verifiers.busy_ns() + self.network.as_ref().map_or(0, NetworkThread::busy_ns),
             allocations: 0,
             allocated_bytes: 0,
+            threads: self.thread_times(),
             busy_ns: self.busy_ns,
             peak_rss_kb: 0,
             client_memory_peak_bytes: 0,

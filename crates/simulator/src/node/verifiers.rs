@@ -96,6 +96,11 @@ impl Verifiers {
         &self.ledger
     }
 
+    /// Returns the number of threads.
+    pub fn threads(&self) -> u16 {
+        self.free.len() as u16
+    }
+
     /// Returns the processor time of all threads.
     pub fn busy_ns(&self) -> u64 {
         self.busy_ns

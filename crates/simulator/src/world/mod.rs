@@ -111,6 +111,13 @@ enum Event<M> {
     /// A device answers a replica, in one life of it.
     Answer(u16, u32, Box<Input<M>>),
     Flushed(u16, u32, RecordId),
+    /// The thread of a replica's network has read what another endpoint sent, in one life of it.
+    Read {
+        from: u16,
+        to: u16,
+        life: u32,
+        parcel: Parcel<M>,
+    },
     /// The state of a checkpoint is durable.
     Kept(u16, u32, Height),
     Resume(u16),
@@ -381,6 +388,9 @@ impl<'a, P: Protocol> World<'a, P> {
             Event::Alarm(actor) => self.on_alarm(usize::from(actor)),
             Event::Answer(replica, life, input) => self.on_device(replica, life, |node| node.answered(*input)),
             Event::Flushed(replica, life, record) => self.on_device(replica, life, |node| node.flushed(record)),
+            Event::Read { from, to, life, parcel } => {
+                self.on_device(to, life, |node| node.take_in(usize::from(from), parcel));
+            }
             Event::Kept(replica, life, height) => self.on_device(replica, life, |node| node.kept(height)),
             Event::Resume(replica) => self.wake(usize::from(replica)),
             Event::Change(number) => self.on_change(number as usize),
@@ -413,6 +423,10 @@ impl<'a, P: Protocol> World<'a, P> {
                 self.clients.machine(machine).take_in(from, parcel.bytes, replies);
             }
         } else if self.nodes[to].alive {
+            if let Some(read) = self.nodes[to].reads(self.now, from, &parcel, self.tariffs.of(true, false)) {
+                let life = self.lives[to];
+                return self.schedule.push(read, Event::Read { from: from as u16, to: to as u16, life, parcel });
+            }
             self.nodes[to].take_in(from, parcel);
         } else {
             return;

@@ -145,7 +145,8 @@ impl<P: Protocol> World<'_, P> {
         }
         self.begun = begun;
         let mut outgoing = std::mem::take(&mut self.outgoing);
-        if self.cores.preempts() && !self.nodes[actor].struck {
+        let end = self.nodes[actor].writes(end, self.tariffs.of(true, false));
+        if self.cores.preempts() && !self.nodes[actor].struck && !self.nodes[actor].has_network_thread() {
             let each = nanos(self.charges.write_call * self.nodes[actor].speed / FULL_SPEED);
             elapsed = self.writes_later(actor, elapsed, each, outgoing.drain(..));
         }

@@ -40,7 +40,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
         wire: Wire::default(),
         network: NetworkSpec::preset("lan").expect("a preset"),
         costs: plain_costs(),
-        crypto_servers: 0,
+        stages: quorate_types::ReplicaStages::default(),
         cores: 0,
         router: Duration::ZERO,
         load: LoadOptions {

@@ -1,0 +1,187 @@
+//! The thread of a replica's network: reads, decodes, hashes and writes.
+
+use super::arrival::Arrival;
+use super::mail::{End, Mail, Order, Report, TakenOrders};
+use quorate_consensus::Message;
+use quorate_storage::account::thread_cpu_ns;
+use quorate_transports::{Event, LinkId, Remote, Transport};
+use quorate_types::meter;
+use quorate_types::{PayloadPath, ReplicaId, stages};
+use std::collections::BTreeSet;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+/// Events that are decoded before the replica gets them, and before its orders are looked at.
+const EVENTS_AT_ONCE: usize = 32;
+/// Pause while the replica has more arrivals to take than may wait for it. Orders are carried out meanwhile.
+const FULL_PAUSE: Duration = Duration::from_micros(200);
+
+/// What the thread works with.
+pub(super) struct Worker<M: Message> {
+    transport: Box<dyn Transport>,
+    mail: Arc<Mail<M>>,
+    path: PayloadPath,
+    me: ReplicaId,
+    replicas: u16,
+    /// Clients' links that have too much unread.
+    congested: BTreeSet<LinkId>,
+    /// Clients' links to which something was sent since the last look.
+    written: BTreeSet<LinkId>,
+    /// The replica wants its transport back.
+    ends: bool,
+}
+
+impl<M: Message> Worker<M> {
+    /// Makes the worker of the thread of replica `me` of `replicas`.
+    pub fn new(
+        transport: Box<dyn Transport>,
+        mail: Arc<Mail<M>>,
+        path: PayloadPath,
+        me: ReplicaId,
+        replicas: u16,
+    ) -> Worker<M> {
+        let (congested, written) = (BTreeSet::new(), BTreeSet::new());
+        Worker { transport, mail, path, me, replicas, congested, written, ends: false }
+    }
+
+    /// Works until the replica wants its transport back.
+    pub fn run(mut self) -> Box<dyn Transport> {
+        meter::time_with(thread_cpu_ns);
+        stages::begin_thread();
+        let mail = self.mail.clone();
+        let worked = panic::catch_unwind(AssertUnwindSafe(|| self.work()));
+        let end = match worked {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(End::Failed(error)),
+            Err(panicked) => Some(End::Panicked(panicked)),
+        };
+        if end.is_some() {
+            mail.deliver(|arrivals| (arrivals.end, arrivals.has_ended) = (end, true));
+            mail.closed();
+        }
+        self.transport
+    }
+
+    fn work(&mut self) -> io::Result<()> {
+        let mut events = Vec::new();
+        loop {
+            stages::begin_turn(self.mail.leads.load(Ordering::Relaxed));
+            self.obey();
+            if self.ends {
+                return Ok(());
+            }
+            match self.mail.is_full() {
+                true => {
+                    self.transport.flush_replicas();
+                    thread::sleep(FULL_PAUSE);
+                }
+                false => {
+                    self.poll(&mut events)?;
+                    self.deliver(&mut events);
+                }
+            }
+            stages::end_turn();
+        }
+    }
+
+    fn poll(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+        self.mail.sleep(true);
+        let wait = self.mail.has_orders().then_some(Duration::ZERO);
+        let polled = self.transport.poll(wait, events);
+        self.mail.sleep(false);
+        polled
+    }
+
+    /// Carries out the replica's orders.
+    fn obey(&mut self) {
+        let TakenOrders { list, ends } = self.mail.take_orders();
+        self.ends |= ends;
+        for order in list {
+            match order {
+                Order::SendTo(to, frame) => self.transport.send_to(to, frame),
+                Order::SendBulkTo(to, frame) => self.transport.send_bulk_to(to, frame),
+                Order::Send(link, frame) => {
+                    self.written.insert(link);
+                    self.transport.send(link, frame);
+                }
+                Order::Release(link, bytes) => self.transport.release(link, bytes),
+                Order::Vouch(link, genuine) => self.transport.vouch(link, genuine),
+                Order::Close(link, why) => self.transport.close(link, why),
+                Order::Defer(patience) => self.transport.defer_clients(patience),
+                Order::Report => self.mail.publish(self.report()),
+            }
+        }
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            counters: self.transport.counters(),
+            round_trips: self.transport.round_trips(),
+            work: meter::of_this_thread(),
+            stages: stages::of_this_thread(),
+            cpu_ns: Some(thread_cpu_ns()),
+        }
+    }
+
+    /// Decodes events and passes them on, a few at a time; in between, the replica's messages leave.
+    fn deliver(&mut self, events: &mut Vec<Event>) {
+        let changes_links = |event: &Event| match event {
+            Event::Connected { remote, .. } | Event::Disconnected { remote, .. } => {
+                matches!(remote, Remote::Replica(_))
+            }
+            Event::Received { .. } => false,
+        };
+        let connected = events.iter().any(changes_links).then(|| self.connected());
+        let (congested, refusals) = (self.congestion(), self.transport.take_refusals());
+        if connected.is_some() || !congested.is_empty() || !refusals.is_empty() {
+            self.mail.deliver(|arrivals| {
+                arrivals.congested.extend(congested);
+                arrivals.refusals.extend(refusals);
+                arrivals.connected = connected.unwrap_or_else(|| std::mem::take(&mut arrivals.connected));
+            });
+        }
+        let mut events = events.drain(..).peekable();
+        while events.peek().is_some() {
+            let some = events.by_ref().take(EVENTS_AT_ONCE);
+            let some = some.map(|event| Arrival::<M>::of(event, &*self.transport).decoded(self.path));
+            let some: Vec<Arrival<M>> = some.collect();
+            let bytes = some.iter().map(Arrival::bytes).sum::<usize>();
+            self.mail.deliver(|arrivals| {
+                arrivals.bytes += bytes;
+                arrivals.list.extend(some);
+            });
+            if self.mail.has_orders() {
+                self.obey();
+                self.transport.flush_replicas();
+            }
+        }
+    }
+
+    /// Returns the clients' links that have become congested since the last look, or are not any more.
+    fn congestion(&mut self) -> Vec<(LinkId, bool)> {
+        let mut changes = Vec::new();
+        for link in std::mem::take(&mut self.written) {
+            if self.transport.is_congested(link) && self.congested.insert(link) {
+                changes.push((link, true));
+            }
+        }
+        let transport = &self.transport;
+        self.congested.retain(|link| {
+            let stays = transport.is_congested(*link);
+            if !stays {
+                changes.push((*link, false));
+            }
+            stays
+        });
+        changes
+    }
+
+    fn connected(&self) -> Vec<ReplicaId> {
+        let others = (0..self.replicas).map(ReplicaId).filter(|other| *other != self.me);
+        others.filter(|other| self.transport.is_connected(*other)).collect()
+    }
+}

@@ -1,0 +1,111 @@
+//! The thread of a simulated replica's network, as the node's: reads and hashes what arrives before the core gets it, and
+//! writes what a turn sends after its end. It has a core of its own.
+
+use super::Node;
+use crate::charges::{Charges, nanos};
+use crate::faults::FULL_SPEED;
+use crate::ledger::{Ledger, Work};
+use crate::parcel::{Body, Parcel};
+use quorate_consensus::{Envelope, Message, Protocol};
+use quorate_types::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[derive(Default)]
+pub(super) struct NetworkThread {
+    /// When it is done with all that it has.
+    free: Time,
+    /// When it begins to read from an endpoint. What arrives until then is read by the same call.
+    reads: BTreeMap<usize, Time>,
+    ledger: Ledger,
+    /// What this turn sends, in picoseconds.
+    sends: u64,
+    busy_ns: u64,
+}
+
+impl NetworkThread {
+    /// Works on something from `at` or from when it is free, whichever is later. Returns when it is done.
+    fn work(&mut self, at: Time, picoseconds: u64, speed: u64) -> Time {
+        let took_ns = nanos(picoseconds * speed / FULL_SPEED);
+        self.busy_ns += took_ns;
+        self.free = self.free.max(at) + Duration::from_nanos(took_ns);
+        self.free
+    }
+
+    /// Reads a message, and returns when the core gets it. `charges` are those of a thread that slept.
+    fn read<M: Message>(&mut self, now: Time, from: usize, parcel: &Parcel<M>, charges: &Charges, speed: u64) -> Time {
+        let before = self.ledger.total();
+        let (begins, is_idle) = (self.free.max(now), self.free <= now);
+        if is_idle {
+            charges.begin_turn(&mut self.ledger);
+        }
+        if self.reads.get(&from).is_none_or(|reads| *reads < now) {
+            self.ledger.charge(Work::Reads, 1, charges.read_call);
+            self.reads.insert(from, begins);
+        }
+        let bytes = u64::from(parcel.bytes);
+        self.ledger.charge(Work::Received, 1, charges.receive);
+        self.ledger.charge(Work::WireBytes, bytes, charges.receive_byte);
+        charges.receive_frame(&mut self.ledger, bytes);
+        match &parcel.body {
+            Body::Peer(message) => charge_hashes(message, bytes, charges, &mut self.ledger),
+            Body::Request(_) => charges.hash(&mut self.ledger, 1, bytes),
+            Body::Replies(_) => unreachable!("replies go to the clients"),
+        }
+        let took = self.ledger.total() - before;
+        self.work(now, took, speed)
+    }
+
+    /// Forgets all work, of a replica that has crashed.
+    pub fn clear(&mut self) {
+        (self.free, self.sends) = (Time(0), 0);
+        self.reads.clear();
+    }
+
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub fn busy_ns(&self) -> u64 {
+        self.busy_ns
+    }
+}
+
+/// Charges for the hashes of what a peer's message carries.
+pub(super) fn charge_hashes<M: Message>(message: &Envelope<M>, bytes: u64, charges: &Charges, ledger: &mut Ledger) {
+    if !message.bundles().is_empty() || matches!(message, Envelope::StatePart { .. }) {
+        charges.hash(ledger, message.bundles().len().max(1), bytes);
+    }
+}
+
+impl<P: Protocol> Node<P> {
+    /// Returns when the core gets a message that its network's thread reads; `None` if the core reads itself.
+    pub fn reads(&mut self, now: Time, from: usize, parcel: &Parcel<P::Message>, charges: &Charges) -> Option<Time> {
+        Some(self.network.as_mut()?.read(now, from, parcel, charges, self.speed))
+    }
+
+    /// Returns whether a thread drives its network.
+    pub fn has_network_thread(&self) -> bool {
+        self.network.is_some()
+    }
+
+    /// Charges for what it sends, to the thread that writes it.
+    pub(super) fn charge_sending(&mut self, charge: impl FnOnce(&mut Ledger)) {
+        let Some(network) = &mut self.network else { return charge(&mut self.ledger) };
+        let before = network.ledger.total();
+        charge(&mut network.ledger);
+        network.sends += network.ledger.total() - before;
+    }
+
+    /// Returns when what a turn sends has left, if the turn ends at `end`. `charges` are those of a thread that slept.
+    pub fn writes(&mut self, end: Time, charges: &Charges) -> Time {
+        let speed = self.speed;
+        let Some(network) = self.network.as_mut().filter(|network| network.sends > 0) else { return end };
+        let before = network.ledger.total();
+        if network.free <= end {
+            charges.begin_turn(&mut network.ledger);
+        }
+        let took = std::mem::take(&mut network.sends) + network.ledger.total() - before;
+        network.work(end, took, speed)
+    }
+}

@@ -1,0 +1,139 @@
+//! The number of threads that a replica works on, and which stages of its work have threads of their own.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Maximum number of threads of a replica.
+pub const MAX_REPLICA_THREADS: u16 = 64;
+/// Maximum number of threads that [`ReplicaThreads::Auto`] gives a replica.
+pub const MAX_AUTO_REPLICA_THREADS: u16 = 4;
+
+/// Name of [`ReplicaThreads::Auto`].
+const AUTO: &str = "auto";
+
+/// Threads that a replica works on. Written as `auto` or as a whole number, in files and flags alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub enum ReplicaThreads {
+    /// The replica's share of the cores, up to [`MAX_AUTO_REPLICA_THREADS`]; one if replicas outnumber cores.
+    Auto,
+    /// This many, at least one; with one, everything happens in turn on the replica's own thread.
+    Count(u16),
+}
+
+impl Default for ReplicaThreads {
+    fn default() -> ReplicaThreads {
+        ReplicaThreads::Count(1)
+    }
+}
+
+impl ReplicaThreads {
+    /// Returns the number of threads of each of `replicas` that share `cores`.
+    ///
+    /// # Panics
+    /// If there is no replica.
+    pub fn of(self, cores: usize, replicas: usize) -> u16 {
+        assert!(replicas > 0, "threads belong to a replica");
+        let share = cores / replicas;
+        match self {
+            ReplicaThreads::Auto => share.clamp(1, MAX_AUTO_REPLICA_THREADS.into()) as u16,
+            ReplicaThreads::Count(threads) => threads,
+        }
+    }
+}
+
+/// What a replica's threads do, besides the one that runs the core and executes commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReplicaStages {
+    /// A thread reads from the network, decodes and hashes, and writes to the network.
+    pub network: bool,
+    /// Threads that verify signatures.
+    pub verifiers: u16,
+}
+
+impl ReplicaStages {
+    /// Returns the stages that `threads` threads are for. The second thread verifies if clients sign, since verifying
+    /// is then the largest part of the work; otherwise it is the network's. From three on there is a thread for the
+    /// network, and the rest verify.
+    ///
+    /// # Panics
+    /// If there is no thread.
+    pub fn of(threads: u16, clients_sign: bool) -> ReplicaStages {
+        match threads {
+            0 => panic!("a replica has at least one thread"),
+            1 => ReplicaStages::default(),
+            2 if clients_sign => ReplicaStages { network: false, verifiers: 1 },
+            _ => ReplicaStages { network: true, verifiers: threads - 2 },
+        }
+    }
+}
+
+impl fmt::Display for ReplicaThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplicaThreads::Auto => f.write_str(AUTO),
+            ReplicaThreads::Count(threads) => write!(f, "{threads}"),
+        }
+    }
+}
+
+/// Text or a number that is not a number of a replica's threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotReplicaThreads;
+
+impl fmt::Display for NotReplicaThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "write `{AUTO}`, or a whole number of threads from 1 to {MAX_REPLICA_THREADS}")
+    }
+}
+
+impl std::error::Error for NotReplicaThreads {}
+
+impl TryFrom<i64> for ReplicaThreads {
+    type Error = NotReplicaThreads;
+
+    fn try_from(threads: i64) -> Result<ReplicaThreads, NotReplicaThreads> {
+        let is_possible = (1..=i64::from(MAX_REPLICA_THREADS)).contains(&threads);
+        if is_possible { Ok(ReplicaThreads::Count(threads as u16)) } else { Err(NotReplicaThreads) }
+    }
+}
+
+impl FromStr for ReplicaThreads {
+    type Err = NotReplicaThreads;
+
+    fn from_str(text: &str) -> Result<ReplicaThreads, NotReplicaThreads> {
+        match text {
+            AUTO => Ok(ReplicaThreads::Auto),
+            _ => text.parse::<i64>().map_err(|_| NotReplicaThreads)?.try_into(),
+        }
+    }
+}
+
+/// How the number is written in files.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged, expecting = "`auto` or a whole number of threads")]
+enum Written {
+    Count(i64),
+    Text(String),
+}
+
+impl TryFrom<Written> for ReplicaThreads {
+    type Error = NotReplicaThreads;
+
+    fn try_from(written: Written) -> Result<ReplicaThreads, NotReplicaThreads> {
+        match written {
+            Written::Count(threads) => threads.try_into(),
+            Written::Text(text) => text.parse(),
+        }
+    }
+}
+
+impl From<ReplicaThreads> for Written {
+    fn from(threads: ReplicaThreads) -> Written {
+        match threads {
+            ReplicaThreads::Auto => Written::Text(AUTO.to_owned()),
+            ReplicaThreads::Count(threads) => Written::Count(threads.into()),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Numbers of a replica's threads: how they are written, what `auto` means, and what the threads are for.
+
+use quorate_types::{MAX_AUTO_REPLICA_THREADS, MAX_REPLICA_THREADS, NotReplicaThreads, ReplicaStages, ReplicaThreads};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::Error;
+
+#[test]
+fn every_number_parses_to_itself_and_others_are_refused() {
+    for threads in (1..=MAX_REPLICA_THREADS).map(ReplicaThreads::Count).chain([ReplicaThreads::Auto]) {
+        assert_eq!(threads.to_string().parse(), Ok(threads));
+    }
+    for wrong in ["0", "65", "-1", "two", "", "Auto", "1.5"] {
+        assert_eq!(wrong.parse::<ReplicaThreads>(), Err(NotReplicaThreads), "{wrong}");
+    }
+    let read = |number: i64| ReplicaThreads::deserialize(IntoDeserializer::<Error>::into_deserializer(number));
+    assert_eq!(read(3), Ok(ReplicaThreads::Count(3)));
+    for wrong in [0, -1, 65] {
+        assert_eq!(read(wrong).expect_err("no such number").to_string(), NotReplicaThreads.to_string());
+    }
+    let text = ReplicaThreads::deserialize(IntoDeserializer::<Error>::into_deserializer("auto"));
+    assert_eq!(text, Ok(ReplicaThreads::Auto));
+}
+
+#[test]
+fn auto_takes_a_share_of_the_cores_and_one_thread_if_replicas_outnumber_them() {
+    let auto = |cores, replicas| ReplicaThreads::Auto.of(cores, replicas);
+    assert_eq!([auto(1, 1), auto(2, 1), auto(3, 1), auto(100, 1)], [1, 2, 3, MAX_AUTO_REPLICA_THREADS]);
+    assert_eq!([auto(2, 4), auto(4, 4), auto(7, 4), auto(8, 4), auto(12, 4)], [1, 1, 1, 2, 3]);
+    assert_eq!(ReplicaThreads::Count(7).of(1, 4), 7);
+}
+
+#[test]
+fn the_second_thread_verifies_if_clients_sign() {
+    let stages = |threads, clients_sign| {
+        let ReplicaStages { network, verifiers } = ReplicaStages::of(threads, clients_sign);
+        (network, verifiers)
+    };
+    assert_eq!([stages(1, true), stages(1, false)], [(false, 0); 2]);
+    assert_eq!([stages(2, true), stages(2, false)], [(false, 1), (true, 0)]);
+    assert_eq!([stages(3, true), stages(3, false)], [(true, 1); 2]);
+    assert_eq!(stages(64, true), (true, 62));
+}
