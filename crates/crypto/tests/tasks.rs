@@ -1,7 +1,7 @@
 //! Verification on another thread gives the verdicts, the certificates and the counts of a replica's own thread.
 
 use crate::common::*;
-use quorate_crypto::{Crypto, SchemeKind};
+use quorate_crypto::{AssembleTask, Crypto, SchemeKind};
 use quorate_types::{Certificate, Domain, ReplicaId, Vote};
 use std::ops::ControlFlow;
 use std::thread;
@@ -79,5 +79,37 @@ fn another_thread_verifies_what_is_not_known_yet() {
         without_quorum.signers = [ReplicaId(0)].into_iter().collect();
         let known = there.begin_verification(vec![second, without_quorum], Vec::new());
         assert!(matches!(known, ControlFlow::Break(false)), "{kind}: its structure is invalid");
+    }
+}
+
+/// Certificates that are assembled together are those that are assembled alone, and a bad vote spoils only its own.
+#[test]
+fn certificates_are_assembled_together_as_alone() {
+    for kind in schemes().into_iter().filter(|kind| kind.profile().unforgeable) {
+        for bad in [None, Some(0), Some(2)] {
+            let mut all: Vec<Vec<Vote>> = (5..9).map(|view| votes(kind, subject(Domain::Vote, view), 0..3)).collect();
+            if let Some(bad) = bad {
+                all[bad][1].signature = vote(kind, subject(Domain::Vote, 99), 1).signature;
+            }
+            let (mut alone, mut together) = (crypto(kind, 4, 0), crypto(kind, 4, 0));
+            let expected: Vec<_> = all.iter().map(|votes| alone.assemble(&votes[0].subject, votes.clone())).collect();
+            let tasks = all.into_iter().map(|votes| together.begin_assembly(votes[0].subject, votes)).collect();
+            let assembled = AssembleTask::run_together(tasks);
+            let found: Vec<_> = assembled.into_iter().map(|task| together.finish_assembly(task)).collect();
+            assert_eq!(found, expected, "{kind}: {bad:?} is bad");
+            assert_eq!(found.iter().filter(|found| found.is_err()).count(), usize::from(bad.is_some()), "{kind}");
+            let in_vain = if bad.is_some() && kind == SchemeKind::ED25519 { 4 * 3 } else { 0 };
+            assert_eq!(together.verifications(), alone.verifications() + in_vain, "{kind}: {bad:?} is bad");
+        }
+    }
+}
+
+#[test]
+fn only_codes_are_quick() {
+    for kind in schemes().into_iter().filter(|kind| kind.profile().unforgeable) {
+        let here = crypto(kind, 4, 0);
+        let few = votes(kind, subject(Domain::Vote, 5), 0..3);
+        let are_codes = !kind.profile().has_public_keys_only();
+        assert_eq!(here.begin_assembly(few[0].subject, few).is_quick(), are_codes, "{kind}");
     }
 }

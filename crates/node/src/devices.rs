@@ -481,6 +481,13 @@ impl<M: Message> Devices<M> {
         }
     }
 
+    /// Has idle verifiers begin with what was asked.
+    pub fn announce_questions(&mut self) {
+        if let Some(verifiers) = &mut self.verifiers {
+            verifiers.announce();
+        }
+    }
+
     /// Passes the verifiers' answers to the replica.
     pub fn take_answers(&mut self) {
         while let Some(answer) = self.verifiers.as_mut().and_then(Verifiers::next) {

@@ -155,6 +155,7 @@ impl<P: Protocol> Host<P> {
 
     fn turn(&mut self) -> Result<(), HostError> {
         let wait = self.wait();
+        self.devices.announce_questions();
         self.devices.network.defer_clients(self.replica.patience(self.now));
         self.devices.network.poll(wait, &mut self.events)?;
         self.read_clock();
@@ -169,6 +170,8 @@ impl<P: Protocol> Host<P> {
         self.devices.take_checkpoints()?;
         self.feed_local()?;
         self.ring_alarms()?;
+        // Agreement does not wait until clients are served.
+        self.devices.announce_questions();
         self.serve_clients()?;
         self.feed_local()?;
         self.devices.settle_journal()?;

@@ -2,6 +2,9 @@
 //!
 //! The replica's thread asks, and goes on; answers come back in any order. What the core asks goes before what clients
 //! send, however much that is: agreement waits for it.
+//!
+//! A hand-over costs as much as the verification of a signature, so there are as few as possible: a thread is woken for
+//! several questions, takes certificates together, verifies all their votes in one batch, and wakes the replica once.
 
 use crate::error::HostError;
 use quorate_consensus::seam::Job;
@@ -19,7 +22,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// Maximum number of unanswered questions of the core for each thread. Beyond it, the replica's thread verifies itself.
-const MAX_OPEN_PER_THREAD: usize = 16;
+const MAX_OPEN_PER_THREAD: usize = 64;
+/// Certificates whose votes are verified together: with three votes each, a thread is busy with them for 0.2 ms.
+const MAX_TOGETHER: usize = 16;
+/// Questions for which an idle thread is woken in the middle of a turn.
+const QUESTIONS_PER_WAKE: usize = 4;
 
 /// What the replica asks of signatures.
 pub(crate) enum Question {
@@ -36,6 +43,20 @@ pub(crate) enum Answer {
 }
 
 impl Question {
+    /// Returns whether it is cheaper to answer it together with others.
+    fn gains_from_others(&self) -> bool {
+        matches!(self, Question::Assemble(_, task) if task.gains_from_others())
+    }
+
+    /// Returns whether a hand-over would take longer than the answer.
+    fn is_quick(&self) -> bool {
+        match self {
+            Question::Verify(_, task) => task.is_quick(),
+            Question::Assemble(_, task) => task.is_quick(),
+            Question::Bundles(..) => false,
+        }
+    }
+
     /// Answers on the calling thread.
     pub fn answer(self) -> Answer {
         match self {
@@ -47,10 +68,35 @@ impl Question {
 }
 
 type Panic = Box<dyn Any + Send>;
-/// An answer, what it took, and the work that it is for with the processor time, in nanoseconds.
-type Answered = (Answer, Tallies, Option<(Place, u64)>);
 /// A question, and the work that it is for.
 type Asked = (Question, Option<Place>);
+
+/// Answers that come back together.
+struct Answered {
+    /// With the work that each is for.
+    answers: Vec<(Answer, Option<Place>)>,
+    /// The cryptography of all.
+    work: Tallies,
+    /// Processor time for each, in nanoseconds.
+    ns_each: u64,
+}
+
+/// Answers questions, the certificates among them together.
+fn answer(asked: Vec<Asked>) -> Vec<(Answer, Option<Place>)> {
+    let (mut answers, mut jobs, mut tasks) = (Vec::with_capacity(asked.len()), Vec::new(), Vec::new());
+    for (question, place) in asked {
+        match question {
+            Question::Assemble(job, task) => {
+                jobs.push((job, place));
+                tasks.push(task);
+            }
+            other => answers.push((other.answer(), place)),
+        }
+    }
+    let assembled = AssembleTask::run_together(tasks);
+    answers.extend(jobs.into_iter().zip(assembled).map(|((job, place), done)| (Answer::Assembled(job, done), place)));
+    answers
+}
 
 /// The questions that no thread works on yet.
 #[derive(Default)]
@@ -74,16 +120,15 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next question; `None` once the threads end.
-    fn next(&self) -> Option<Asked> {
+    /// Waits for the next question, or for several that are answered together; `None` once the threads end.
+    fn next(&self) -> Option<Vec<Asked>> {
         let mut waiting = self.lock();
         loop {
             if waiting.ended {
                 return None;
             }
-            let next = waiting.of_core.pop_front().or_else(|| waiting.of_clients.pop_front());
-            if next.is_some() {
-                return next;
+            if let Some(first) = waiting.of_core.pop_front().or_else(|| waiting.of_clients.pop_front()) {
+                return Some(waiting.with_others(first));
             }
             waiting.idle += 1;
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -92,10 +137,27 @@ impl Queue {
     }
 }
 
+impl Waiting {
+    /// Returns a question with a fair share of those that gain from being answered with it.
+    fn with_others(&mut self, first: Asked) -> Vec<Asked> {
+        if !first.0.gains_from_others() {
+            return vec![first];
+        }
+        let fair = (self.of_core.len() + 1).div_ceil(self.idle + 1);
+        let most = fair.clamp(QUESTIONS_PER_WAKE, MAX_TOGETHER) - 1;
+        let others = self.of_core.iter().take(most).take_while(|(next, _)| next.gains_from_others()).count();
+        std::iter::once(first).chain(self.of_core.drain(..others)).collect()
+    }
+}
+
 /// The threads of one replica. Dropping it ends them, after the question that each works on.
 pub(crate) struct Verifiers {
     queue: Arc<Queue>,
-    answers: Receiver<Result<Answered, Panic>>,
+    answered: Receiver<Result<Answered, Panic>>,
+    /// Answers that have come back.
+    answers: VecDeque<Answer>,
+    /// Number of questions since a thread was last woken.
+    unannounced: usize,
     /// What the threads did for the answers so far.
     work: Tallies,
     /// Number of unanswered questions of the core.
@@ -114,16 +176,24 @@ impl Verifiers {
     /// [`HostError::Thread`] if the system refuses one.
     pub fn start(threads: usize, waker: &Waker) -> Result<Verifiers, HostError> {
         assert!(threads > 0, "without threads there are no verifiers");
-        let (answered, answers) = mpsc::channel();
-        let queue = Arc::new(Queue::default());
-        let (work, account) = (Tallies::default(), CpuAccount::default());
-        let mut verifiers = Verifiers { queue, answers, work, open: 0, batches: 0, threads: Vec::new(), account };
+        let (answering, answered) = mpsc::channel();
+        let mut verifiers = Verifiers {
+            queue: Arc::new(Queue::default()),
+            answered,
+            answers: VecDeque::new(),
+            unannounced: 0,
+            work: Tallies::default(),
+            open: 0,
+            batches: 0,
+            threads: Vec::new(),
+            account: CpuAccount::default(),
+        };
         for _ in 0..threads {
-            let (queue, answered, waker) = (verifiers.queue.clone(), answered.clone(), waker.clone());
+            let (queue, answered, waker) = (verifiers.queue.clone(), answering.clone(), waker.clone());
             let account = verifiers.account.clone();
             let run = move || {
                 let _counts = account.enter();
-                self::work(&queue, &answered, &waker);
+                self::work(&queue, &answering, &waker);
             };
             let thread = account::spawn(thread::Builder::new().name("crypto".to_owned()), run);
             verifiers
@@ -138,10 +208,11 @@ impl Verifiers {
         self.batches < MAX_BATCHES_PER_VERIFIER * self.threads.len()
     }
 
-    /// Asks, or returns the core's question if too many are unanswered.
+    /// Asks, or returns the core's question if too many are unanswered, or if the answer is quick. An idle thread
+    /// begins with it at the next [`Verifiers::announce`] at the latest.
     pub fn ask(&mut self, question: Question) -> Option<Question> {
-        let is_batch = matches!(question, Question::Bundles(..));
-        if !is_batch && self.open >= MAX_OPEN_PER_THREAD * self.threads.len() {
+        let (is_batch, waits) = (matches!(question, Question::Bundles(..)), question.gains_from_others());
+        if question.is_quick() || !is_batch && self.open >= MAX_OPEN_PER_THREAD * self.threads.len() {
             return Some(question);
         }
         let asked = (question, stages::here());
@@ -150,23 +221,43 @@ impl Verifiers {
             true => waiting.of_clients.push_back(asked),
             false => waiting.of_core.push_back(asked),
         }
-        let is_idle = waiting.idle > 0;
         drop(waiting);
         *self.count(is_batch) += 1;
-        if is_idle {
-            self.queue.changed.notify_one();
+        self.unannounced += 1;
+        if !waits || self.unannounced >= QUESTIONS_PER_WAKE {
+            self.announce();
         }
         None
     }
 
+    /// Wakes a thread if there are new questions and one is idle.
+    pub fn announce(&mut self) {
+        if self.unannounced == 0 {
+            return;
+        }
+        self.unannounced = 0;
+        let waiting = self.queue.lock();
+        let is_needed = waiting.idle > 0 && !(waiting.of_core.is_empty() && waiting.of_clients.is_empty());
+        drop(waiting);
+        if is_needed {
+            self.queue.changed.notify_one();
+        }
+    }
+
     /// Returns the next answer, if there is one. Continues a panic of the thread that worked on it.
     pub fn next(&mut self) -> Option<Answer> {
-        let answered = self.answers.try_recv().ok()?;
-        let (answer, work, spent) = answered.unwrap_or_else(|panicked| panic::resume_unwind(panicked));
-        self.work += work;
-        if let Some((place, ns)) = spent {
-            stages::add_elsewhere(place, Stage::Authenticate, ns);
+        if self.answers.is_empty() {
+            let answered = self.answered.try_recv().ok()?;
+            let Answered { answers, work, ns_each } = answered.unwrap_or_else(|panic| panic::resume_unwind(panic));
+            self.work += work;
+            for (answer, place) in answers {
+                if let Some(place) = place {
+                    stages::add_elsewhere(place, Stage::Authenticate, ns_each);
+                }
+                self.answers.push_back(answer);
+            }
         }
+        let answer = self.answers.pop_front()?;
         *self.count(matches!(answer, Answer::Bundles(..))) -= 1;
         Some(answer)
     }
@@ -197,13 +288,13 @@ impl Drop for Verifiers {
     }
 }
 
-fn work(queue: &Queue, answered: &Sender<Result<Answered, Panic>>, waker: &Waker) {
-    while let Some((question, place)) = queue.next() {
-        let before = meter::of_this_thread();
-        let (answer, ns) = stages::elsewhere(|| panic::catch_unwind(AssertUnwindSafe(|| question.answer())));
-        let spent = place.map(|place| (place, ns));
-        let answer = answer.map(|answer| (answer, meter::of_this_thread().since(&before), spent));
-        if answered.send(answer).is_err() {
+fn work(queue: &Queue, answering: &Sender<Result<Answered, Panic>>, waker: &Waker) {
+    while let Some(asked) = queue.next() {
+        let (before, number) = (meter::of_this_thread(), asked.len() as u64);
+        let (answers, ns) = stages::elsewhere(|| panic::catch_unwind(AssertUnwindSafe(|| answer(asked))));
+        let work = meter::of_this_thread().since(&before);
+        let answered = answers.map(|answers| Answered { answers, work, ns_each: ns / number });
+        if answering.send(answered).is_err() {
             return;
         }
         waker();
