@@ -8,6 +8,7 @@ use quorate_crypto::scheme::{Claim, Recipients};
 use quorate_crypto::statements::Statements;
 use quorate_crypto::{CertificateError, Crypto, CryptoError, KeyFault, Keyring, MacKeys, SchemeKind};
 use quorate_types::{Attachment, Certificate, ClusterId, Committee, Domain, ReplicaId, Signers, Subject, View, Vote};
+use std::ops::ControlFlow;
 
 const CODES: [SchemeKind; 2] = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
 const TAG_BYTES: usize = 16;
@@ -43,6 +44,26 @@ fn every_member_checks_its_own_tag_and_no_other() {
                 let changed = Vote { signature: flipped(&good.signature, at), ..good.clone() };
                 assert_eq!(device.verify_vote(&changed), !mine, "{kind}: byte {at} for replica {me}");
             }
+        }
+    }
+}
+
+/// A few codes take less time than another thread takes to begin.
+#[test]
+fn only_a_few_codes_are_quick() {
+    for kind in CODES {
+        for (replicas, is_quick) in [(4, true), (40, true), (52, false)] {
+            let committee = committee(kind, replicas);
+            let mut device = device(kind, &committee, 0);
+            let voters = 0..(2 * replicas).div_ceil(3);
+            let votes: Vec<Vote> =
+                voters.map(|voter| vote(kind, &committee, subject(Domain::Prepare, 3), voter)).collect();
+            let task = device.begin_assembly(votes[0].subject, votes.clone());
+            assert_eq!(task.is_quick(), is_quick, "{kind}: the votes of {replicas}");
+            let ControlFlow::Continue(task) = device.begin_verification(Vec::new(), votes) else {
+                panic!("{kind}: the votes are not known")
+            };
+            assert_eq!(task.is_quick(), is_quick, "{kind}: the votes of {replicas}");
         }
     }
 }
