@@ -110,7 +110,9 @@ fn signatures_are_never_quick() {
         let mut here = crypto(kind, 4, 0);
         let few = votes(kind, subject(Domain::Vote, 5), 0..3);
         assert!(!here.begin_assembly(few[0].subject, few.clone()).is_quick(), "{kind}");
-        let ControlFlow::Continue(task) = here.begin_verification(Vec::new(), few) else { panic!("{kind}: votes are not known") };
+        let ControlFlow::Continue(task) = here.begin_verification(Vec::new(), few) else {
+            panic!("{kind}: votes are not known")
+        };
         assert!(!task.is_quick(), "{kind}");
     }
 }

@@ -1,12 +1,13 @@
 //! Seals on replies: which key each client's link has, and which replies leave together.
 
-use crate::network::Outlet;
+use crate::network::{Made, Outlet};
 use bytes::Bytes;
 use quorate_crypto::{ReplyKey, ReplySealer};
 use quorate_transports::LinkId;
-use quorate_types::stages::{self, Stage};
+use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{ClientId, Encoder, SealedReplies};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A message of sealed replies takes no further one from this size on, so that it stays far below a frame's limit.
@@ -29,7 +30,7 @@ struct Group {
 /// Sends replies, with seals if there is a sealer.
 #[derive(Default)]
 pub(crate) struct Seals {
-    sealer: Option<ReplySealer>,
+    sealer: Option<Arc<ReplySealer>>,
     /// Every link of a client, if there is a sealer.
     recipients: HashMap<LinkId, Recipient>,
     /// Replies that wait for others to the same client, in the order of their first ones.
@@ -45,7 +46,7 @@ pub(crate) struct Seals {
 
 impl Seals {
     pub fn new(sealer: Option<ReplySealer>) -> Seals {
-        Seals { sealer, ..Seals::default() }
+        Seals { sealer: sealer.map(Arc::new), ..Seals::default() }
     }
 
     /// Sends copies of each message with gathered replies, besides the first.
@@ -114,7 +115,7 @@ impl Seals {
         group.replies.push(reply);
         if group.bytes >= FULL_MESSAGE_BYTES {
             let Group { replies, .. } = std::mem::take(group);
-            self.send_together(transport, link, replies, self.times());
+            self.send_gathered_to(transport, link, replies);
         }
     }
 
@@ -122,8 +123,26 @@ impl Seals {
     pub fn send_gathered(&mut self, transport: &mut dyn Outlet) {
         self.places.clear();
         for (link, group) in std::mem::take(&mut self.groups) {
-            self.send_together(transport, link, group.replies, self.times());
+            self.send_gathered_to(transport, link, group.replies);
         }
+    }
+
+    /// Sends replies of a block. If another thread sends, it signs them too; a code takes less time than that.
+    fn send_gathered_to(&mut self, transport: &mut dyn Outlet, link: LinkId, replies: Vec<Bytes>) {
+        let signs = self.sealer.as_ref().filter(|sealer| !sealer.needs_keys() && transport.is_apart());
+        let (Some(sealer), Some(recipient)) = (signs, self.recipients.get(&link)) else {
+            return self.send_together(transport, link, replies, self.times());
+        };
+        if replies.is_empty() {
+            return;
+        }
+        let (sealer, client) = (sealer.clone(), recipient.client);
+        let bytes = replies.iter().map(Bytes::len).sum();
+        let make = Box::new(move |encoder: &mut Encoder| {
+            let _message = stages::message(MessageKind::Reply, replies.len());
+            seal(&sealer, client, None, encoder, &replies)
+        });
+        transport.make(Made { link, bytes, times: self.times(), make });
     }
 
     fn send_together(&mut self, transport: &mut dyn Outlet, link: LinkId, replies: Vec<Bytes>, times: usize) {
@@ -136,11 +155,21 @@ impl Seals {
             let copied = replies.into_iter().flat_map(|reply| std::iter::repeat_n(reply, times));
             return copied.for_each(|reply| transport.send(link, reply));
         };
-        let _stage = stages::enter(Stage::Marshal);
-        let frame = SealedReplies::encode(&mut self.encoder, &replies, |digest| {
-            let _stage = stages::enter(Stage::Sign);
-            sealer.seal(*client, key.as_ref(), digest).expect("the key of a code is known")
-        });
+        let frame = seal(sealer, *client, key.as_ref(), &mut self.encoder, &replies);
         std::iter::repeat_n(frame, times).for_each(|frame| transport.send(link, frame));
     }
+}
+
+fn seal(
+    sealer: &ReplySealer,
+    client: ClientId,
+    key: Option<&ReplyKey>,
+    encoder: &mut Encoder,
+    replies: &[Bytes],
+) -> Bytes {
+    let _stage = stages::enter(Stage::Marshal);
+    SealedReplies::encode(encoder, replies, |digest| {
+        let _stage = stages::enter(Stage::Sign);
+        sealer.seal(client, key, digest).expect("the key of a code is known")
+    })
 }

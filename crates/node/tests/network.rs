@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use quorate_consensus::protocols::views::message::ViewMessage;
-use quorate_node::network::{Arrival, Bell, MAX_ARRIVED_BYTES, MAX_ORDERED_BYTES, Network, Outlet};
+use quorate_node::network::{Arrival, Bell, MAX_ARRIVED_BYTES, MAX_ORDERED_BYTES, Made, Network, Outlet};
 use quorate_transports::{Counters, Event, LinkId, Remote, Transport};
-use quorate_types::{ClientId, PayloadPath, ReplicaId};
+use quorate_types::{ClientId, Encoder, PayloadPath, ReplicaId};
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -175,6 +175,43 @@ fn orders_are_bounded_and_keep_their_order() {
     });
     until("all are sent", || desk.sent.lock().unwrap().len() as u64 == FRAMES);
     assert!(desk.sent.lock().unwrap().iter().copied().eq(0..FRAMES), "the frames are out of order");
+}
+
+/// A frame that the network encodes: one at a time, while the test holds `gate`.
+fn made(number: u64, gate: &Arc<Mutex<()>>) -> Made {
+    let gate = gate.clone();
+    let make = Box::new(move |encoder: &mut Encoder| {
+        drop(gate.lock().unwrap());
+        encoder.put_u64(number);
+        encoder.take()
+    });
+    Made { link: CLIENT, bytes: 8, times: 1, make }
+}
+
+#[test]
+fn messages_to_replicas_do_not_wait_for_many_frames_to_be_encoded() {
+    const FRAMES: u64 = 200;
+    let (desk, _bell, mut network) = start();
+    let gate = Arc::new(Mutex::new(()));
+    let held = gate.lock().unwrap();
+    (0..FRAMES).for_each(|number| network.make(made(number, &gate)));
+    network.send_to(ReplicaId(1), numbered(FRAMES, 8));
+    network.flush_replicas();
+    drop(held);
+    until("all are sent", || desk.sent.lock().unwrap().len() as u64 == FRAMES + 1);
+    let sent = desk.sent.lock().unwrap().clone();
+    let place = sent.iter().position(|number| *number == FRAMES).expect("it is sent");
+    // At most those of the orders that were handed over before it, less the ones that wait.
+    assert!(place <= 64, "{place} frames for clients went before");
+    assert!(sent.iter().filter(|number| **number != FRAMES).copied().eq(0..FRAMES), "clients' frames keep their order");
+    // The thread that is taken back has encoded all.
+    (0..FRAMES).for_each(|number| network.make(made(number, &gate)));
+    network.take_back();
+    assert_eq!(desk.sent.lock().unwrap().len() as u64, 2 * FRAMES + 1);
+    // Without a thread they are encoded here, at once.
+    assert!(!network.is_apart());
+    network.make(made(7, &gate));
+    assert_eq!(desk.sent.lock().unwrap().last(), Some(&7));
 }
 
 #[test]

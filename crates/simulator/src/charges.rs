@@ -102,6 +102,11 @@ impl SignatureCharges {
         }
     }
 
+    /// Returns whether these are signatures, which everybody can verify.
+    pub fn are_signatures(&self) -> bool {
+        self.kind.profile().has_public_keys_only()
+    }
+
     /// Charges for one signature.
     pub fn sign(&self, ledger: &mut Ledger) {
         ledger.charge_crypto(Work::Signatures, self.kind.signs_by(), 1, self.sign);
@@ -323,6 +328,9 @@ impl Ladder {
     }
 }
 
+/// Codes that a replica verifies itself, although it has other threads: as in the node's tasks.
+const QUICK_CODES: u64 = 32;
+
 /// Signatures that were verified, and the cost by primitive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Checks {
@@ -342,6 +350,11 @@ impl Checks {
         self.signatures += other.signatures;
         self.picoseconds += other.picoseconds;
         self.by_primitive.iter_mut().zip(other.by_primitive).for_each(|(sum, more)| *sum += more);
+    }
+
+    /// Returns whether they are a few codes, which take less time than a hand-over to another thread.
+    pub fn are_quick(&self) -> bool {
+        self.signatures <= QUICK_CODES && self.by_primitive[Primitive::Mac as usize] == self.picoseconds
     }
 
     /// Charges for them.

@@ -68,10 +68,13 @@ impl<M: Message> Apart<M> {
     /// Takes an order. The thread gets it with others, at the latest when the replica waits.
     #[inline]
     pub fn push(&mut self, order: Order) {
-        if let Order::Send(link, frame) = &order
-            && frame.len() >= LARGE_FRAME_BYTES
-        {
-            *self.pending.entry(*link).or_default() += frame.len();
+        let (link, bytes) = match &order {
+            Order::Send(link, frame) => (*link, frame.len()),
+            Order::Make(made) => (made.link, made.bytes),
+            _ => (LinkId(0), 0),
+        };
+        if bytes >= LARGE_FRAME_BYTES {
+            *self.pending.entry(link).or_default() += bytes;
         }
         self.bytes += order.bytes();
         self.orders.push(order);

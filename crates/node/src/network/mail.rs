@@ -8,9 +8,9 @@ use super::arrival::Arrival;
 use bytes::Bytes;
 use quorate_consensus::Message;
 use quorate_transports::{Counters, LinkId, Refusal};
-use quorate_types::ReplicaId;
 use quorate_types::meter::Tallies;
 use quorate_types::stages::StageCounts;
+use quorate_types::{Encoder, ReplicaId};
 use std::any::Any;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +22,25 @@ pub const MAX_ARRIVED_BYTES: usize = 16 << 20;
 /// Bytes of orders that the network has not taken; beyond them, the replica waits.
 pub const MAX_ORDERED_BYTES: usize = 16 << 20;
 
+/// Encodes a frame, on whichever thread sends it.
+pub type Make = Box<dyn FnOnce(&mut Encoder) -> Bytes + Send>;
+
+/// A frame for a client that the network encodes and sends.
+pub struct Made {
+    pub link: LinkId,
+    /// About how many bytes it will have.
+    pub bytes: usize,
+    /// How often it is sent.
+    pub times: usize,
+    pub make: Make,
+}
+
 /// What the replica wants of the network.
 pub(crate) enum Order {
     SendTo(ReplicaId, Bytes),
     SendBulkTo(ReplicaId, Bytes),
     Send(LinkId, Bytes),
+    Make(Made),
     Release(LinkId, usize),
     Vouch(LinkId, bool),
     Close(LinkId, String),
@@ -39,6 +53,7 @@ impl Order {
     pub fn bytes(&self) -> usize {
         let frame = match self {
             Order::SendTo(_, frame) | Order::SendBulkTo(_, frame) | Order::Send(_, frame) => frame.len(),
+            Order::Make(made) => made.bytes,
             _ => 0,
         };
         frame + size_of::<Order>()

@@ -8,7 +8,7 @@ mod worker;
 
 pub(crate) use arrival::kind_of_request;
 pub use arrival::{Arrival, Frame};
-pub use mail::{MAX_ARRIVED_BYTES, MAX_ORDERED_BYTES, Report};
+pub use mail::{MAX_ARRIVED_BYTES, MAX_ORDERED_BYTES, Made, Report};
 
 use crate::error::HostError;
 use apart::Apart;
@@ -17,7 +17,7 @@ use mail::{Mail, Order};
 use quorate_consensus::Message;
 use quorate_storage::{Waker, account};
 use quorate_transports::{Event, LinkId, Refusal, Transport};
-use quorate_types::{PayloadPath, ReplicaId};
+use quorate_types::{Encoder, PayloadPath, ReplicaId};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -85,6 +85,10 @@ pub trait Outlet {
     fn send(&mut self, link: LinkId, frame: Bytes);
     /// Returns the number of the remote's address, as [`Transport::crowd`].
     fn crowd(&self, link: LinkId) -> u64;
+    /// Returns whether another thread sends, and encodes [frames](Outlet::make) if asked.
+    fn is_apart(&self) -> bool;
+    /// Has a frame encoded by the thread that sends it. It may leave after frames that are sent later.
+    fn make(&mut self, made: Made);
 }
 
 enum Drive<M: Message> {
@@ -277,6 +281,20 @@ impl<M: Message> Outlet for Network<M> {
         match &self.drive {
             Drive::Inline(transport) => transport.crowd(link),
             Drive::Apart(apart) => apart.crowds.get(&link).copied().unwrap_or_default(),
+        }
+    }
+
+    fn is_apart(&self) -> bool {
+        matches!(self.drive, Drive::Apart(_))
+    }
+
+    fn make(&mut self, made: Made) {
+        match &mut self.drive {
+            Drive::Inline(transport) => {
+                let frame = (made.make)(&mut Encoder::default());
+                std::iter::repeat_n(frame, made.times).for_each(|frame| transport.send(made.link, frame));
+            }
+            Drive::Apart(apart) => apart.push(Order::Make(made)),
         }
     }
 }

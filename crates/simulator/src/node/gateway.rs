@@ -5,7 +5,7 @@ use crate::charges::{Charges, nanos};
 use crate::clients::machine_of;
 use crate::hostile::{MAX_UNREAD_BYTES, Request};
 use crate::keys::Judge;
-use crate::ledger::Work;
+use crate::ledger::{Ledger, Work};
 use crate::parcel::Parcel;
 use quorate_applications::Reply;
 use quorate_consensus::data::pool::{self, Source};
@@ -363,7 +363,7 @@ impl<P: Protocol> Node<P> {
     /// Answers a client on its own.
     fn tell_clients(&mut self, origin: ClientId, reply: Arc<ReplicaReply>, world: &mut Surroundings<'_, P::Message>) {
         self.prepare_reply(origin, reply, world);
-        self.seal_replies(world);
+        self.seal_replies(false, world);
     }
 
     /// Sends a reply, or keeps it for [`Node::seal_replies`].
@@ -380,14 +380,22 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Sends the replies that wait for a seal, with one for each machine.
-    pub(super) fn seal_replies(&mut self, world: &mut Surroundings<'_, P::Message>) {
+    /// Sends the replies that wait for a seal, with one for each machine. The thread of the network signs those of a
+    /// block.
+    pub(super) fn seal_replies(&mut self, of_block: bool, world: &mut Surroundings<'_, P::Message>) {
         let Some(seal_bytes) = self.parts.seal_bytes else { return };
         for (machine, replies) in std::mem::take(&mut self.unsealed) {
             let charges = world.charges.seals.as_ref().expect("the table has the costs of the seals");
-            charges.sign(&mut self.ledger);
             let parcel = Parcel::sealed(replies, seal_bytes);
-            world.charges.hash(&mut self.ledger, 1, u64::from(parcel.bytes));
+            let bytes = u64::from(parcel.bytes);
+            let charge = |ledger: &mut Ledger| {
+                charges.sign(ledger);
+                world.charges.hash(ledger, 1, bytes);
+            };
+            match of_block && charges.are_signatures() {
+                true => self.charge_sending(charge),
+                false => charge(&mut self.ledger),
+            }
             for parcel in std::iter::repeat_n(parcel, 1 + self.parts.reply_copies) {
                 self.departs(Destination::One(self.parts.replicas + machine), parcel, 1, world);
             }
