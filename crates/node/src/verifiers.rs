@@ -128,7 +128,11 @@ impl Queue {
                 return None;
             }
             if let Some(first) = waiting.of_core.pop_front().or_else(|| waiting.of_clients.pop_front()) {
-                return Some(waiting.with_others(first));
+                let taken = waiting.with_others(first);
+                if waiting.need_another() {
+                    self.changed.notify_one();
+                }
+                return Some(taken);
             }
             waiting.idle += 1;
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -147,6 +151,12 @@ impl Waiting {
         let most = fair.clamp(QUESTIONS_PER_WAKE, MAX_TOGETHER) - 1;
         let others = self.of_core.iter().take(most).take_while(|(next, _)| next.gains_from_others()).count();
         std::iter::once(first).chain(self.of_core.drain(..others)).collect()
+    }
+
+    /// Returns whether another thread is idle and has something to begin with.
+    fn need_another(&self) -> bool {
+        let are_due = |(next, _): &Asked| !next.gains_from_others() || self.of_core.len() >= QUESTIONS_PER_WAKE;
+        self.idle > 0 && (self.of_core.front().is_some_and(are_due) || !self.of_clients.is_empty())
     }
 }
 

@@ -114,14 +114,10 @@ impl<M: Message> Arrivals<M> {
 struct Orders {
     list: Vec<Order>,
     bytes: usize,
+    /// The replica waits for room.
+    is_awaited: bool,
     /// The replica has no further orders, and wants its transport back.
     ends: bool,
-}
-
-/// Orders that the network has taken.
-pub(crate) struct TakenOrders {
-    pub list: Vec<Order>,
-    pub ends: bool,
 }
 
 /// The boxes of one replica.
@@ -238,6 +234,7 @@ impl<M: Message> Mail<M> {
         let mut orders = lock(&self.orders);
         while orders.bytes >= MAX_ORDERED_BYTES && !orders.ends {
             // Its box is not empty, so it was woken.
+            orders.is_awaited = true;
             orders = self.taken.wait(orders).unwrap_or_else(PoisonError::into_inner);
         }
         orders.bytes += list.iter().map(Order::bytes).sum::<usize>();
@@ -259,18 +256,23 @@ impl<M: Message> Mail<M> {
         }
     }
 
-    /// Takes all orders.
-    pub fn take_orders(&self) -> TakenOrders {
+    /// Takes all orders, in exchange for an empty list whose memory is used again. Returns whether the replica wants its
+    /// transport back.
+    pub fn take_orders(&self, list: &mut Vec<Order>) -> bool {
+        assert!(list.is_empty(), "the orders before were carried out");
         if !self.has_orders() {
-            return TakenOrders { list: Vec::new(), ends: false };
+            return false;
         }
         let mut orders = lock(&self.orders);
         self.has_orders.store(false, Ordering::SeqCst);
         orders.bytes = 0;
-        let taken = TakenOrders { list: std::mem::take(&mut orders.list), ends: orders.ends };
+        std::mem::swap(&mut orders.list, list);
+        let (ends, is_awaited) = (orders.ends, std::mem::take(&mut orders.is_awaited));
         drop(orders);
-        self.taken.notify_all();
-        taken
+        if is_awaited {
+            self.taken.notify_all();
+        }
+        ends
     }
 
     /// Returns whether the network has orders to take.

@@ -1,7 +1,7 @@
 //! The thread of a replica's network: reads, decodes, hashes and writes.
 
 use super::arrival::Arrival;
-use super::mail::{End, Made, Mail, Order, Report, TakenOrders};
+use super::mail::{End, Made, Mail, Order, Report};
 use quorate_consensus::Message;
 use quorate_storage::account::thread_cpu_ns;
 use quorate_transports::{Event, LinkId, Remote, Transport};
@@ -37,6 +37,10 @@ pub(super) struct Worker<M: Message> {
     congested: BTreeSet<LinkId>,
     /// Clients' links to which something was sent since the last look.
     written: BTreeSet<LinkId>,
+    /// Memory for the orders that are carried out.
+    orders: Vec<Order>,
+    /// Memory for the arrivals that are passed on.
+    arrivals: Vec<Arrival<M>>,
     /// Frames for clients that are not encoded yet.
     unmade: VecDeque<Made>,
     encoder: Encoder,
@@ -53,9 +57,20 @@ impl<M: Message> Worker<M> {
         me: ReplicaId,
         replicas: u16,
     ) -> Worker<M> {
-        let (congested, written) = (BTreeSet::new(), BTreeSet::new());
-        let (unmade, encoder) = (VecDeque::new(), Encoder::default());
-        Worker { transport, mail, path, me, replicas, congested, written, unmade, encoder, ends: false }
+        Worker {
+            transport,
+            mail,
+            path,
+            me,
+            replicas,
+            congested: BTreeSet::new(),
+            written: BTreeSet::new(),
+            orders: Vec::new(),
+            arrivals: Vec::new(),
+            unmade: VecDeque::new(),
+            encoder: Encoder::default(),
+            ends: false,
+        }
     }
 
     /// Works until the replica wants its transport back.
@@ -112,9 +127,9 @@ impl<M: Message> Worker<M> {
 
     /// Carries out the replica's orders.
     fn obey(&mut self) {
-        let TakenOrders { list, ends } = self.mail.take_orders();
-        self.ends |= ends;
-        for order in list {
+        let mut orders = std::mem::take(&mut self.orders);
+        self.ends |= self.mail.take_orders(&mut orders);
+        for order in orders.drain(..) {
             match order {
                 Order::SendTo(to, frame) => self.transport.send_to(to, frame),
                 Order::SendBulkTo(to, frame) => self.transport.send_bulk_to(to, frame),
@@ -135,6 +150,7 @@ impl<M: Message> Worker<M> {
                 Order::Report => self.mail.publish(self.report()),
             }
         }
+        self.orders = orders;
     }
 
     /// Encodes and sends up to `most` of the frames that wait for it.
@@ -178,11 +194,12 @@ impl<M: Message> Worker<M> {
         while events.peek().is_some() {
             let some = events.by_ref().take(EVENTS_AT_ONCE);
             let some = some.map(|event| Arrival::<M>::of(event, &*self.transport).decoded(self.path));
-            let some: Vec<Arrival<M>> = some.collect();
-            let bytes = some.iter().map(Arrival::bytes).sum::<usize>();
+            self.arrivals.extend(some);
+            let bytes = self.arrivals.iter().map(Arrival::bytes).sum::<usize>();
+            let list = &mut self.arrivals;
             self.mail.deliver(|arrivals| {
                 arrivals.bytes += bytes;
-                arrivals.list.extend(some);
+                arrivals.list.append(list);
             });
             if self.mail.has_orders() {
                 self.obey();
