@@ -9,7 +9,8 @@ use quorate_crypto::{
 };
 use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
 use quorate_types::{
-    Bundle, ClientRequest, Height, ReplicaId, ReplicaReply, SealedReplies, decode_message, encode_message,
+    Bundle, ClientRequest, Height, ReplicaId, ReplicaReply, ReplicaThreads, SealedReplies, decode_message,
+    encode_message,
 };
 use std::net::SocketAddr;
 
@@ -41,8 +42,12 @@ fn template(way: Way) -> NodeConfig {
 }
 
 fn start(template: &NodeConfig) -> EmbeddedCluster {
+    start_with(template, |_| {})
+}
+
+fn start_with(template: &NodeConfig, vary: impl Fn(&mut NodeConfig)) -> EmbeddedCluster {
     let addresses = vec![SocketAddr::from(([127, 0, 0, 1], 0)); REPLICAS];
-    EmbeddedCluster::start(template, &addresses, |_| {}, || Box::new(NoObserver)).expect("the cluster starts")
+    EmbeddedCluster::start(template, &addresses, vary, || Box::new(NoObserver)).expect("the cluster starts")
 }
 
 fn identity(cluster: &EmbeddedCluster, id: u8) -> ClientIdentity {
@@ -71,7 +76,10 @@ fn introduce(client: &mut TestClient) {
 #[test]
 fn everything_that_a_client_counts_is_sealed() {
     for way in WAYS {
-        let cluster = start(&template(way));
+        // Replica 2 has a thread for its network, which signs, and replica 3 one more to verify.
+        let cluster = start_with(&template(way), |config| {
+            config.replica_threads = ReplicaThreads::Count(config.replica.0 + 1);
+        });
         let mut client = strict(&cluster, way, 7);
         // Before any bundle: a replica knows a client's key for codes only from the client's introduction.
         introduce(&mut client);
