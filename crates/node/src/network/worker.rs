@@ -13,16 +13,16 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Events that are decoded before the replica gets them, and before its orders are looked at.
 const EVENTS_AT_ONCE: usize = 32;
 /// Pause while the replica has more arrivals to take than may wait for it. Orders are carried out meanwhile.
 const FULL_PAUSE: Duration = Duration::from_micros(200);
 
-/// Frames that are encoded before the network is polled again: signatures of replies take 7 us each, and replicas'
-/// messages do not wait for many of them.
-const MADE_AT_ONCE: usize = 16;
+/// Time after which the network is polled again before further frames are encoded: a signature of a reply takes 7 us to
+/// a millisecond, and replicas' messages do not wait for many.
+const MAKING_AT_ONCE: Duration = Duration::from_micros(100);
 /// Frames that wait to be encoded; beyond them, no further orders are carried out before.
 const MAX_UNMADE: usize = 4096;
 
@@ -97,10 +97,10 @@ impl<M: Message> Worker<M> {
             stages::begin_turn(self.mail.leads.load(Ordering::Relaxed));
             self.obey();
             if self.ends {
-                self.make(usize::MAX);
+                self.make(Duration::MAX);
                 return Ok(());
             }
-            self.make(MADE_AT_ONCE);
+            self.make(MAKING_AT_ONCE);
             match self.mail.is_full() {
                 true => {
                     self.transport.flush_replicas();
@@ -140,7 +140,7 @@ impl<M: Message> Worker<M> {
                 Order::Make(made) => {
                     self.unmade.push_back(made);
                     if self.unmade.len() > MAX_UNMADE {
-                        self.make(MADE_AT_ONCE);
+                        self.make(MAKING_AT_ONCE);
                     }
                 }
                 Order::Release(link, bytes) => self.transport.release(link, bytes),
@@ -153,10 +153,15 @@ impl<M: Message> Worker<M> {
         self.orders = orders;
     }
 
-    /// Encodes and sends up to `most` of the frames that wait for it.
-    fn make(&mut self, most: usize) {
-        for _ in 0..most {
-            let Some(Made { link, times, make, .. }) = self.unmade.pop_front() else { return };
+    /// Encodes and sends frames that wait for it, and begins with none after `most` of time.
+    fn make(&mut self, most: Duration) {
+        if self.unmade.is_empty() {
+            return;
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < most
+            && let Some(Made { link, times, make, .. }) = self.unmade.pop_front()
+        {
             let frame = make(&mut self.encoder);
             self.written.insert(link);
             std::iter::repeat_n(frame, times).for_each(|frame| self.transport.send(link, frame));
