@@ -199,11 +199,11 @@ impl Verifiers {
             account: CpuAccount::default(),
         };
         for _ in 0..threads {
-            let (queue, answered, waker) = (verifiers.queue.clone(), answering.clone(), waker.clone());
+            let (queue, answers, waker) = (verifiers.queue.clone(), answering.clone(), waker.clone());
             let account = verifiers.account.clone();
             let run = move || {
                 let _counts = account.enter();
-                self::work(&queue, &answering, &waker);
+                self::work(&queue, &answers, &waker);
             };
             let thread = account::spawn(thread::Builder::new().name("crypto".to_owned()), run);
             verifiers
