@@ -98,6 +98,10 @@ fn certificates_are_assembled_together_as_alone() {
             let found: Vec<_> = assembled.into_iter().map(|task| together.finish_assembly(task)).collect();
             assert_eq!(found, expected, "{kind}: {bad:?} is bad");
             assert_eq!(found.iter().filter(|found| found.is_err()).count(), usize::from(bad.is_some()), "{kind}");
+            if kind.profile().aggregatable {
+                // Who spoils a sum is suspected in those that begin later, so the counts differ.
+                continue;
+            }
             let in_vain = if bad.is_some() && kind == SchemeKind::ED25519 { 4 * 3 } else { 0 };
             assert_eq!(together.verifications(), alone.verifications() + in_vain, "{kind}: {bad:?} is bad");
         }
