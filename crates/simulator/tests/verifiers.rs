@@ -161,3 +161,21 @@ fn a_network_apart_reads_hashes_and_writes_off_the_core() {
     let verifiers = per_command(&apart, grown(&apart, |status| status.threads.verifiers_ns));
     assert!((cpu - core(&apart) - network - verifiers).abs() < 0.01, "{cpu} us");
 }
+
+#[test]
+fn a_network_apart_signs_replies_off_the_core() {
+    let mut plain = signing_clients(2);
+    plain.stages.network = true;
+    let mut signed = plain.clone();
+    signed.reply_seals = Some(SchemeKind::ED25519);
+    let (plain, signed) = (run(&plain, 1, &commands), run(&signed, 1, &commands));
+    let us = |report: &SimReport, ns: u64| ns as f64 / 1e3 / completed(report) as f64;
+    let core = |report| us(report, grown(report, |status| status.threads.core_ns));
+    let network = |report| us(report, grown(report, |status| status.threads.network_ns.unwrap_or(0)));
+    let signing = |report: &SimReport| charged(report).replicas.us(Work::Signatures) / completed(report) as f64;
+    let seals = signing(&signed) - signing(&plain);
+    assert!(seals > 0.0, "replies have signatures");
+    let (on_core, on_network) = (core(&signed) - core(&plain), network(&signed) - network(&plain));
+    assert!(on_network > seals * 0.8, "{on_network} us of {seals}");
+    assert!(on_core < seals * 0.5, "{on_core} us of {seals}");
+}
