@@ -23,7 +23,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write, stderr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Commit that this program was built from.
 const COMMIT: &str = env!("QUORATE_COMMIT");
@@ -62,7 +62,7 @@ pub struct ListArgs {
 #[derive(Args)]
 pub struct RunArgs {
     /// What to run: a file, PAPER/ID or PAPER as `quorate lab list` shows them, or all.
-    #[arg(value_name = "FILE|PAPER/ID|PAPER|all")]
+    #[arg(value_name = "FILE|PAPER/ID|PAPER|all", default_value = "all")]
     experiment: String,
     /// How much of the experiment to run: quick takes about a minute on two cores, full has the parameters of the
     /// paper.
@@ -215,7 +215,12 @@ fn run_experiments(arguments: &RunArgs) -> Outcome {
     let _lock = run.store.lock()?;
     let mut live = Live::new();
     let mut judged: Vec<Judged> = Vec::new();
-    for source in chosen.iter().take_while(|_| interrupt::requested().is_none()) {
+    let begun = Instant::now();
+    for (index, source) in chosen.iter().enumerate().take_while(|_| interrupt::requested().is_none()) {
+        if chosen.len() > 1 {
+            let (place, count, since) = (index + 1, chosen.len(), shown(begun.elapsed()));
+            live.line(&format!("experiment {place} of {count}: {}, {since} after the start", source.file));
+        }
         let result = run.experiment_with(source, &mut live);
         live.clear();
         judged.push(result?);

@@ -290,6 +290,21 @@ fn a_file_does_not_hide_an_experiment_of_the_same_name() {
 }
 
 #[test]
+fn without_a_name_all_experiments_run_and_say_how_far_they_are() {
+    let scratch = Scratch::new("lab-all");
+    let dir = scratch.path("results");
+    let list = json(&["lab", "list", "--json", "-"]);
+    let formulas = |own: &&Value| own["instruments"].as_array().is_some_and(|own| own.contains(&"analytical".into()));
+    let count = list["experiments"].as_array().expect("a list").iter().filter(formulas).count();
+    let output = succeeds(&["lab", "run", "--instrument", "analytical", "--dir", &dir]);
+    let said = text(&output.stderr);
+    assert!(count > 1 && said.contains(&format!("experiment {count} of {count}: ")), "{said}");
+    // A second call finds all of it.
+    let again = text(&succeeds(&["lab", "run", "--instrument", "analytical", "--dir", &dir]).stderr);
+    assert!(again.matches("are there already").count() == count && !again.contains(" left"), "{again}");
+}
+
+#[test]
 fn the_list_names_papers_claims_and_instruments() {
     let list = json(&["lab", "list", "--json", "-"]);
     let experiments = list["experiments"].as_array().expect("a list");

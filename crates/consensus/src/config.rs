@@ -162,8 +162,8 @@ pub struct Config {
     /// links that lose messages. What replicas ask each other for is not copied: they ask again. Default 0.
     pub repeat: usize,
     /// PBFT: what a replica does about links that lose messages. `adaptive`: it estimates the loss from the votes that
-    /// arrive, and sends enough copies, of PRE-PREPARE or of all its messages, for 99 of 100 slots to succeed at once:
-    /// never fewer than `pre_prepare_repeat` and `repeat` set, and at most 4 and 2. Default `none`.
+    /// arrive, and sends enough copies, of PRE-PREPARE, of all its messages or of replies, for 99 of 100 slots to succeed
+    /// at once: never fewer than `pre_prepare_repeat` and `repeat` set, and at most 4, 2 and 2. Default `none`.
     pub remedy: Remedy,
 }
 

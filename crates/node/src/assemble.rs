@@ -147,8 +147,7 @@ fn gateway(config: &NodeConfig, cluster: ClusterId, keys: ClientSide, shared: Op
     let admission = Admission::new(config.consensus.max_queue(), config.members.len());
     let gateway =
         Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, admission, salt);
-    let seals = Seals::new(keys.sealer).with_copies(config.consensus.repeat);
-    gateway.with_doorkeeper(Doorkeeper::new(&config.clients)).with_seals(seals)
+    gateway.with_doorkeeper(Doorkeeper::new(&config.clients)).with_seals(Seals::new(keys.sealer))
 }
 
 /// A replica's own keys and the committee's, ready for use.

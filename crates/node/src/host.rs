@@ -252,6 +252,7 @@ impl<P: Protocol> Host<P> {
 
     pub(crate) fn perform(&mut self) -> Result<(), HostError> {
         let mut actions = std::mem::take(&mut self.actions);
+        self.devices.gateway.seals.set_copies(self.replica.reply_copies());
         if self.recorder.is_none() && actions.iter().any(|action| matches!(action, Action::Commit { .. })) {
             // The others work on the messages while this replica executes.
             actions.sort_by_key(concerns_state);

@@ -38,7 +38,7 @@ pub(crate) struct Seals {
     /// Where a link's group is.
     places: HashMap<LinkId, usize>,
     encoder: Encoder,
-    /// Copies of each message with gathered replies, besides the first.
+    /// Copies of each reply to an executed bundle, or of each message with gathered ones, besides the first.
     copies: usize,
     /// Time that seals and agreements on keys took for single clients, in nanoseconds, since it was last taken.
     spent_ns: u64,
@@ -49,9 +49,9 @@ impl Seals {
         Seals { sealer: sealer.map(Arc::new), ..Seals::default() }
     }
 
-    /// Sends copies of each message with gathered replies, besides the first.
-    pub fn with_copies(self, copies: usize) -> Seals {
-        Seals { copies, ..self }
+    /// From now on, sends this number of copies of replies to executed bundles, besides the first.
+    pub fn set_copies(&mut self, copies: usize) {
+        self.copies = copies;
     }
 
     /// Returns how often to send a reply to an executed bundle.

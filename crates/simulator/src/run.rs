@@ -252,7 +252,6 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
             executor,
             judge: client_keys.judge(me),
             reply: spec.reply,
-            reply_copies: spec.consensus.repeat,
             seal_bytes: spec.reply_seals.map(ReplyAuthentication::seal_bytes),
             stages: spec.stages,
             behaviour,

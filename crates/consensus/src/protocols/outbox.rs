@@ -15,10 +15,12 @@ pub struct Copies {
     pub pre_prepare: usize,
     /// Of each message of the protocol.
     pub all: usize,
+    /// Of each reply to a client.
+    pub replies: usize,
 }
 
 impl Copies {
-    /// Returns whether messages are copied at all.
+    /// Returns whether messages of the protocol are copied at all.
     pub fn any(self) -> bool {
         self.pre_prepare > 0 || self.all > 0
     }

@@ -120,7 +120,7 @@ impl<P: Protocol> Replica<P> {
         assert!(me.index() < quorum.replicas(), "replica {me} is not among the {} of its committee", quorum.replicas());
         config.validate().expect("the host validates its configuration before it starts a replica");
         let genesis = Certificate::genesis(&cluster);
-        let copies = Copies { pre_prepare: config.pre_prepare_repeat, all: config.repeat };
+        let copies = Copies { pre_prepare: config.pre_prepare_repeat, all: config.repeat, replies: config.repeat };
         let parts = Parts {
             store: Store::new(&config, quorum, me, genesis.subject.digest, Salt(salt)),
             safety: Safety::new(genesis.subject),

@@ -40,6 +40,11 @@ impl<P: Protocol> Replica<P> {
         self.parts.pacemaker.timeouts()
     }
 
+    /// Returns how many copies of each reply to an executed bundle clients should get now, besides the first.
+    pub fn reply_copies(&self) -> usize {
+        self.parts.copies.replies
+    }
+
     /// Returns the number of ignored messages, by reason.
     pub fn dropped(&self) -> &BTreeMap<Drop, u64> {
         &self.out.dropped

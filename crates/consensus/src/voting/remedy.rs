@@ -15,10 +15,11 @@ use std::collections::VecDeque;
 const BLOCK_SLOTS: u64 = 16;
 /// Number of the last blocks of each peer that the estimate rests on.
 const MAX_BLOCKS: usize = 4;
-/// Fraction of slots that should be decided by f+1 replicas without any repair.
+/// Fraction of slots that should be decided by f+1 replicas whose replies arrive, without any repair.
 pub const MIN_SUCCESS: f64 = 0.99;
-/// Maximum number of copies that the remedy chooses, of all messages and of PRE-PREPARE.
+/// Maximum number of copies that the remedy chooses, of all messages of the protocol and of replies.
 const MAX_COPIES: usize = 2;
+/// Maximum number of copies of PRE-PREPARE.
 const MAX_PRE_PREPARE_COPIES: usize = 4;
 /// Fewer copies are tried only if they would be enough even at a loss that is higher by this factor and this much.
 const MARGIN_FACTOR: f64 = 2.0;
@@ -148,6 +149,7 @@ impl Remedy {
         Copies {
             pre_prepare: self.least.pre_prepare.max(self.chosen.pre_prepare),
             all: self.least.all.max(self.chosen.all),
+            replies: self.least.replies.max(self.chosen.replies),
         }
     }
 
@@ -177,35 +179,41 @@ impl Remedy {
     }
 }
 
-/// Orders numbers of copies by the messages that they cost: one more of all costs more than any of PRE-PREPARE.
-fn cost(copies: Copies) -> (usize, usize) {
-    (copies.all, copies.pre_prepare)
+/// Orders numbers of copies by the messages that they cost: a copy of PRE-PREPARE and one of the replies about n each, a
+/// copy of all messages more than any of these.
+fn cost(copies: Copies) -> (usize, usize, usize) {
+    (copies.all, copies.pre_prepare + copies.replies, copies.pre_prepare)
 }
 
 /// Returns the fewest copies with which a slot succeeds often enough, or else the most that are ever chosen.
 pub fn enough(quorum: Quorum, loss: f64) -> Copies {
-    let of_pre_prepare = |all| (all..=MAX_PRE_PREPARE_COPIES).map(move |pre_prepare| Copies { pre_prepare, all });
-    let most = Copies { pre_prepare: MAX_PRE_PREPARE_COPIES, all: MAX_COPIES };
-    (0..=MAX_COPIES)
-        .flat_map(of_pre_prepare)
-        .find(|copies| success(quorum, loss, *copies) >= MIN_SUCCESS)
-        .unwrap_or(most)
+    let most = Copies { pre_prepare: MAX_PRE_PREPARE_COPIES, all: MAX_COPIES, replies: MAX_COPIES };
+    let mut choices = Vec::new();
+    for all in 0..=MAX_COPIES {
+        for pre_prepare in all..=MAX_PRE_PREPARE_COPIES {
+            choices.extend((0..=MAX_COPIES).map(|replies| Copies { pre_prepare, all, replies }));
+        }
+    }
+    choices.sort_by_key(|copies| cost(*copies));
+    choices.into_iter().find(|copies| success(quorum, loss, *copies) >= MIN_SUCCESS).unwrap_or(most)
 }
 
-/// Returns the chance that at least f+1 replicas decide a slot in PBFT's three phases, if each copy of a message is
-/// lost with this probability, independently: equation 1 of the loss model, with the primary's PRE-PREPARE as its
-/// PREPARE (ADR 073). Takes O(n^3) operations, only multiplications and additions, so that all machines agree.
+/// Returns the chance that at least f+1 replicas decide a slot in PBFT's three phases and that their replies arrive, if
+/// each copy of a message is lost with this probability, independently: equation 1 of the loss model, with the primary's
+/// PRE-PREPARE as its PREPARE (ADR 073). Takes O(n^3) operations, only multiplications and additions, so that all
+/// machines agree.
 pub fn success(quorum: Quorum, loss: f64, copies: Copies) -> f64 {
     let arrives = |copies: usize| 1.0 - (0..=copies).map(|_| loss).product::<f64>();
     let (vote, pre_prepare) = (arrives(copies.all), arrives(copies.all.max(copies.pre_prepare)));
+    let replied = arrives(copies.replies);
     let (n, enough, weak) = (quorum.replicas(), quorum.quorum(), quorum.weak());
     let votes: Vec<Vec<f64>> = (0..=n).map(|trials| binomial(trials, vote)).collect();
     let at_least = |trials: usize, least: usize| votes[trials].iter().skip(least).sum::<f64>().min(1.0);
-    // The chance that f+1 of k replicas decide that have sent COMMIT.
+    // The chance that f+1 of k replicas that have sent COMMIT decide, and that their replies arrive.
     let decided: Vec<f64> = (0..=n)
         .map(|sent| {
             let each = sent.checked_sub(1).map_or(0.0, |others| at_least(others, enough - 1));
-            binomial(sent, each).iter().skip(weak).sum()
+            binomial(sent, each * replied).iter().skip(weak).sum()
         })
         .collect();
     let informed = binomial(n - 1, pre_prepare);

@@ -354,7 +354,7 @@ impl<P: Protocol> Node<P> {
             return;
         }
         // Sealed replies are copied when they are sealed.
-        let times = if self.parts.seal_bytes.is_some() { 1 } else { 1 + self.parts.reply_copies };
+        let times = if self.parts.seal_bytes.is_some() { 1 } else { 1 + self.parts.replica.reply_copies() };
         for reply in std::iter::repeat_n(reply, times) {
             self.prepare_reply(origin, reply, world);
         }
@@ -396,7 +396,7 @@ impl<P: Protocol> Node<P> {
                 true => self.charge_sending(charge),
                 false => charge(&mut self.ledger),
             }
-            for parcel in std::iter::repeat_n(parcel, 1 + self.parts.reply_copies) {
+            for parcel in std::iter::repeat_n(parcel, 1 + self.parts.replica.reply_copies()) {
                 self.departs(Destination::One(self.parts.replicas + machine), parcel, 1, world);
             }
         }

@@ -110,8 +110,6 @@ pub struct Parts<P: Protocol> {
     /// What it judges clients' bundles by.
     pub judge: Judge,
     pub reply: ReplyMode,
-    /// Copies of each reply to an executed bundle, besides the first.
-    pub reply_copies: usize,
     /// Length of the seals on replies; `None` if they have none.
     pub seal_bytes: Option<usize>,
     pub stages: ReplicaStages,
