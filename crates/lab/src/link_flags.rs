@@ -1,4 +1,4 @@
-//! Values of the flags that change the links of a simulated or an emulated network.
+//! Values of the flags that change the links of a simulated or an emulated network, or a simulated machine.
 
 /// Maximum megabits per second of a network card.
 const MAX_CARD_MBIT_PER_S: u32 = 1_000_000;
@@ -6,6 +6,8 @@ const MAX_CARD_MBIT_PER_S: u32 = 1_000_000;
 const MAX_DELAY_MS: f64 = 3_600_000.0;
 /// Maximum microseconds that a router takes for a packet.
 const MAX_ROUTER_US: f64 = 1e6;
+/// Maximum factor between the processor times of two machines, either way.
+const MAX_CPU_FACTOR: f64 = 100.0;
 
 pub(crate) fn parse_loss(text: &str) -> Result<f64, String> {
     let loss = text.parse::<f64>().ok().filter(|loss| (0.0..=1.0).contains(loss));
@@ -25,4 +27,10 @@ pub(crate) fn parse_card(text: &str) -> Result<u32, String> {
 pub(crate) fn parse_router_us(text: &str) -> Result<f64, String> {
     let time = text.parse::<f64>().ok().filter(|time| (0.0..=MAX_ROUTER_US).contains(time));
     time.ok_or_else(|| format!("write microseconds from 0 to {MAX_ROUTER_US}"))
+}
+
+pub(crate) fn parse_cpu_factor(text: &str) -> Result<f64, String> {
+    let range = MAX_CPU_FACTOR.recip()..=MAX_CPU_FACTOR;
+    let factor = text.parse::<f64>().ok().filter(|factor| range.contains(factor));
+    factor.ok_or_else(|| format!("write a number from {} to {MAX_CPU_FACTOR}", MAX_CPU_FACTOR.recip()))
 }

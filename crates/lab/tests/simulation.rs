@@ -174,6 +174,24 @@ fn links_may_have_profiles_of_their_own() {
 }
 
 #[test]
+fn a_slower_machine_takes_longer_and_is_reproduced() {
+    let spec = BenchSpec { cores: 2, duration: Interval::from_millis(300), ..spec() };
+    let run = |cpu_factor, router_us| {
+        let options = SimOptions { cpu_factor, router_us, ..SimOptions::default() };
+        sim::run(&spec, &options, &|_| {}).expect("a sound spec")
+    };
+    let (table, same, slow) = (run(None, None), run(Some(1.0), None), run(Some(2.0), Some(5.0)));
+    assert_eq!(table.trace_hash, same.trace_hash);
+    let throughput = slow.bench.throughput_ops / table.bench.throughput_ops;
+    assert!((0.3..0.7).contains(&throughput), "{throughput} of the throughput at twice the cost");
+    let replay = &slow.seeds[0].replay;
+    assert!(replay.contains("--router-us 5 ") && replay.contains("--cpu-factor 2 "), "{replay}");
+    assert!(slow.costs.contains("multiplied by 2"), "{}", slow.costs);
+    assert_eq!(slow.cores.len(), BenchSpec::default().replicas as usize + 1);
+    assert!(slow.cores.iter().all(|share| share.runs_percent > 0.0 && share.waits_percent > 0.0), "{:?}", slow.cores);
+}
+
+#[test]
 fn a_router_needs_cores_to_share() {
     let options = SimOptions { router_us: Some(18.0), ..SimOptions::default() };
     let error = sim::run(&spec(), &options, &|_| {}).expect_err("each thread has its own core").to_string();

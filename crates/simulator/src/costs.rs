@@ -1,6 +1,6 @@
 //! Cost table: CPU time of each kind of a replica's work.
 
-use crate::numbers::numbers;
+use crate::numbers::{key, multiply, numbers};
 use crate::steps::StepCosts;
 use quorate_channels::ChannelKind;
 use quorate_crypto::SchemeKind;
@@ -281,6 +281,20 @@ impl CostTable {
             memory: MemoryCosts::default(),
             scheduler: SchedulerCosts::default(),
         }
+    }
+
+    /// Returns the table of a machine whose processor takes `factor` times as long for everything. Times that are no
+    /// work stay: those of the kernel's scheduler, of sleeps, and of the disk.
+    pub fn slowed(&self, factor: f64) -> CostTable {
+        let is_work = |path: &str| {
+            let key = key(path);
+            let is_cost = key.ends_with("_us") || key.ends_with("_ns");
+            is_cost && !path.starts_with("scheduler.") && !["late_us", "flush_us"].contains(&key)
+        };
+        let mut table = toml::Value::try_from(self).expect("a table of numbers can be written as TOML");
+        multiply(&mut table, factor, &is_work);
+        let table: CostTable = table.try_into().expect("the same keys with other numbers");
+        CostTable { source: format!("{}; processor times multiplied by {factor}", self.source), ..table }
     }
 
     /// Parses a table. `name` identifies it in errors.

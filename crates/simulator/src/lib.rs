@@ -43,4 +43,4 @@ pub use run::{
     Alter, SimReport, recording_header, run, run_altered, run_recorded, run_seeds, run_seeds_while, run_without_marks,
 };
 pub use spec::{Signatures, SimSpec, WorkloadFactory};
-pub use world::{CATCH_UP_VIEW_TIMEOUTS, Counts, LIVENESS_VIEWS, Life, Reading};
+pub use world::{CATCH_UP_VIEW_TIMEOUTS, Counts, LIVENESS_VIEWS, Life, Reading, Shares};

@@ -26,6 +26,28 @@ fn collect(path: String, value: &Value, numbers: &mut Vec<(String, f64)>) {
     }
 }
 
+/// Multiplies the fractional numbers of a table whose paths `are_chosen`.
+pub fn multiply(table: &mut Value, factor: f64, are_chosen: &dyn Fn(&str) -> bool) {
+    multiply_below(String::new(), table, factor, are_chosen);
+}
+
+fn multiply_below(path: String, value: &mut Value, factor: f64, are_chosen: &dyn Fn(&str) -> bool) {
+    match value {
+        Value::Float(number) if are_chosen(&path) => *number *= factor,
+        Value::Array(values) => {
+            let each = |(at, value)| multiply_below(format!("{path}[{at}]"), value, factor, are_chosen);
+            values.iter_mut().enumerate().for_each(each);
+        }
+        Value::Table(table) => {
+            let dot = if path.is_empty() { "" } else { "." };
+            for (key, value) in table.iter_mut() {
+                multiply_below(format!("{path}{dot}{key}"), value, factor, are_chosen);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Returns the key of a number: the path without tables and positions.
 pub fn key(path: &str) -> &str {
     let entry = path.rsplit('.').next().unwrap_or(path);

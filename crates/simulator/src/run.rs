@@ -11,7 +11,7 @@ use crate::node::{Node, Parts, Reborn};
 use crate::oracle::Oracle;
 use crate::spec::{SimSpec, WorkloadFactory};
 use crate::transcript::Transcript;
-use crate::world::{self, Life, Reading, World, trouble};
+use crate::world::{self, Life, Reading, Shares, World, trouble};
 use quorate_applications::{CheckpointRule, Executor};
 use quorate_byzantine::malleable::{ForMalleable, Malleable, for_malleable};
 use quorate_byzantine::{Behaviour, Context};
@@ -53,6 +53,9 @@ pub struct SimReport {
     pub seconds: Vec<Reading>,
     /// What was charged over the measured time; `None` if the run ended early.
     pub charged: Option<Charged>,
+    /// The threads' shares of the cores over the measured time: of the replicas, then of the clients' machines. Empty if
+    /// the run ended early.
+    pub shares: Vec<Shares>,
     /// Status with history of each replica at the end; `None` if it is down.
     pub end: Vec<Option<Status>>,
     /// Replicas that crashed, one entry for each crash.
@@ -339,6 +342,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimR
         client_machines: client_machines.unwrap_or_default(),
         lives: world.lives_measured.take(),
         seconds: world.seconds.readings,
+        shares: if world.charged.is_some() { world.shares } else { Vec::new() },
         charged: world.charged,
         end,
         points: world.nodes.iter().map(|node| node.points).collect(),

@@ -295,3 +295,36 @@ fn a_factor_below_one_is_refused() {
     let unknown = CostTable::parse(&format!("{PLAIN}\n[steps]\nvote_us = 0.5\n"), "costs.toml");
     assert!(unknown.expect_err("no such kind").to_string().contains("vote_us"));
 }
+
+/// A slower processor takes longer for all work, and for nothing else.
+#[test]
+fn a_slowed_table_has_other_processor_times_only() {
+    let table = CostTable::shipped();
+    let slowed = table.slowed(2.0);
+    assert_eq!(slowed.core.step_us, 2.0 * table.core.step_us);
+    assert_eq!(slowed.wire.send_byte_ns, 2.0 * table.wire.send_byte_ns);
+    let ladder = |table: &CostTable| table.signatures["secp256k1"].verify_us.clone();
+    let twice: Vec<_> = ladder(&table).into_iter().map(|(count, us)| (count, 2.0 * us)).collect();
+    assert_eq!(ladder(&slowed), twice);
+    let kept = |table: &CostTable| {
+        (table.scheduler.clone(), table.memory.clone(), table.client.late_us, table.journal.clone())
+    };
+    assert_eq!(kept(&slowed), kept(&table));
+}
+
+#[test]
+fn threads_wait_for_cores_only_if_they_share_them() {
+    let shares = |cores: usize| {
+        let mut spec = SimSpec { cores, ..on_two_cores() };
+        spec.load.mode = LoadMode::Closed { outstanding: 1_000 };
+        let (report, _) = charged(&spec);
+        (report.shares.clone(), report.load.expect("the load is over").window)
+    };
+    let (two, window) = shares(2);
+    let ran: Duration = two.iter().map(|share| share.ran).sum();
+    assert_eq!(two.len(), 5, "four replicas and a machine of clients");
+    assert!(ran <= window * 2 + Duration::from_millis(10), "{ran:?} on two cores in {window:?}");
+    assert!(two.iter().all(|share| !share.waited.is_zero() && share.turns > 0), "{two:?}");
+    let (own, _) = shares(0);
+    assert!(own.iter().all(|share| share.waited.is_zero() && !share.ran.is_zero()), "{own:?}");
+}

@@ -2,7 +2,7 @@
 
 use super::places::ClientPlaces;
 use crate::input;
-use crate::link_flags::{parse_card, parse_delay, parse_loss, parse_router_us};
+use crate::link_flags::{parse_card, parse_cpu_factor, parse_delay, parse_loss, parse_router_us};
 use crate::spec::{BenchArgs, Problem, SpecError, choice};
 use clap::Args;
 use quorate_client::workload::WorkloadError;
@@ -71,6 +71,10 @@ pub struct SimOptions {
     /// paper [default: the shipped table].
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|none|paper")]
     pub costs: Option<String>,
+    /// Multiply all processor times of the cost table by this, for a machine that is slower than the table's.
+    #[arg(long, help_heading = SIMULATION, value_name = "FACTOR", value_parser = parse_cpu_factor)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_factor: Option<f64>,
     /// Whether signatures are actually created and verified.
     #[arg(long, help_heading = SIMULATION, default_value = "modelled", value_parser = choice::<Signatures>())]
     pub signatures: Signatures,
@@ -88,6 +92,7 @@ impl Default for SimOptions {
             router_us: None,
             chaos: false,
             costs: None,
+            cpu_factor: None,
             signatures: Signatures::Modelled,
         }
     }
@@ -201,11 +206,17 @@ impl SimOptions {
     /// # Errors
     /// If the file cannot be read or is not a cost table.
     pub fn cost_table(&self) -> Result<CostTable, SimError> {
-        let Some(costs) = &self.costs else { return Ok(CostTable::shipped()) };
-        match CostTable::named(costs) {
-            Some(table) => Ok(table),
-            None => Ok(CostTable::parse(&read(costs, "costs")?, costs)?),
-        }
+        let table = match &self.costs {
+            None => CostTable::shipped(),
+            Some(costs) => match CostTable::named(costs) {
+                Some(table) => table,
+                None => CostTable::parse(&read(costs, "costs")?, costs)?,
+            },
+        };
+        Ok(match self.cpu_factor {
+            Some(factor) => table.slowed(factor),
+            None => table,
+        })
     }
 
     /// Returns the flags that differ from their defaults, except the seeds.
@@ -222,7 +233,9 @@ impl SimOptions {
         flag("--loss", self.loss.map(|loss| loss.to_string()));
         flag("--delay-ms", self.delay_ms.map(|delay| delay.to_string()));
         flag("--card-mbit-per-s", self.card_mbit_per_s.map(|rate| rate.to_string()));
+        flag("--router-us", self.router_us.map(|us| us.to_string()));
         flag("--costs", self.costs.clone());
+        flag("--cpu-factor", self.cpu_factor.map(|factor| factor.to_string()));
         flag("--signatures", (self.signatures != default.signatures).then(|| self.signatures.to_string()));
         if self.chaos {
             words.push("--chaos".into());

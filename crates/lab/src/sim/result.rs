@@ -12,7 +12,7 @@ use crate::spec::BenchSpec;
 use quorate_channels::Carriage;
 use quorate_client::load::LoadReport;
 use quorate_simulator::ledger::{Charged, Ledger, Share};
-use quorate_simulator::{ClientMachine, SimReport, SimSpec};
+use quorate_simulator::{ClientMachine, Shares, SimReport, SimSpec};
 use quorate_types::{ReplicaId, Status};
 use serde::Serialize;
 use std::fmt;
@@ -39,6 +39,9 @@ pub struct SimResult {
     pub costs: String,
     /// What was charged over the first seed's measured time; `None` if the run ended early.
     pub charges: Option<Charges>,
+    /// How the threads got along with the cores over the first seed's measured time: the replicas, then the machines of
+    /// the clients.
+    pub cores: Vec<CoreShare>,
     /// From the (intended) sending of a command to its commit at the replica nearest to its client, in the first seed.
     pub commit_latency_ms: Latency,
     /// The first seed's machines of clients.
@@ -57,6 +60,28 @@ pub struct Charges {
 impl Charges {
     fn of(charged: &Charged, commands: u64) -> Charges {
         Charges { replicas: charged.replicas.shares(commands), clients: charged.clients.shares(commands) }
+    }
+}
+
+/// A simulated thread's share of the cores, to compare with the kernel's `/proc/PID/task/TID/schedstat`.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct CoreShare {
+    /// Part of the time in which it had a core.
+    pub runs_percent: f64,
+    /// Part of the time in which it had work and waited for a core.
+    pub waits_percent: f64,
+    /// Number of times per second that it got a core.
+    pub turns_per_s: f64,
+}
+
+impl CoreShare {
+    fn of(shares: &Shares, measured_s: f64) -> CoreShare {
+        let percent = |time: Duration| 100.0 * time.as_secs_f64() / measured_s;
+        CoreShare {
+            runs_percent: percent(shares.ran),
+            waits_percent: percent(shares.waited),
+            turns_per_s: shares.turns as f64 / measured_s,
+        }
     }
 }
 
@@ -241,6 +266,9 @@ pub(super) fn collect(
         virtual_seconds: reports.iter().map(|report| report.virtual_time.as_secs_f64()).sum(),
         wall_seconds: wall.as_secs_f64(),
         costs: sim.costs.source.clone(),
+        cores: reports[0].load.as_ref().map_or_else(Vec::new, |load| {
+            reports[0].shares.iter().map(|shares| CoreShare::of(shares, load.window.as_secs_f64())).collect()
+        }),
         commit_latency_ms: reports[0]
             .load
             .as_ref()

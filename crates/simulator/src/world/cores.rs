@@ -58,11 +58,32 @@ struct Thread {
     is_asleep: bool,
     /// When it got its core.
     since: Time,
+    /// When it began to wait for one.
+    waits_since: Time,
+    shares: Shares,
     /// Time for which it has run on its core, beside what it gained or lost by sleeping and moving; without the time
     /// since `since`.
     virtual_ns: i64,
     /// While it sleeps: the time by which it had run less than the mean of its core's threads.
     lag_ns: i64,
+}
+
+/// How a thread got along with the cores, as in the kernel's `/proc/PID/schedstat`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Shares {
+    /// Time for which it had a core.
+    pub ran: Duration,
+    /// Time for which it had work and waited for a core.
+    pub waited: Duration,
+    /// Number of times that it got a core.
+    pub turns: u64,
+}
+
+impl Shares {
+    pub(super) fn since(&self, before: &Shares) -> Shares {
+        let Shares { ran, waited, turns } = *before;
+        Shares { ran: self.ran - ran, waited: self.waited - waited, turns: self.turns - turns }
+    }
 }
 
 /// Cores, and the threads that have one or wait for one. Threads are the replicas and, after them, the clients.
@@ -101,6 +122,8 @@ impl Cores {
             is_waiting: false,
             is_asleep: false,
             since: Time(0),
+            waits_since: Time(0),
+            shares: Shares::default(),
             virtual_ns: 0,
             lag_ns: 0,
         };
@@ -136,7 +159,7 @@ impl Cores {
         if on.is_some() || is_waiting {
             return false;
         }
-        self.threads[thread].is_waiting = true;
+        (self.threads[thread].is_waiting, self.threads[thread].waits_since) = (true, now);
         match self.have_queues() {
             true => {
                 let home = self.threads[thread].home;
@@ -237,6 +260,8 @@ impl Cores {
         let cold = self.cores[core].last.replace(thread).is_some_and(|last| last != thread);
         let thread = &mut self.threads[thread];
         (thread.on, thread.home, thread.since) = (Some(core), core, now);
+        thread.shares.waited += now.since(thread.waits_since);
+        thread.shares.turns += 1;
         Taken { woken: std::mem::take(&mut thread.is_asleep), cold, idle }
     }
 
@@ -308,8 +333,20 @@ impl Cores {
             *lag_ns = (mean - *virtual_ns).clamp(-most, most);
             self.cores[core].virtual_ns = mean;
         }
-        self.threads[thread].on = None;
+        let Thread { on, since, shares, .. } = &mut self.threads[thread];
+        shares.ran += now.since(*since);
+        *on = None;
         (self.cores[core].running, self.cores[core].left) = (None, Some(now));
+    }
+
+    /// Returns the shares of each thread up to now.
+    pub fn shares(&self, now: Time) -> Vec<Shares> {
+        let of = |Thread { on, is_waiting, since, waits_since, shares, .. }: &Thread| Shares {
+            ran: shares.ran + if on.is_some() { now.since(*since) } else { Duration::ZERO },
+            waited: shares.waited + if *is_waiting { now.since(*waits_since) } else { Duration::ZERO },
+            ..*shares
+        };
+        self.threads.iter().map(of).collect()
     }
 
     /// Notes that a thread found no work.

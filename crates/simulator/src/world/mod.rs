@@ -16,6 +16,7 @@ mod streams;
 mod trouble;
 mod turns;
 
+pub use cores::Shares;
 pub use liveness::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS};
 pub use lives::Life;
 pub use packets::Connections;
@@ -165,6 +166,8 @@ pub struct World<'a, P: Protocol> {
     charged_before: Option<Charged>,
     /// What was charged over the measured time, once it is over.
     pub charged: Option<Charged>,
+    /// The threads' shares of the cores before the measured time, and then over it.
+    pub shares: Vec<Shares>,
     goes_on: fn() -> bool,
     /// The load was stopped early.
     pub stopped: bool,
@@ -269,6 +272,7 @@ impl<'a, P: Protocol> World<'a, P> {
             seconds: Seconds::default(),
             charged_before: None,
             charged: None,
+            shares: Vec::new(),
             goes_on,
             stopped: false,
             probe: None,

@@ -206,11 +206,14 @@ impl<P: Protocol> World<'_, P> {
             let statuses = self.nodes.iter().map(|node| node.alive.then(|| node.status(false))).collect();
             self.seconds.begin(self.now, self.counts());
             self.charged_before = Some(self.charged());
+            self.shares = self.cores.shares(self.now);
             return self.lives_measured.begin(statuses);
         }
         self.seconds.end(self.now, self.counts());
         if let Some(before) = self.charged_before.take() {
             self.charged = Some(self.charged().since(&before));
+            let after = self.cores.shares(self.now);
+            self.shares = after.iter().zip(&self.shares).map(|(after, before)| after.since(before)).collect();
         }
         for (replica, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
             self.lives_measured.end(replica, node.born.as_ref(), || node.status(false));
