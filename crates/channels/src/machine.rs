@@ -85,6 +85,12 @@ pub trait Machine: Send {
         self.send(now, frame, out);
     }
 
+    /// Queues a vote of a replica for another like [`Machine::send`]. A machine may send votes such that they can be
+    /// lost, and wait for no other frame.
+    fn send_vote(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
+        self.send(now, frame, out);
+    }
+
     /// Sends what [`Machine::send`] has held back to put several frames into one packet. Drivers call it after the last
     /// frame that they have for now.
     fn flush(&mut self, _now: Time, _out: &mut Vec<Output>) {}
@@ -241,6 +247,10 @@ impl Machine for Stack {
 
     fn send_bulk(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
         self.run(now, out, |_, above, _, from_above| above.send_bulk(now, frame, from_above));
+    }
+
+    fn send_vote(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
+        self.run(now, out, |_, above, _, from_above| above.send_vote(now, frame, from_above));
     }
 
     fn flush(&mut self, now: Time, out: &mut Vec<Output>) {

@@ -26,6 +26,7 @@ static COUNTED: Counted = Counted {
         own_channel: None,
         guards_links: true,
         keeps_order: true,
+        repairs_losses: true,
     },
     listeners: AtomicUsize::new(0),
     replicas: AtomicUsize::new(0),

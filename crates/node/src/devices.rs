@@ -515,32 +515,30 @@ impl<M: Message> Devices<M> {
             let _stage = stages::enter(Stage::Sign);
             self.sign(&mut message);
         }
-        let (me, is_bulk) = (self.me, message.is_bulk());
+        let ship: fn(&mut Network<M>, ReplicaId, Bytes) = match (message.is_bulk(), message.is_vote()) {
+            (true, _) => Network::send_bulk_to,
+            (_, true) => Network::send_vote_to,
+            _ => Network::send_to,
+        };
+        let me = self.me;
         let (peers, comes_back) = split(to, me);
         match peers {
             Peers::Nobody => {}
             Peers::One(replica) => {
                 let frame = self.encode(&message);
                 stages::sent(kind, frame.len());
-                self.ship(replica, frame, is_bulk);
+                ship(&mut self.network, replica, frame);
             }
             Peers::Others => {
                 let frame = self.encode(&message);
                 for replica in (0..self.replicas).map(ReplicaId).filter(|replica| *replica != me) {
                     stages::sent(kind, frame.len());
-                    self.ship(replica, frame.clone(), is_bulk);
+                    ship(&mut self.network, replica, frame.clone());
                 }
             }
         }
         if comes_back {
             self.local.push_back(Input::Receive { from: me, message });
-        }
-    }
-
-    fn ship(&mut self, to: ReplicaId, frame: Bytes, is_bulk: bool) {
-        match is_bulk {
-            true => self.network.send_bulk_to(to, frame),
-            false => self.network.send_to(to, frame),
         }
     }
 

@@ -7,7 +7,7 @@ use quorate_consensus::config::{
     BatchPolicy, Dissemination, LeaderKind, ProtocolKind, SOURCE as CONSENSUS, ViewDuration, VotesTo,
 };
 use quorate_transports::retransmission::SOURCE as RETRANSMISSION;
-use quorate_transports::{CONFIG_SOURCE as LINKS, Congestion, RetransmissionProfile, TransportKind};
+use quorate_transports::{CONFIG_SOURCE as LINKS, Congestion, QuicVotes, RetransmissionProfile, TransportKind};
 use quorate_types::Choice;
 
 /// Width of a comment in a configuration file, in columns.
@@ -89,6 +89,7 @@ fn with_choices(key: &Key) -> String {
         ("retransmission", "profile") => RetransmissionProfile::names(),
         ("", "channel") => ChannelKind::names(),
         ("quic", "congestion") => Congestion::names(),
+        ("quic", "votes") => QuicVotes::names(),
         ("consensus", "protocol") => ProtocolKind::names(),
         ("consensus", "leader") => LeaderKind::names(),
         ("consensus", "votes") => VotesTo::names(),

@@ -54,6 +54,11 @@ impl<M: Message> Parcel<M> {
         }
     }
 
+    /// Returns whether it is a vote of a replica.
+    pub fn is_vote(&self) -> bool {
+        matches!(&self.body, Body::Peer(envelope) if envelope.is_vote())
+    }
+
     pub fn reply(reply: Arc<ReplicaReply>) -> Parcel<M> {
         let (bytes, checksum) = size(&reply);
         Parcel { checksum, bytes: frame(bytes), body: Body::Replies(vec![reply]) }

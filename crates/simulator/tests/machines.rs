@@ -6,7 +6,7 @@ use quorate_channels::ChannelKind;
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::network::Loss;
 use quorate_simulator::{NetworkSpec, SimReport, SimSpec, run};
-use quorate_transports::{TransportKind, Wire};
+use quorate_transports::{QuicVotes, TransportKind, Wire};
 use std::time::Duration;
 
 /// A cluster on a packet transport, with loss.
@@ -102,6 +102,21 @@ fn equal_seeds_give_equal_traces_over_every_seeded_wire() {
         let [first, again, other] = [1, 1, 2].map(|seed| sound(run(&spec, seed, &commands)).trace_hash);
         assert_eq!(first, again, "{wire:?}");
         assert_ne!(first, other, "{wire:?}");
+    }
+}
+
+/// Votes in datagrams are lost with their packets; quorums do without them, or views time out.
+#[test]
+fn votes_in_datagrams_carry_protocols_around_the_world_with_loss() {
+    for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft, ProtocolKind::SimpleMoonshot] {
+        let mut spec = around_the_world((TransportKind::QUIC, ChannelKind::TLS), protocol, 0.01);
+        let on_stream = sound(run(&spec, 1, &commands));
+        spec.wire.settings.quic.votes = QuicVotes::Datagrams;
+        let [first, again] = [1, 1].map(|seed| sound(run(&spec, seed, &commands)));
+        assert_eq!(first.trace_hash, again.trace_hash, "{protocol}");
+        assert_ne!(first.trace_hash, on_stream.trace_hash, "{protocol}: the votes travel as before");
+        assert!(first.load.is_some_and(|load| load.completed > 500), "{protocol}");
+        assert!(first.lost_packets > 0, "{protocol}: nothing was lost");
     }
 }
 

@@ -19,8 +19,10 @@ pub struct TransportProfile {
     /// An attacker off the path cannot inject a frame into a link, whatever the channel. Checking a packet's source
     /// address is not enough.
     pub guards_links: bool,
-    /// What is sent on a link arrives, in its order, as long as the link stands.
+    /// What is sent on a link arrives in its order, unless the wire [loses votes](crate::Wire::loses_votes).
     pub keeps_order: bool,
+    /// What is lost is sent again, unless the wire [loses votes](crate::Wire::loses_votes).
+    pub repairs_losses: bool,
 }
 
 /// A kind of transport.
@@ -65,6 +67,12 @@ pub trait Carrier: Send + Sync {
 /// A kind of transport over packets.
 pub trait Association: Send + Sync {
     fn profile(&self) -> &TransportProfile;
+
+    /// Returns whether votes between replicas may be lost and overtake other frames, whatever the profile says of
+    /// frames.
+    fn loses_votes(&self, _settings: &WireSettings) -> bool {
+        false
+    }
 
     /// Creates one end of a new connection, with the channel that `end` names, or its own. `nonce` must be unused.
     ///

@@ -194,6 +194,17 @@ quorate_types::choice!(
     NewReno = "new-reno",
 );
 
+quorate_types::choice!(
+    /// How votes travel between replicas over QUIC.
+    #[derive(Default)]
+    QuicVotes, "carriage of votes",
+    /// On the stream of the other urgent messages: in order, and sent again if they are lost.
+    #[default]
+    Stream = "stream",
+    /// In datagrams (RFC 9221), which wait for no lost packet, are not sent again, and may overtake other messages.
+    Datagrams = "datagrams",
+);
+
 /// Settings of QUIC only.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -216,6 +227,10 @@ pub struct QuicConfig {
     pub mtu_bytes: u16,
     /// Maximum bytes on the way on each of the two streams of a link, those after a lost packet included.
     pub window_bytes: usize,
+    /// How votes travel to other replicas. With `datagrams`, a vote waits for no lost packet, and one that is lost stays
+    /// lost: if a quorum needs it, the view times out. Votes that a packet cannot carry, and those to a replica that
+    /// has `stream`, travel on the stream.
+    pub votes: QuicVotes,
 }
 
 impl Default for QuicConfig {
@@ -228,6 +243,7 @@ impl Default for QuicConfig {
             congestion: Congestion::Cubic,
             mtu_bytes: MIN_QUIC_MTU_BYTES,
             window_bytes: 8 << 20,
+            votes: QuicVotes::Stream,
         }
     }
 }

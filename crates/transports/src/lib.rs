@@ -30,7 +30,9 @@ mod wire;
 mod write_queue;
 
 pub use carrier::{Association, Carrier, TransportProfile};
-pub use config::{Congestion, LinkConfig, PacketConfig, QuicConfig, SOURCE as CONFIG_SOURCE, TcpConfig, WireSettings};
+pub use config::{
+    Congestion, LinkConfig, PacketConfig, QuicConfig, QuicVotes, SOURCE as CONFIG_SOURCE, TcpConfig, WireSettings,
+};
 pub use datagrams::{DatagramTransport, Datagrams};
 pub use endpoint::{Endpoint, Endpoints, Listening};
 pub use error::{LinkError, Refusal, SetupError, WireError};
@@ -130,6 +132,11 @@ pub trait Transport: Send {
     /// Queues a frame for a replica like [`Transport::send_to`], but behind all frames of `send_to` that the operating
     /// system does not have yet, those sent later included. A transport without such a queue sends them in one order.
     fn send_bulk_to(&mut self, to: ReplicaId, frame: Bytes) {
+        self.send_to(to, frame);
+    }
+    /// Queues a vote for a replica like [`Transport::send_to`]. If the wire [loses votes](Wire::loses_votes), it may be
+    /// lost, and may overtake other frames.
+    fn send_vote_to(&mut self, to: ReplicaId, frame: Bytes) {
         self.send_to(to, frame);
     }
     /// Queues a frame on a link; drops and counts it if the link is gone or its queue is full.

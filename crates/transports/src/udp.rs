@@ -29,6 +29,7 @@ static PROFILE: TransportProfile = TransportProfile {
     own_channel: None,
     guards_links: false,
     keeps_order: false,
+    repairs_losses: false,
 };
 
 impl Association for Udp {

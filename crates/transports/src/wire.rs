@@ -52,6 +52,14 @@ impl Wire {
         Ok(())
     }
 
+    /// Returns whether a vote between replicas may be lost, so that it is missing until the view changes, and may
+    /// overtake other frames.
+    pub fn loses_votes(&self) -> bool {
+        let association = self.transport.carrier().association();
+        let apart = association.is_some_and(|association| association.loses_votes(&self.settings));
+        apart || !self.transport.profile().repairs_losses
+    }
+
     /// Validates the settings of all transports.
     ///
     /// # Errors

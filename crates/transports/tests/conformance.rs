@@ -104,6 +104,26 @@ fn large_and_empty_frames_arrive_among_small_ones<S: Stack>() {
     assert!(sent == received || S::OVER_PACKETS);
 }
 
+/// All votes come once and in order, unless the wire loses votes; then others still make up for those that are lost.
+fn votes_arrive_as_the_wire_promises<S: Stack>() {
+    let (_ground, mut a, mut b) = pair::<S>();
+    let votes: Vec<Bytes> = (0..100_u8).map(|number| Bytes::from(vec![number; 100])).collect();
+    for vote in &votes {
+        a.transport.send_vote_to(ReplicaId(1), vote.clone());
+    }
+    if S::loses_votes() {
+        drive_with([&mut a, &mut b], "votes", |[a, b]| {
+            a.transport.send_vote_to(ReplicaId(1), Bytes::from_static(b"the last vote"));
+            b.frames_from(R0).last().is_some_and(|vote| vote == "the last vote")
+        });
+        assert!(b.frames_from(R0).iter().all(|vote| votes.contains(vote) || vote == "the last vote"));
+        assert!(b.lost(R0).is_none());
+        return;
+    }
+    drive([&mut a, &mut b], "100 votes", |[_, b]| b.received() == 100);
+    assert_eq!(ordered::<S>(b.frames_from(R0)), ordered::<S>(votes));
+}
+
 fn keys_are_replaced_on_the_way<S: Stack>() {
     let mut ground = Ground::new(2);
     let mut end = |replica: u16| {
@@ -416,7 +436,7 @@ macro_rules! conformance {
     (all $name:ident, $stack:ty: $($more:ident)*) => {
         conformance!(@tests $name, $stack: $($more)*
             replicas_and_a_client_exchange_frames_in_order replicas_frames_come_before_clients
-            what_is_sent_before_the_link_is_up_arrives keys_are_replaced_on_the_way
+            what_is_sent_before_the_link_is_up_arrives votes_arrive_as_the_wire_promises keys_are_replaced_on_the_way
             a_rebuilt_transport_is_found_again a_newer_link_replaces_an_older_one
             a_flush_keeps_the_order_and_writes_to_replicas_only
             another_cluster_is_refused another_key_is_refused another_replica_is_refused
@@ -433,6 +453,7 @@ conformance!(stream tcp_plain, super::TcpPlain);
 conformance!(stream tcp_tls, super::TcpTls);
 conformance!(stream tcp_masked, super::TcpMasked);
 conformance!(packets quic_tls, super::QuicTls);
+conformance!(packets quic_datagrams, super::QuicDatagrams);
 conformance!(packets rudp_plain, super::RudpPlain);
 conformance!(packets rudp_dtls, super::RudpDtls);
 conformance!(packets sctp_plain, super::SctpPlain);

@@ -41,7 +41,15 @@ const fn paper(
     own_channel: Option<&'static str>,
     guards_links: bool,
 ) -> TransportProfile {
-    TransportProfile { name, summary: "a toy", carriage, own_channel, guards_links, keeps_order: true }
+    TransportProfile {
+        name,
+        summary: "a toy",
+        carriage,
+        own_channel,
+        guards_links,
+        keeps_order: true,
+        repairs_losses: true,
+    }
 }
 
 static DATAGRAMS: Paper = Paper(paper("paper-datagrams", Carriage::Datagrams, None, false));

@@ -366,6 +366,13 @@ impl<M: Message> Envelope<M> {
         }
     }
 
+    /// Returns whether it is one of many votes of which a quorum suffices. Protocols take votes in any order, and need
+    /// none that is lost unless too many are: then the view times out. Votes on views and checkpoints are not among
+    /// them: they are rare, and each one lost costs a timeout or an interval.
+    pub fn is_vote(&self) -> bool {
+        matches!(self.kind(), MessageKind::Vote | MessageKind::Prepare | MessageKind::Commit)
+    }
+
     /// Returns the kind of the message, as far as costs differ.
     pub fn kind(&self) -> MessageKind {
         match self {

@@ -66,7 +66,7 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     config.reply_authentication = spec.reply_authentication;
     (config.transport, config.channel) = (spec.transport, spec.channel);
     let settings = spec.wire().settings;
-    (config.packets, config.retransmission) = (settings.packets, settings.retransmission);
+    (config.packets, config.retransmission, config.quic) = (settings.packets, settings.retransmission, settings.quic);
     config.links.retransmission = settings.links.retransmission;
     config.application = if spec.workload.is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
     config.reply = spec.reply;
@@ -87,7 +87,7 @@ pub fn client_config(
     config.reply_authentication = spec.reply_authentication;
     (config.transport, config.channel) = (spec.transport, spec.channel);
     let settings = spec.wire().settings;
-    (config.packets, config.retransmission) = (settings.packets, settings.retransmission);
+    (config.packets, config.retransmission, config.quic) = (settings.packets, settings.retransmission, settings.quic);
     config.application = application;
     config.dissemination = spec.dissemination;
     config

@@ -10,7 +10,7 @@ use quorate_client::load::MAX_SAMPLES;
 use quorate_consensus::config::{MAX_REPETITIONS, MAX_WINDOW};
 use quorate_crypto::Authentication;
 use quorate_models::plan::positive;
-use quorate_transports::{LinkConfig, LinkProfile, PacketConfig, RetransmissionConfig, Wire, WireSettings};
+use quorate_transports::{LinkConfig, LinkProfile, PacketConfig, QuicConfig, RetransmissionConfig, Wire, WireSettings};
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::quorum::QuorumError;
 use quorate_types::{Quorum, ReplicaId};
@@ -112,7 +112,8 @@ impl BenchSpec {
         let profile = self.retransmission.unwrap_or(default.profile);
         let retransmission = RetransmissionConfig { profile, pacing, ..default };
         let links = LinkConfig { retransmission: self.link_retransmission.clone(), ..LinkConfig::default() };
-        let settings = WireSettings { links, packets, retransmission, ..WireSettings::default() };
+        let quic = QuicConfig { votes: self.quic_votes, ..QuicConfig::default() };
+        let settings = WireSettings { links, packets, retransmission, quic, ..WireSettings::default() };
         Wire { transport: self.transport, channel: self.channel, settings }
     }
 

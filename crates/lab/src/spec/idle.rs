@@ -1,7 +1,7 @@
 //! Settings that were made but have no effect, with the reasons.
 
 use super::check::flag;
-use super::{BatchPolicy, BenchSpec, Host, JournalKind, Pacing, SchemeKind, TransportKind, WorkloadKind};
+use super::{BatchPolicy, BenchSpec, Host, JournalKind, Pacing, QuicVotes, SchemeKind, TransportKind, WorkloadKind};
 use quorate_channels::Carriage;
 
 impl BenchSpec {
@@ -44,7 +44,7 @@ impl BenchSpec {
     }
 
     /// Returns for each setting of transports whether it was set and the chosen one ignores it, and the reason.
-    fn idle_transport(&self) -> [(&'static str, bool, String); 4] {
+    fn idle_transport(&self) -> [(&'static str, bool, String); 5] {
         let over_packets = self.transport.profile().carriage == Carriage::Datagrams;
         let has_profiles = [TransportKind::TCP, TransportKind::RUDP, TransportKind::SCTP].contains(&self.transport);
         let has_own = has_profiles && over_packets;
@@ -53,6 +53,7 @@ impl BenchSpec {
             ("retransmission", self.retransmission.is_some() && !has_profiles, why.clone()),
             ("link_retransmission", !self.link_retransmission.is_empty() && !has_own, why.clone()),
             ("pacing", self.pacing && self.transport != TransportKind::RUDP, why.clone()),
+            ("quic_votes", self.quic_votes != QuicVotes::Stream && self.transport != TransportKind::QUIC, why.clone()),
             ("mtu_bytes", self.mtu_bytes != 0 && !over_packets, why),
         ]
     }

@@ -20,7 +20,7 @@ mod values;
 pub use choices::{
     AuthProfile, BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
     ClientVerdicts, CryptoThreads, Dissemination, Fsync, Host, JournalKind, LeaderKind, LinkProfile, PayloadPath,
-    ProtocolKind, Remedy, ReplicaThreads, ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind,
+    ProtocolKind, QuicVotes, Remedy, ReplicaThreads, ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind,
     TransportKind, ViewDuration, VotesTo, choice, nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
@@ -116,6 +116,10 @@ pub struct BenchSpec {
     /// Longest IP packet of the transports over UDP, in bytes; 0: what the kernel says of the route, 1500 in sim.
     #[arg(long, help_heading = CLUSTER, default_value_t = 0)]
     pub mtu_bytes: u32,
+    /// How votes travel between replicas: on a stream, or in datagrams, which wait for no lost packet and are not sent
+    /// again. Transport quic only.
+    #[arg(long, help_heading = CLUSTER, default_value = "stream", value_parser = choice::<QuicVotes>())]
+    pub quic_votes: QuicVotes,
     /// Leader election: one replica until it fails, all replicas in turn, or all in turn except recently silent ones.
     #[arg(long, help_heading = CLUSTER, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     pub leader: LeaderKind,

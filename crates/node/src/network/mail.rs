@@ -39,6 +39,7 @@ pub struct Made {
 pub(crate) enum Order {
     SendTo(ReplicaId, Bytes),
     SendBulkTo(ReplicaId, Bytes),
+    SendVoteTo(ReplicaId, Bytes),
     Send(LinkId, Bytes),
     Make(Made),
     Release(LinkId, usize),
@@ -52,7 +53,10 @@ impl Order {
     /// Returns about how many bytes it holds.
     pub fn bytes(&self) -> usize {
         let frame = match self {
-            Order::SendTo(_, frame) | Order::SendBulkTo(_, frame) | Order::Send(_, frame) => frame.len(),
+            Order::SendTo(_, frame)
+            | Order::SendBulkTo(_, frame)
+            | Order::SendVoteTo(_, frame)
+            | Order::Send(_, frame) => frame.len(),
             Order::Make(made) => made.bytes,
             _ => 0,
         };

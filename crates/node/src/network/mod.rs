@@ -188,6 +188,13 @@ impl<M: Message> Network<M> {
         }
     }
 
+    pub fn send_vote_to(&mut self, to: ReplicaId, frame: Bytes) {
+        match &mut self.drive {
+            Drive::Inline(transport) => transport.send_vote_to(to, frame),
+            Drive::Apart(apart) => apart.push(Order::SendVoteTo(to, frame)),
+        }
+    }
+
     pub fn defer_clients(&mut self, patience: Option<Duration>) {
         match &mut self.drive {
             Drive::Inline(transport) => transport.defer_clients(patience),

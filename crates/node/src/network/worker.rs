@@ -133,6 +133,7 @@ impl<M: Message> Worker<M> {
             match order {
                 Order::SendTo(to, frame) => self.transport.send_to(to, frame),
                 Order::SendBulkTo(to, frame) => self.transport.send_bulk_to(to, frame),
+                Order::SendVoteTo(to, frame) => self.transport.send_vote_to(to, frame),
                 Order::Send(link, frame) => {
                     self.written.insert(link);
                     self.transport.send(link, frame);

@@ -181,7 +181,7 @@ impl<P: Protocol> World<'_, P> {
             self.connections.not_queued += 1;
             return;
         }
-        let number = half.next;
+        let (number, is_vote) = (half.next, parcel.is_vote());
         half.next += 1;
         half.parcels.insert(number, parcel);
         if half.parcels.len() > MAX_PARCELS {
@@ -190,7 +190,10 @@ impl<P: Protocol> World<'_, P> {
         let mut frame = BytesMut::zeroed(bytes.max(NUMBER_BYTES));
         (&mut frame[..NUMBER_BYTES]).put_u64_le(number);
         self.drive(at, from, to, |machine, now, out| {
-            machine.send(now, frame.freeze(), out);
+            match is_vote {
+                true => machine.send_vote(now, frame.freeze(), out),
+                false => machine.send(now, frame.freeze(), out),
+            }
             machine.flush(now, out);
         });
     }

@@ -1,7 +1,7 @@
 //! Link of a packet transport: a machine and its frame queue.
 
 use crate::framing::HEADER_BYTES;
-use crate::links::{LinkState, Linked};
+use crate::links::{Lane, LinkState, Linked};
 use bytes::Bytes;
 use quorate_channels::Machine;
 use quorate_types::Time;
@@ -16,8 +16,8 @@ pub struct PacketLink {
     pub port: usize,
     /// Deadline of the machine's timer, as listed in the transport's alarms.
     pub alarm: Option<Time>,
-    /// Frames to give to the machine in the next poll, and whether others may overtake them.
-    queue: VecDeque<(Bytes, bool)>,
+    /// Frames to give to the machine in the next poll.
+    queue: VecDeque<(Bytes, Lane)>,
     queued_bytes: usize,
     /// Of these, the bytes that others may overtake.
     bulk_bytes: usize,
@@ -28,26 +28,13 @@ impl PacketLink {
         PacketLink { state, machine, port, alarm: None, queue: VecDeque::new(), queued_bytes: 0, bulk_bytes: 0 }
     }
 
-    /// Removes and returns the next frame for the machine, and whether others may overtake it.
-    pub fn next_frame(&mut self) -> Option<(Bytes, bool)> {
-        let (frame, is_bulk) = self.queue.pop_front()?;
+    /// Removes and returns the next frame for the machine.
+    pub fn next_frame(&mut self) -> Option<(Bytes, Lane)> {
+        let (frame, lane) = self.queue.pop_front()?;
         let bytes = frame.len() + HEADER_BYTES;
         self.queued_bytes -= bytes;
-        self.bulk_bytes -= if is_bulk { bytes } else { 0 };
-        Some((frame, is_bulk))
-    }
-
-    /// Queues a frame unless it does not fit behind what is ahead of it: bulk frames are ahead of other bulk only.
-    fn queue(&mut self, frame: Bytes, is_bulk: bool, max_bytes: usize) -> bool {
-        let overtaken = if is_bulk { 0 } else { self.bulk_bytes + self.machine.unsent_bulk_bytes() };
-        let (waiting, bytes) = (self.queued_bytes().saturating_sub(overtaken), frame.len() + HEADER_BYTES);
-        if waiting > 0 && waiting + bytes > max_bytes {
-            return false;
-        }
-        self.queued_bytes += bytes;
-        self.bulk_bytes += if is_bulk { bytes } else { 0 };
-        self.queue.push_back((frame, is_bulk));
-        true
+        self.bulk_bytes -= if lane == Lane::Bulk { bytes } else { 0 };
+        Some((frame, lane))
     }
 }
 
@@ -74,12 +61,18 @@ impl Linked for PacketLink {
         self.queued_bytes + self.machine.unsent_bytes()
     }
 
-    fn push(&mut self, frame: Bytes, max_bytes: usize) -> bool {
-        self.queue(frame, false, max_bytes)
-    }
-
-    fn push_bulk(&mut self, frame: Bytes, max_bytes: usize) -> bool {
-        self.queue(frame, true, max_bytes)
+    /// Queues a frame unless it does not fit behind what is ahead of it: bulk frames are ahead of other bulk only.
+    fn push(&mut self, frame: Bytes, lane: Lane, max_bytes: usize) -> bool {
+        let is_bulk = lane == Lane::Bulk;
+        let overtaken = if is_bulk { 0 } else { self.bulk_bytes + self.machine.unsent_bulk_bytes() };
+        let (waiting, bytes) = (self.queued_bytes().saturating_sub(overtaken), frame.len() + HEADER_BYTES);
+        if waiting > 0 && waiting + bytes > max_bytes {
+            return false;
+        }
+        self.queued_bytes += bytes;
+        self.bulk_bytes += if is_bulk { bytes } else { 0 };
+        self.queue.push_back((frame, lane));
+        true
     }
 
     fn set_frame_limit(&mut self, bytes: usize) {

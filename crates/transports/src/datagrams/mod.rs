@@ -18,7 +18,7 @@ use crate::carrier::{Association, Carrier, TransportProfile};
 use crate::config::WireSettings;
 use crate::endpoint::{Endpoint, Endpoints, Listening};
 use crate::error::{Refusal, SetupError};
-use crate::links::{Audience, Links, index};
+use crate::links::{Audience, Lane, Links, index};
 use crate::{Counters, Event, LinkId, Remote, Transport};
 use buffers::Buffers;
 use bytes::Bytes;
@@ -200,11 +200,15 @@ impl DatagramTransport {
 
 impl Transport for DatagramTransport {
     fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.links.send_to(to, frame, false);
+        self.links.send_to(to, frame, Lane::Ordinary);
     }
 
     fn send_bulk_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.links.send_to(to, frame, true);
+        self.links.send_to(to, frame, Lane::Bulk);
+    }
+
+    fn send_vote_to(&mut self, to: ReplicaId, frame: Bytes) {
+        self.links.send_to(to, frame, Lane::Vote);
     }
 
     fn send(&mut self, link: LinkId, frame: Bytes) {

@@ -3,7 +3,7 @@
 use super::port::path_mtu;
 use super::*;
 use crate::error::LinkError;
-use crate::links::{LinkState, Phase};
+use crate::links::{Lane, LinkState, Phase};
 use quorate_channels::{Loss, Output};
 use quorate_types::stages::{self, Stage};
 use std::mem::take;
@@ -41,11 +41,12 @@ impl DatagramTransport {
                 continue;
             }
             link.dirty = false;
-            while let Some((frame, is_bulk)) = self.links.table.get_mut(id).and_then(PacketLink::next_frame) {
+            while let Some((frame, lane)) = self.links.table.get_mut(id).and_then(PacketLink::next_frame) {
                 self.links.counters.frames_sent += 1;
-                self.with(id, events, |machine, out| match is_bulk {
-                    true => machine.send_bulk(now, frame, out),
-                    false => machine.send(now, frame, out),
+                self.with(id, events, |machine, out| match lane {
+                    Lane::Ordinary => machine.send(now, frame, out),
+                    Lane::Vote => machine.send_vote(now, frame, out),
+                    Lane::Bulk => machine.send_bulk(now, frame, out),
                 });
             }
             self.with(id, events, |machine, out| machine.flush(now, out));

@@ -114,6 +114,16 @@ impl LinkState {
     }
 }
 
+/// Class of a frame for a replica.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lane {
+    Ordinary,
+    /// An ordinary frame, which may be lost if the wire loses votes.
+    Vote,
+    /// Others may overtake it.
+    Bulk,
+}
+
 /// A link of a transport. Dropping it closes it.
 pub trait Linked: DerefMut<Target = LinkState> {
     /// Returns the bytes of an incomplete frame.
@@ -123,12 +133,7 @@ pub trait Linked: DerefMut<Target = LinkState> {
     fn queued_bytes(&self) -> usize;
 
     /// Queues a frame unless that would exceed `max_bytes`. Returns whether it was queued.
-    fn push(&mut self, frame: Bytes, max_bytes: usize) -> bool;
-
-    /// Queues a frame that others may overtake, unless that would exceed `max_bytes`. Returns whether it was queued.
-    fn push_bulk(&mut self, frame: Bytes, max_bytes: usize) -> bool {
-        self.push(frame, max_bytes)
-    }
+    fn push(&mut self, frame: Bytes, lane: Lane, max_bytes: usize) -> bool;
 
     /// Rejects frames with a body of more than `bytes` bytes from now on.
     fn set_frame_limit(&mut self, bytes: usize);
@@ -217,16 +222,16 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// Queues a frame for a replica, or keeps it for the next link to that replica. Others may overtake a `bulk` frame.
-    pub fn send_to(&mut self, to: ReplicaId, frame: Bytes, bulk: bool) {
+    /// Queues a frame for a replica, or keeps it for the next link to that replica.
+    pub fn send_to(&mut self, to: ReplicaId, frame: Bytes, lane: Lane) {
         assert_ne!(RemoteIdentity::Replica(to), self.me, "a replica needs no transport for messages to itself");
         let Some(peer) = self.peers.get_mut(to.index()) else {
             self.counters.frames_dropped += 1;
             return;
         };
         match peer.link {
-            Some(link) if bulk => self.send_bulk(link, frame),
-            Some(link) => self.send(link, frame),
+            Some(link) if lane == Lane::Ordinary => self.send(link, frame),
+            Some(link) => self.send_apart(link, frame, lane),
             None => self.counters.frames_dropped += peer.park(frame, self.config.unconnected_queue_bytes),
         }
     }
@@ -250,13 +255,13 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// Queues a bulk frame on a link to a replica.
-    fn send_bulk(&mut self, link: LinkId, frame: Bytes) {
+    /// Queues a frame on a link to a replica.
+    fn send_apart(&mut self, link: LinkId, frame: Bytes, lane: Lane) {
         let Some(link) = self.table.get_mut(link).filter(|link| link.remote().is_some()) else {
             self.counters.frames_dropped += 1;
             return;
         };
-        let is_queued = link.push_bulk(frame, self.config.link_queue_bytes);
+        let is_queued = link.push(frame, lane, self.config.link_queue_bytes);
         queued(link, is_queued, &mut self.counters, &mut self.dirty);
     }
 
@@ -520,7 +525,7 @@ impl<L: Linked> Links<L> {
 /// Queues a frame on an established link, for the next poll to write.
 #[inline]
 fn push<L: Linked>(link: &mut L, frame: Bytes, max_bytes: usize, counters: &mut Counters, dirty: &mut Vec<LinkId>) {
-    let is_queued = link.push(frame, max_bytes);
+    let is_queued = link.push(frame, Lane::Ordinary, max_bytes);
     queued(link, is_queued, counters, dirty);
 }
 

@@ -1,5 +1,6 @@
 //! One end of one connection.
 
+use super::votes::Votes;
 use super::{Acknowledged, Clock, Parts, TAG_BYTES, streams, tag};
 use crate::config::WireSettings;
 use crate::framing::FrameBuffer;
@@ -86,6 +87,7 @@ pub struct QuicMachine {
     bulk_out: SendLane,
     bulk_in_stream: Option<StreamId>,
     bulk_in: FrameBuffer,
+    votes: Votes,
     /// Bytes of frames given to the library and not acknowledged: an upper bound.
     unacknowledged: usize,
     /// Frames of the library that were received.
@@ -139,6 +141,7 @@ impl QuicMachine {
             bulk_out: SendLane::default(),
             bulk_in_stream: None,
             bulk_in: FrameBuffer::new(),
+            votes: Votes::new(config.votes),
             unacknowledged: 0,
             received: 0,
             doubt: None,
@@ -206,6 +209,7 @@ impl QuicMachine {
                 self.read(stream, out)
             }
             Event::Stream(StreamEvent::Readable { id }) => self.read(id, out),
+            Event::DatagramReceived => self.read_votes(out),
             _ => Ok(()),
         }
     }
@@ -229,6 +233,7 @@ impl QuicMachine {
     /// Begins the handshake inside.
     fn shake_hands(&mut self, out: &mut Vec<Output>) -> Result<(), Loss> {
         let (_, connection) = self.connection.as_mut().expect("its event was just polled");
+        self.votes.begin(connection);
         let key = match self.side {
             Side::Responder => Shared::get()?.public_key.clone(),
             Side::Initiator { .. } => {
@@ -281,9 +286,18 @@ impl QuicMachine {
         connection.set_receive_window(VarInt::try_from(window as u64).expect("the setting was checked"));
         out.push(Output::Established);
         take_frames(&mut self.ordinary_in, frames, out)?;
+        self.read_votes(out)?;
         match self.bulk_in_stream {
             Some(stream) => self.read(stream, out),
             None => Ok(()),
+        }
+    }
+
+    fn read_votes(&mut self, out: &mut Vec<Output>) -> Result<(), Loss> {
+        match (&mut self.connection, self.remote) {
+            (Some((_, connection)), Some(remote)) => self.votes.read(connection, remote, out),
+            // What came early is read once the other end is authenticated.
+            _ => Ok(()),
         }
     }
 
@@ -296,6 +310,7 @@ impl QuicMachine {
         if let Some(stream) = self.ordinary {
             streams::write(connection, stream, &mut self.handshake_out)?;
             if self.remote.is_some() && self.handshake_out.bytes() == 0 {
+                self.votes.write(connection, &mut self.ordinary_out);
                 self.unacknowledged += streams::write(connection, stream, &mut self.ordinary_out)?;
             }
         }
@@ -331,6 +346,7 @@ impl QuicMachine {
                 out.push(Output::Packet(all.slice(at..all.len().min(at + each))));
             }
         }
+        self.votes.account(connection);
     }
 
     /// Ends the connection, and tells the other end if there is still a way.
@@ -382,7 +398,9 @@ impl QuicMachine {
     fn judge(&mut self, now: Time, is_short: bool) {
         let Some((_, connection)) = self.connection.as_mut().filter(|_| self.remote.is_some()) else { return };
         let frames = connection.stats().frame_rx;
-        let received = frames.acks + frames.stream + frames.ping + frames.max_data + frames.max_stream_data;
+        let received =
+            [frames.acks, frames.stream, frames.datagram, frames.ping, frames.max_data, frames.max_stream_data];
+        let received: u64 = received.iter().sum();
         if received != self.received {
             self.received = received;
             self.doubt = None;
@@ -497,6 +515,12 @@ impl Machine for QuicMachine {
         }
     }
 
+    fn send_vote(&mut self, _now: Time, frame: Bytes, _out: &mut Vec<Output>) {
+        if !self.is_over {
+            self.votes.push(frame, &mut self.ordinary_out);
+        }
+    }
+
     fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
         if self.remote.is_some() {
             self.step(now, out, |_, _| Ok(()));
@@ -541,7 +565,7 @@ impl Machine for QuicMachine {
     }
 
     fn unsent_bytes(&self) -> usize {
-        self.ordinary_out.bytes() + self.bulk_out.bytes() + self.unacknowledged
+        self.ordinary_out.bytes() + self.bulk_out.bytes() + self.votes.unsent_bytes() + self.unacknowledged
     }
 
     fn unsent_bulk_bytes(&self) -> usize {
@@ -555,6 +579,7 @@ impl Machine for QuicMachine {
     fn set_frame_limit(&mut self, bytes: usize) {
         self.ordinary_in.set_limit(bytes);
         self.bulk_in.set_limit(bytes);
+        self.votes.set_frame_limit(bytes);
     }
 
     fn repairs(&self) -> Repairs {

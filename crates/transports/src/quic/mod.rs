@@ -5,8 +5,11 @@
 //!
 //! **Streams.** Two in each direction, so that a lost packet of one holds back nothing of the other: the ordinary
 //! frames, on the stream of the handshake, and bulk. Ordinary frames are sent first, and bulk cannot use up their part
-//! of the windows. Frames of one stream keep their order; that is why none travels in a datagram of QUIC.
+//! of the windows. Frames of one stream keep their order.
 //!
+//! **Datagrams**, as an option, for votes between replicas: those that a packet can carry wait for no stream, and are
+//! not sent again if they are lost. An end that takes none says so in the handshake, and votes to it travel on the
+//! stream (ADR 087).
 //! **Strangers.** An end that accepts begins nothing before the other end has repeated a token that was sent to its
 //! address. Tokens are worth something to the machine that made them only, thus from one address only.
 //!
@@ -23,9 +26,10 @@ mod acknowledged;
 mod machine;
 mod metered;
 mod streams;
+mod votes;
 
 use crate::carrier::{Association, TransportProfile};
-use crate::config::{Congestion, MAX_QUIC_MTU_BYTES, QuicConfig, WireSettings};
+use crate::config::{Congestion, MAX_QUIC_MTU_BYTES, QuicConfig, QuicVotes, WireSettings};
 use acknowledged::Acknowledged;
 use machine::QuicMachine;
 use metered::Metered;
@@ -52,6 +56,7 @@ static PROFILE: TransportProfile = TransportProfile {
     own_channel: Some("tls"),
     guards_links: true,
     keeps_order: true,
+    repairs_losses: true,
 };
 
 /// The only version: 1 (RFC 9000).
@@ -72,6 +77,10 @@ const SEND_WINDOWS: u64 = 4;
 impl Association for Quic {
     fn profile(&self) -> &TransportProfile {
         &PROFILE
+    }
+
+    fn loses_votes(&self, settings: &WireSettings) -> bool {
+        settings.quic.votes == QuicVotes::Datagrams
     }
 
     fn open(
@@ -234,7 +243,8 @@ fn transport_config(config: &QuicConfig, longest: u16, acknowledged: Arc<Acknowl
     transport
         .max_concurrent_bidi_streams(1_u8.into())
         .max_concurrent_uni_streams(1_u8.into())
-        .datagram_receive_buffer_size(None)
+        .datagram_receive_buffer_size((config.votes == QuicVotes::Datagrams).then_some(votes::BUFFER_BYTES))
+        .datagram_send_buffer_size(votes::BUFFER_BYTES)
         .stream_receive_window(window)
         .receive_window(HANDSHAKE_WINDOW_BYTES.into())
         .send_window(SEND_WINDOWS * config.window_bytes as u64)

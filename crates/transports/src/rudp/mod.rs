@@ -36,6 +36,7 @@ static PROFILE: TransportProfile = TransportProfile {
     own_channel: None,
     guards_links: false,
     keeps_order: false,
+    repairs_losses: true,
 };
 
 impl Association for Rudp {

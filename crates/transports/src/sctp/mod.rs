@@ -30,6 +30,7 @@ static PROFILE: TransportProfile = TransportProfile {
     own_channel: None,
     guards_links: false,
     keeps_order: true,
+    repairs_losses: true,
 };
 
 impl Association for Sctp {

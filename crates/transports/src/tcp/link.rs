@@ -3,7 +3,7 @@
 use super::sockets::{is_repeating, limit_unsent};
 use crate::error::LinkError;
 use crate::framing::FrameBuffer;
-use crate::links::{LinkState, Linked, Phase, Stuck};
+use crate::links::{Lane, LinkState, Linked, Phase, Stuck};
 use crate::write_queue::{MAX_SLICES, WriteQueue};
 use crate::{Counters, Event, Remote};
 use bytes::{Bytes, BytesMut};
@@ -81,21 +81,13 @@ impl Linked for Link {
     }
 
     #[inline]
-    fn push(&mut self, frame: Bytes, max_bytes: usize) -> bool {
+    fn push(&mut self, frame: Bytes, lane: Lane, max_bytes: usize) -> bool {
+        if lane == Lane::Bulk {
+            return self.push_bulk(frame, max_bytes);
+        }
         let has_room = fits(self.queue.ahead_bytes(), &frame, max_bytes);
         if has_room {
             self.queue.push(frame);
-        }
-        has_room
-    }
-
-    fn push_bulk(&mut self, frame: Bytes, max_bytes: usize) -> bool {
-        let has_room = fits(self.queue.bytes(), &frame, max_bytes);
-        if has_room {
-            if !std::mem::replace(&mut self.limits_unsent, true) {
-                limit_unsent(&self.socket);
-            }
-            self.queue.push_bulk(frame);
         }
         has_room
     }
@@ -123,6 +115,17 @@ fn fits(waiting: usize, frame: &Bytes, max_bytes: usize) -> bool {
 }
 
 impl Link {
+    fn push_bulk(&mut self, frame: Bytes, max_bytes: usize) -> bool {
+        let has_room = fits(self.queue.bytes(), &frame, max_bytes);
+        if has_room {
+            if !std::mem::replace(&mut self.limits_unsent, true) {
+                limit_unsent(&self.socket);
+            }
+            self.queue.push_bulk(frame);
+        }
+        has_room
+    }
+
     pub fn new(state: LinkState, socket: TcpStream, channel: Box<dyn Channel>, unacknowledged_ms: u64) -> Link {
         Link {
             watches_writable: state.dialled.is_some(),

@@ -13,7 +13,7 @@ mod waiting;
 use crate::carrier::{Carrier, TransportProfile};
 use crate::config::{TcpConfig, WireSettings};
 use crate::error::{LinkError, Refusal, SetupError};
-use crate::links::{Audience, LinkState, Links, Phase};
+use crate::links::{Audience, Lane, LinkState, Links, Phase};
 use crate::{Counters, Endpoint, Endpoints, Event, LinkId, Listening, Remote, Transport};
 use bytes::Bytes;
 use link::Link;
@@ -49,6 +49,7 @@ static PROFILE: TransportProfile = TransportProfile {
     own_channel: None,
     guards_links: true,
     keeps_order: true,
+    repairs_losses: true,
 };
 
 impl Carrier for Tcp {
@@ -160,11 +161,11 @@ impl TcpTransport {
 
 impl Transport for TcpTransport {
     fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.links.send_to(to, frame, false);
+        self.links.send_to(to, frame, Lane::Ordinary);
     }
 
     fn send_bulk_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.links.send_to(to, frame, true);
+        self.links.send_to(to, frame, Lane::Bulk);
     }
 
     fn send(&mut self, link: LinkId, frame: Bytes) {

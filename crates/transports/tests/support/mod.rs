@@ -7,8 +7,8 @@ use quorate_channels::{
     Side,
 };
 use quorate_transports::{
-    Endpoint, Endpoints, Event, LinkConfig, LinkId, Refusal, Remote, TcpTransport, Transport, TransportKind,
-    WireSettings,
+    Endpoint, Endpoints, Event, LinkConfig, LinkId, QuicVotes, Refusal, Remote, TcpTransport, Transport, TransportKind,
+    Wire, WireSettings,
 };
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClientId, ClusterId, Committee, Hasher, Member, ReplicaId};
@@ -80,6 +80,10 @@ pub trait Stack {
     fn keeps_order() -> bool {
         true
     }
+    /// Votes may be lost, and overtake others.
+    fn loses_votes() -> bool {
+        false
+    }
     const OVER_PACKETS: bool = false;
     /// Returns what the replica listens on: one of the two sockets with its port, or a new one.
     fn bind(held: (Option<TcpListener>, Option<UdpSocket>), address: SocketAddr) -> Endpoint {
@@ -142,10 +146,18 @@ impl Stack for TcpMasked {
 /// A pair over packets.
 macro_rules! packets {
     ($name:ident, $transport:expr, $channel:expr) => {
+        packets!($name, $transport, $channel, QuicVotes::Stream);
+    };
+    ($name:ident, $transport:expr, $channel:expr, $votes:expr) => {
         pub struct $name;
 
         impl Stack for $name {
             const OVER_PACKETS: bool = true;
+            fn loses_votes() -> bool {
+                let mut settings = WireSettings::default();
+                settings.quic.votes = $votes;
+                Wire { transport: $transport, channel: $channel, settings }.loses_votes()
+            }
             fn keeps_order() -> bool {
                 $transport.profile().keeps_order
             }
@@ -156,8 +168,9 @@ macro_rules! packets {
                 committee: &Committee,
                 at: Endpoint,
                 end: ChannelConfig,
-                config: WireSettings,
+                mut config: WireSettings,
             ) -> Box<dyn Transport> {
+                config.quic.votes = $votes;
                 let at = Endpoints::from(Some(at));
                 let key_update_records = config.links.key_update_records;
                 let end = ChannelConfig { kind: $channel, key_update_records, ..end };
@@ -176,6 +189,7 @@ macro_rules! packets {
 
 packets!(RudpPlain, TransportKind::RUDP, ChannelKind::PLAIN);
 packets!(QuicTls, TransportKind::QUIC, ChannelKind::TLS);
+packets!(QuicDatagrams, TransportKind::QUIC, ChannelKind::TLS, QuicVotes::Datagrams);
 packets!(RudpDtls, TransportKind::RUDP, ChannelKind::DTLS);
 packets!(UdpPlain, TransportKind::UDP, ChannelKind::PLAIN);
 packets!(UdpDtls, TransportKind::UDP, ChannelKind::DTLS);

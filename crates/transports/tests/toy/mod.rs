@@ -46,6 +46,7 @@ static REPEATING_PROFILE: TransportProfile = TransportProfile {
     own_channel: None,
     guards_links: false,
     keeps_order: true,
+    repairs_losses: true,
 };
 
 impl Association for Repeating {
