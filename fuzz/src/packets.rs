@@ -4,7 +4,7 @@
 //! `Cargo.toml`. The data are steps: each begins with a byte that says what happens, and one or two of its details.
 
 use bytes::Bytes;
-use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Machine, Output, Side};
+use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Machine, Output, Sessions, Side};
 use quorate_transports::{TransportKind, WireSettings};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::limits::MAX_FRAME_BYTES;
@@ -61,6 +61,7 @@ impl Ground {
                 me: LocalEnd::Replica(Arc::new(Anyone(me))),
                 verifier: Arc::new(Anyone(me)),
                 key_update_records: KEY_UPDATE_RECORDS,
+                sessions: Sessions::default(),
             };
             let association = transport.carrier().association().expect("it runs over packets");
             association.open(&end, side, &settings, [replica as u8 + 1; 32]).expect("the two work together")

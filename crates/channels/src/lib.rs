@@ -15,6 +15,7 @@ mod machine;
 pub mod plain;
 mod plain_kind;
 pub mod plain_packets;
+pub mod sessions;
 mod suite;
 pub mod tls;
 
@@ -25,6 +26,7 @@ pub use kind::ChannelKind;
 pub use machine::{Loss, Machine, Output, Repairs, Stack};
 pub use plain::PlainChannel;
 pub use plain_packets::PlainPackets;
+pub use sessions::Sessions;
 pub use suite::{ChannelProfile, ChannelSuite};
 
 use bytes::BytesMut;
@@ -137,6 +139,8 @@ pub struct ChannelConfig {
     pub verifier: Arc<dyn Verifier>,
     /// Maximum number of records or packets that are sealed with one key; at least 1. Then the key is replaced.
     pub key_update_records: u64,
+    /// Sessions of TLS, alone or in QUIC, that this end resumes. Other channels have none.
+    pub sessions: Sessions,
 }
 
 /// Default of [`ChannelConfig::key_update_records`]. AES-GCM allows 2^24.5 records with one key (RFC 8446, section 5.5).

@@ -18,12 +18,14 @@
 //! proof, if it is a replica               ->
 //! ```
 //!
-//! Sessions are not resumed, so that no key outlives its connection. A key is
-//! replaced after [`ChannelConfig::key_update_records`]. Only
-//! TLS 1.3 is built in, so there is no version to fall back to.
+//! An end that connects again resumes its session if both ends still know it: see [`Sessions`]. A key is replaced after
+//! [`ChannelConfig::key_update_records`]. Only TLS 1.3 is built in, so there is no version to fall back to.
+//!
+//! [`Sessions`]: crate::Sessions
 
 use crate::hello::{MAGIC, TLS_PREFIX};
 use crate::plain::PlainChannel;
+use crate::sessions::name_of;
 use crate::{
     Carriage, Channel, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, NONCE_BYTES, RemoteIdentity, Side,
 };
@@ -54,8 +56,6 @@ static PROFILE: ChannelProfile = ChannelProfile {
 
 /// Both ends name the protocol inside (RFC 7301): other programs fail early.
 const PROTOCOL: &[u8] = b"quorate";
-/// Ends are named by their committee; this name, which TLS requires, is never sent.
-pub const NAME: &str = "quorate";
 /// Plain bytes in a record, at most (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 1 << 14;
 /// Bytes by which a record is longer than what it carries: header, kind and tag.
@@ -80,7 +80,8 @@ impl ChannelSuite for Tls {
     }
 }
 
-/// What all sessions of this process share: those of this channel, and those of a transport that has TLS of its own.
+/// What all connections of this process share: those of this channel, and those of a transport that has TLS of its own.
+/// The configurations keep no sessions; those of [`Sessions`](crate::Sessions) may.
 pub struct Shared {
     pub client: Arc<ClientConfig>,
     pub server: Arc<ServerConfig>,
@@ -387,15 +388,14 @@ impl TlsChannel {
     /// # Panics
     /// If a client is to respond or a replica to dial itself, as [`PlainChannel::new`].
     pub fn new(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES]) -> Result<TlsChannel, ChannelError> {
-        let shared = Shared::get()?;
         let session = match side {
-            Side::Initiator { .. } => {
-                let name = ServerName::try_from(NAME).expect("the name is valid");
-                let session = UnbufferedClientConnection::new(shared.client.clone(), name).map_err(tls)?;
+            Side::Initiator { expects } => {
+                let name = ServerName::try_from(name_of(expects)).expect("the name is valid");
+                let session = UnbufferedClientConnection::new(config.sessions.client()?, name).map_err(tls)?;
                 Session::Client(Box::new(session))
             }
             Side::Responder => {
-                let session = UnbufferedServerConnection::new(shared.server.clone()).map_err(tls)?;
+                let session = UnbufferedServerConnection::new(config.sessions.server()?).map_err(tls)?;
                 Session::Server(Box::new(session))
             }
         };

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use quorate_channels::{
     Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, PlainChannel,
-    RemoteIdentity, Side,
+    RemoteIdentity, Sessions, Side,
 };
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClientId, ClusterId, Hasher, ReplicaId};
@@ -46,6 +46,7 @@ pub fn config(cluster: &str, me: LocalEnd) -> ChannelConfig {
         me,
         verifier: Arc::new(ToyVerifier),
         key_update_records: KEY_UPDATE_RECORDS,
+        sessions: Sessions::default(),
     }
 }
 

@@ -3,4 +3,5 @@
 mod certificate;
 mod handshake;
 mod packets;
+mod resumption;
 mod tls;

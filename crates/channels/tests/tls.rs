@@ -16,7 +16,7 @@ use rustls::{
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-fn tls(end: ChannelConfig) -> ChannelConfig {
+pub fn tls(end: ChannelConfig) -> ChannelConfig {
     ChannelConfig { kind: ChannelKind::TLS, ..end }
 }
 
@@ -228,23 +228,29 @@ impl ServerCertVerifier for Anyone {
 }
 
 /// Bare TLS without a handshake inside, with a key that is not that of this process.
-struct Bare {
+pub struct Bare {
     session: Connection,
 }
 
 impl Bare {
-    fn dialling() -> Bare {
+    /// Its sessions are kept, as is usual in TLS.
+    pub fn to_dial() -> Arc<ClientConfig> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS13]);
         let builder = builder.expect("TLS 1.3 is there").dangerous();
         let builder = builder.with_custom_certificate_verifier(Arc::new(Anyone));
         let mut config = builder.with_no_client_auth();
         config.alpn_protocols = vec![b"quorate".to_vec()];
-        let name = ServerName::try_from("quorate").expect("the name is valid");
-        Bare { session: ClientConnection::new(Arc::new(config), name).expect("a session").into() }
+        config.enable_sni = false;
+        Arc::new(config)
     }
 
-    fn answering() -> Bare {
+    pub fn dialling(config: Arc<ClientConfig>) -> Bare {
+        let name = ServerName::try_from("quorate").expect("the name is valid");
+        Bare { session: ClientConnection::new(config, name).expect("a session").into() }
+    }
+
+    pub fn answering() -> Bare {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let mut der = vec![0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
         der.extend_from_slice(&[7; 32]);
@@ -259,7 +265,7 @@ impl Bare {
     }
 
     /// Takes records, and returns what they carry.
-    fn open(&mut self, mut wire: &[u8]) -> Vec<u8> {
+    pub fn open(&mut self, mut wire: &[u8]) -> Vec<u8> {
         let mut opened = Vec::new();
         while !wire.is_empty() {
             self.session.read_tls(&mut wire).expect("memory is read");
@@ -271,7 +277,7 @@ impl Bare {
         opened
     }
 
-    fn seal(&mut self, plain: &[u8]) -> Vec<u8> {
+    pub fn seal(&mut self, plain: &[u8]) -> Vec<u8> {
         self.session.writer().write_all(plain).expect("memory is written");
         let mut sent = Vec::new();
         while self.session.wants_write() {
@@ -285,7 +291,7 @@ impl Bare {
 #[test]
 fn whoever_stands_in_the_middle_is_refused() {
     let (mut a, mut b) = (dial(&tls(replica(0)), 1), answer(&tls(replica(1))));
-    let (mut to_a, mut to_b) = (Bare::answering(), Bare::dialling());
+    let (mut to_a, mut to_b) = (Bare::answering(), Bare::dialling(Bare::to_dial()));
     let mut passed_on = 0;
     for _ in 0..10 {
         let from_a = to_a.open(&a.take_sent());

@@ -1,6 +1,6 @@
 //! A replica controlled by a test, which can send anything in that replica's name, over real sockets.
 
-use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd};
+use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
 use quorate_consensus::{Envelope, Message};
 use quorate_crypto::{Crypto, Identities, Identity, ReplicaKeys, SchemeKind};
 use quorate_node::{EmbeddedCluster, NodeConfig, NodeEvent, Observer, testnet};
@@ -53,6 +53,7 @@ impl Attacker {
             me: LocalEnd::Replica(Arc::new(identity)),
             verifier: Arc::new(Identities::new(&committee).unwrap()),
             key_update_records: KEY_UPDATE_RECORDS,
+            sessions: Sessions::default(),
         };
         let transport = TcpTransport::replica(&committee, Some(endpoint), channels, LinkConfig::default()).unwrap();
         Attacker { transport, crypto, committee, events: Vec::new() }

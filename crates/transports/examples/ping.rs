@@ -7,7 +7,7 @@
 //! allows: one epoll_wait, one recv and one send for each message, without frames.
 
 use bytes::Bytes;
-use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd};
+use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
 use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClusterId, Committee, Member, ReplicaId};
@@ -69,6 +69,7 @@ fn transports() -> Vec<TcpTransport> {
             me: LocalEnd::Replica(Arc::new(Unsigned(me))),
             verifier: Arc::new(Unsigned(me)),
             key_update_records: KEY_UPDATE_RECORDS,
+            sessions: Sessions::default(),
         };
         TcpTransport::replica(&committee, Some(listener), channel, LinkConfig::default()).expect("a transport")
     });

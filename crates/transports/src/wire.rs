@@ -4,7 +4,7 @@ use crate::config::WireSettings;
 use crate::error::{SetupError, WireError};
 use crate::setting::ConfigError;
 use crate::{Endpoint, Endpoints, Transport, TransportKind};
-use quorate_channels::{Carriage, ChannelConfig, ChannelKind, LocalEnd};
+use quorate_channels::{Carriage, ChannelConfig, ChannelKind, LocalEnd, Sessions};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{Address, ClientId, Committee};
 use std::io;
@@ -113,7 +113,8 @@ impl Wire {
     ) -> Result<ChannelConfig, WireError> {
         self.fits()?;
         let key_update_records = self.settings.links.key_update_records;
-        Ok(ChannelConfig { kind: self.channel, cluster: committee.cluster, me, verifier, key_update_records })
+        let (kind, cluster, sessions) = (self.channel, committee.cluster, Sessions::kept());
+        Ok(ChannelConfig { kind, cluster, me, verifier, key_update_records, sessions })
     }
 }
 

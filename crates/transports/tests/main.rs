@@ -9,6 +9,7 @@ mod link_profiles;
 mod listeners;
 mod net;
 mod quic;
+mod quic_resumption;
 mod quic_votes;
 mod relay;
 mod rudp;

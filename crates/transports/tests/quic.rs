@@ -7,7 +7,7 @@ use crate::support::{End, R0, R1, ToyVerifier, client, connected, drive, drive_w
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_channels::{
-    ChannelConfig, ChannelError, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Loss, Machine, Output, Side,
+    ChannelConfig, ChannelError, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Loss, Machine, Output, Sessions, Side,
 };
 use quorate_transports::{LinkConfig, PacketConfig, QuicConfig, TransportKind, Wire, WireSettings};
 use quorate_types::{ClientId, ClusterId, ReplicaId, Time};
@@ -494,6 +494,7 @@ fn quic_is_refused_with_another_channel() {
         me,
         verifier: Arc::new(ToyVerifier),
         key_update_records: KEY_UPDATE_RECORDS,
+        sessions: Sessions::default(),
     };
     let dials = Side::Initiator { expects: ReplicaId(1) };
     let ends = [open(&client, dials, &defaults(), 1), open(&end(1, 1), Side::Responder, &defaults(), 2)];

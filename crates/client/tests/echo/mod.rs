@@ -1,7 +1,7 @@
 //! Replicas without consensus, over real sockets: each executes every bundle when it arrives.
 
 use bytes::Bytes;
-use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd};
+use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
 use quorate_client::{ClientConfig, connect};
 use quorate_crypto::{
     BundleVerifier, ClientAuthentication, Identities, Identity, ReplicaKeys, ReplyAuthentication, ReplyKey,
@@ -89,6 +89,7 @@ impl EchoCluster {
                     me: LocalEnd::Replica(Arc::new(Identity::new(&committee, replica, keys.identity).unwrap())),
                     verifier: identities.clone(),
                     key_update_records: KEY_UPDATE_RECORDS,
+                    sessions: Sessions::default(),
                 };
                 let transport =
                     TcpTransport::replica(&committee, Some(listener), channels, LinkConfig::default()).unwrap();

@@ -3,7 +3,7 @@
 use super::{CalibrateError, LARGE_BYTES, ROUNDS, SMALL_BYTES, US_PER_NS};
 use bytes::{Bytes, BytesMut};
 use quorate_channels::{
-    Channel, ChannelConfig, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Machine, Output, Side,
+    Channel, ChannelConfig, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Machine, Output, Sessions, Side,
 };
 use quorate_client::load::thread_cpu_time;
 use quorate_simulator::CostTable;
@@ -98,6 +98,7 @@ impl Pair {
             me: LocalEnd::Replica(Arc::new(Anyone(ReplicaId(replica)))),
             verifier: Arc::new(Anyone(ReplicaId(replica))),
             key_update_records: KEY_UPDATE_RECORDS,
+            sessions: Sessions::default(),
         };
         let sides = [(end(0), Side::Initiator { expects: ReplicaId(1) }), (end(1), Side::Responder)];
         match wire.transport.carrier().association() {

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use bytes::Bytes;
-use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd};
+use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
 use quorate_crypto::{ClientIdentity, Identities, ReplyVerifier};
 use quorate_node::EmbeddedCluster;
 use quorate_transports::{Event, LinkConfig, LinkId, Remote, TcpTransport, Transport};
@@ -54,6 +54,7 @@ impl TestClient {
             me: LocalEnd::Client(identity.origin()),
             verifier: Arc::new(identities),
             key_update_records: KEY_UPDATE_RECORDS,
+            sessions: Sessions::default(),
         };
         let transport = TcpTransport::client(&committee, channels, LinkConfig::default()).expect("a client transport");
         TestClient {

@@ -6,7 +6,7 @@ use super::{Event, Load, World};
 use crate::parcel::Parcel;
 use crate::spec::SimSpec;
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_channels::{ChannelConfig, LocalEnd, Machine, NONCE_BYTES, Output, Side};
+use quorate_channels::{ChannelConfig, LocalEnd, Machine, NONCE_BYTES, Output, Sessions, Side};
 use quorate_consensus::Protocol;
 use quorate_links::{Purpose, Random};
 use quorate_transports::{Association, Wire};
@@ -124,6 +124,8 @@ impl<M> Connections<M> {
             me: speaks_for,
             verifier: Arc::new(Identity(replica)),
             key_update_records: self.wire.settings.links.key_update_records,
+            // Every connection has a full handshake: what one run keeps must not change the packets of the next.
+            sessions: Sessions::default(),
         };
         let association = self.association.expect("parcels travel over machines");
         let machine = association.open(&end, side, &settings, nonce).expect("the wire of a spec was checked");

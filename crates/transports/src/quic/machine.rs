@@ -11,7 +11,8 @@ use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, Incoming,
     StreamEvent, StreamId, TransportErrorCode, VarInt,
 };
-use quorate_channels::tls::{self, Shared};
+use quorate_channels::sessions::name_of;
+use quorate_channels::tls::Shared;
 use quorate_channels::{
     Channel, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity, Repairs,
     Side,
@@ -113,7 +114,7 @@ impl QuicMachine {
         nonce: [u8; NONCE_BYTES],
     ) -> Result<QuicMachine, ChannelError> {
         let config = &settings.quic;
-        let Parts { endpoint, client, clock, acknowledged } = Parts::new(side, settings, nonce)?;
+        let Parts { endpoint, client, clock, acknowledged } = Parts::new(&end.sessions, side, settings, nonce)?;
         Ok(QuicMachine {
             end,
             side,
@@ -466,8 +467,8 @@ impl QuicMachine {
     }
 
     fn begin(&mut self, now: Time) -> Result<(), Loss> {
-        let Some(client) = self.client.take() else { return Ok(()) };
-        let begun = self.endpoint.connect(instant(now), client, REMOTE, tls::NAME);
+        let (Some(client), Side::Initiator { expects }) = (self.client.take(), self.side) else { return Ok(()) };
+        let begun = self.endpoint.connect(instant(now), client, REMOTE, &name_of(expects));
         self.connection = Some(begun.map_err(|error| ChannelError::Tls(error.to_string()))?);
         Ok(())
     }

@@ -34,16 +34,15 @@ use acknowledged::Acknowledged;
 use machine::QuicMachine;
 use metered::Metered;
 use quinn_proto::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
-use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     AckFrequencyConfig, ClientConfig, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, IdleTimeout,
     MtuDiscoveryConfig, ServerConfig, TimeSource, TransportConfig, VarInt,
 };
-use quorate_channels::tls::Shared;
-use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
+use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Sessions, Side};
 use quorate_types::{Hasher, Time};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 /// QUIC as a kind of transport.
@@ -92,25 +91,6 @@ impl Association for Quic {
     ) -> Result<Box<dyn Machine>, ChannelError> {
         Ok(Box::new(QuicMachine::new(end.clone(), side, settings, nonce)?))
     }
-}
-
-/// Configurations of TLS in the library's form, for all machines of this process.
-struct Sessions {
-    client: Arc<Metered<QuicClientConfig>>,
-    server: Arc<Metered<QuicServerConfig>>,
-}
-
-fn sessions() -> Result<&'static Sessions, ChannelError> {
-    static SESSIONS: OnceLock<Result<Sessions, ChannelError>> = OnceLock::new();
-    let make = || {
-        let shared = Shared::get()?;
-        let refused = |_| ChannelError::Tls("the library lacks the cipher of first packets".to_owned());
-        let client = QuicClientConfig::try_from(shared.client.clone()).map_err(refused)?;
-        let server = QuicServerConfig::try_from(shared.server.clone()).map_err(refused)?;
-        let (client, server) = (Metered(Arc::new(client)), Metered(Arc::new(server)));
-        Ok(Sessions { client: Arc::new(client), server: Arc::new(server) })
-    };
-    SESSIONS.get_or_init(make).as_ref().map_err(Clone::clone)
 }
 
 /// Time of the machine, as tokens record it.
@@ -176,10 +156,14 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(side: Side, settings: &WireSettings, nonce: [u8; NONCE_BYTES]) -> Result<Parts, ChannelError> {
+    fn new(
+        sessions: &Sessions,
+        side: Side,
+        settings: &WireSettings,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Parts, ChannelError> {
         let config = &settings.quic;
         let longest = longest_packet_bytes(settings);
-        let sessions = sessions()?;
         let (clock, acknowledged) = (Arc::new(Clock::default()), Arc::new(Acknowledged::default()));
         let transport = Arc::new(transport_config(config, longest, acknowledged.clone()));
         let name_bytes = if side == Side::Responder { NAME_BYTES } else { 0 };
@@ -190,14 +174,16 @@ impl Parts {
         endpoint.max_udp_payload_size(longest).expect("the setting was checked");
         let (client, server) = match side {
             Side::Initiator { .. } => {
-                let mut client = ClientConfig::new(sessions.client.clone());
+                let tls = QuicClientConfig::try_from(sessions.client()?).map_err(lacks_cipher)?;
+                let mut client = ClientConfig::new(Arc::new(Metered(Arc::new(tls))));
                 client.version(VERSION).transport_config(transport);
                 let first = ConnectionId::new(&derive(*b"qdst", &nonce, 0)[..NAME_BYTES]);
                 client.initial_dst_cid_provider(Arc::new(move || first));
                 (Some(client), None)
             }
             Side::Responder => {
-                let mut server = ServerConfig::with_crypto(sessions.server.clone());
+                let tls = QuicServerConfig::try_from(sessions.server()?).map_err(lacks_cipher)?;
+                let mut server = ServerConfig::with_crypto(Arc::new(Metered(Arc::new(tls))));
                 server.transport_config(transport).migration(false).time_source(clock.clone());
                 (None, Some(Arc::new(server)))
             }
@@ -205,6 +191,10 @@ impl Parts {
         let endpoint = Endpoint::new(Arc::new(endpoint), server, true, None);
         Ok(Parts { endpoint, client, clock, acknowledged })
     }
+}
+
+fn lacks_cipher(_: NoInitialCipherSuite) -> ChannelError {
+    ChannelError::Tls("the library lacks the cipher of first packets".to_owned())
 }
 
 /// Returns the size of the longest packets, headers of IP and UDP excluded, in bytes.

@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use quorate_channels::{
     Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, RemoteIdentity,
-    Side,
+    Sessions, Side,
 };
 use quorate_transports::{
     Endpoint, Endpoints, Event, LinkConfig, LinkId, QuicVotes, Refusal, Remote, TcpTransport, Transport, TransportKind,
@@ -60,6 +60,7 @@ pub fn replica_end(cluster: ClusterId, replica: u16, key: u8) -> ChannelConfig {
         me,
         verifier: Arc::new(ToyVerifier),
         key_update_records: KEY_UPDATE_RECORDS,
+        sessions: Sessions::kept(),
     }
 }
 
@@ -71,6 +72,7 @@ pub fn client_end(cluster: ClusterId, client: u64) -> ChannelConfig {
         me,
         verifier: Arc::new(ToyVerifier),
         key_update_records: KEY_UPDATE_RECORDS,
+        sessions: Sessions::kept(),
     }
 }
 
