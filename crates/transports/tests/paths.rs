@@ -114,12 +114,18 @@ fn attacked(pair: (TransportKind, ChannelKind), seed: u64, on_path: bool) -> Opt
     }
     net.run(20_000, |net| net.frames[A].len() >= FRAMES && net.frames[B].len() >= FRAMES);
     net.run(100, |_| false);
-    let whole = [A, B].into_iter().all(|at| sorted(net.got(at)) == sorted(frames.clone()));
+    let loses = !pair.0.profile().repairs_losses;
+    let whole = [A, B].into_iter().all(|at| {
+        let got = sorted(net.got(at));
+        let is_sent_once = got.windows(2).all(|two| two[0] != two[1]) && got.iter().all(|frame| frames.contains(frame));
+        is_sent_once && (got.len() == FRAMES || loses && on_path)
+    });
     let counts = (net.frames[A].len(), net.frames[B].len());
     (!whole || net.lost != [None, None]).then(|| format!("{pair:?}, seed {seed}: {counts:?} frames, {:?}", net.lost))
 }
 
-/// Where each packet is authenticated, somebody on the path can delay packets, and not more.
+/// Where each packet is authenticated, somebody on the path can lose packets, and not more: DTLS drops one with junk behind
+/// it, and takes it for a replay when it comes as it was.
 #[test]
 fn packets_that_are_cut_changed_or_repeated_change_nothing_where_packets_are_authenticated() {
     for pair in PAIRS.into_iter().filter(|(_, channel)| *channel != ChannelKind::PLAIN) {

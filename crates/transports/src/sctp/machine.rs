@@ -26,6 +26,9 @@ const HERE: u8 = 1;
 const GONE: u8 = 2;
 /// Headers of a packet and of its chunk of data, in bytes, rounded up to whole words.
 const HEADER_BYTES: usize = 12 + 16 + 4;
+/// What the library leaves out of account when it puts several chunks into one packet: the header of the last one, and up
+/// to three bytes of padding behind each. Enough for 16 chunks.
+const BUNDLING_BYTES: usize = 16 + 16 * 3;
 /// What an end assumes of the other's window until the first acknowledgement says it, in bytes.
 const FIRST_WINDOW_BYTES: u32 = 64 << 10;
 /// Bytes of bulk given to the library in one go: what a later frame waits for at most.
@@ -87,7 +90,7 @@ impl SctpMachine {
     pub fn new(side: Side, settings: &WireSettings, room: usize) -> SctpMachine {
         let (bounds, window) = (settings.retransmission.bounds(), settings.retransmission.window_bytes);
         let window_bytes = u32::try_from(window).unwrap_or(u32::MAX);
-        let message_bytes = room - HEADER_BYTES;
+        let message_bytes = room - HEADER_BYTES - BUNDLING_BYTES;
         let transport = TransportConfig::default()
             .with_max_receive_buffer_size(window_bytes)
             .with_max_num_outbound_streams(STREAMS)
