@@ -1,6 +1,6 @@
 //! Prints the processor time of both ends for a handshake of the channel `tls`, full and resumed, in microseconds:
-//! `cargo run --release -p quorate-channels --example handshakes [HANDSHAKES]`. The signatures of the committee inside are
-//! replaced by hashes, so that what remains is that of TLS.
+//! `cargo run --release -p quorate-channels --example handshakes [HANDSHAKES]`. The signatures of the committee inside
+//! are replaced by hashes, so that what remains is that of TLS.
 
 use bytes::{Bytes, BytesMut};
 use quorate_channels::{ChannelConfig, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions, Side};

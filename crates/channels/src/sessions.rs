@@ -1,13 +1,13 @@
 //! Sessions of TLS that an end resumes when it connects again (RFC 8446, section 2.2).
 //!
-//! **What is saved.** The accepting end signs nothing with the key of its process, and the other end verifies nothing of
-//! that. Fresh keys are agreed on all the same (`psk_dhe_ke`, the only mode of the library), so what was recorded stays
-//! secret if a session is stolen later, and nothing is sent before the other end has answered (no 0-RTT).
+//! **What is saved.** The accepting end signs nothing with the key of its process, and the other end verifies nothing
+//! of that. Fresh keys are agreed on all the same (`psk_dhe_ke`, the only mode of the library), so what was recorded
+//! stays secret if a session is stolen later, and nothing is sent before the other end has answered (no 0-RTT).
 //!
-//! **What is not saved** is the committee's handshake inside: it runs in each connection, with fresh nonces, and decides
-//! alone who is admitted. It stays bound to the key of the end that accepts: only that end and the one that dialled know
-//! a session's secret, which follows from a handshake in which that end proved the key. So a resumed session proves the
-//! key as the first one did, and the dialling end takes it from there.
+//! **What is not saved** is the committee's handshake inside: it runs in each connection, with fresh nonces, and
+//! decides alone who is admitted. It stays bound to the key of the end that accepts: only that end and the one that
+//! dialled know a session's secret, which follows from a handshake in which that end proved the key. So a resumed
+//! session proves the key as the first one did, and the dialling end takes it from there.
 //!
 //! **Where they are.** In the memory of the two ends, nowhere else. An accepting end gives out one ticket with each
 //! connection, a random number that says nothing, and takes it once. An end that has restarted knows none, and the
@@ -27,8 +27,8 @@ use std::sync::{Arc, OnceLock};
 const MAX_DIALLED: usize = 128;
 /// Sessions that the library keeps for each of them, at most.
 const SESSIONS_EACH: usize = 8;
-/// Maximum number of sessions that an accepting end keeps; a further one replaces the oldest, which is not resumed then.
-/// Strangers can cause that, and make others' handshakes full ones.
+/// Maximum number of sessions that an accepting end keeps; a further one replaces the oldest, which is not resumed
+/// then. Strangers can cause that, and make others' handshakes full ones.
 pub const MAX_ACCEPTED_SESSIONS: usize = 1_024;
 /// Tickets that an accepting end gives out with each connection.
 const TICKETS: usize = 1;

@@ -227,9 +227,9 @@ pub struct QuicConfig {
     pub mtu_bytes: u16,
     /// Maximum bytes on the way on each of the two streams of a link, those after a lost packet included.
     pub window_bytes: usize,
-    /// How votes travel to other replicas. With `datagrams`, a vote waits for no lost packet, and one that is lost stays
-    /// lost: if a quorum needs it, the view times out. Votes that a packet cannot carry, and those to a replica that
-    /// has `stream`, travel on the stream.
+    /// How votes travel to other replicas. With `datagrams`, a vote waits for no lost packet, and one that is lost
+    /// stays lost: if a quorum needs it, the view times out. Votes that a packet cannot carry, and those to a replica
+    /// that has `stream`, travel on the stream.
     pub votes: QuicVotes,
 }
 

@@ -124,8 +124,8 @@ fn attacked(pair: (TransportKind, ChannelKind), seed: u64, on_path: bool) -> Opt
     (!whole || net.lost != [None, None]).then(|| format!("{pair:?}, seed {seed}: {counts:?} frames, {:?}", net.lost))
 }
 
-/// Where each packet is authenticated, somebody on the path can lose packets, and not more: DTLS drops one with junk behind
-/// it, and takes it for a replay when it comes as it was.
+/// Where each packet is authenticated, somebody on the path can lose packets, and not more: DTLS drops one with junk
+/// behind it, and takes it for a replay when it comes as it was.
 #[test]
 fn packets_that_are_cut_changed_or_repeated_change_nothing_where_packets_are_authenticated() {
     for pair in PAIRS.into_iter().filter(|(_, channel)| *channel != ChannelKind::PLAIN) {

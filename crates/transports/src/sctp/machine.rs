@@ -26,8 +26,8 @@ const HERE: u8 = 1;
 const GONE: u8 = 2;
 /// Headers of a packet and of its chunk of data, in bytes, rounded up to whole words.
 const HEADER_BYTES: usize = 12 + 16 + 4;
-/// What the library leaves out of account when it puts several chunks into one packet: the header of the last one, and up
-/// to three bytes of padding behind each. Enough for 16 chunks.
+/// What the library leaves out of account when it puts several chunks into one packet: the header of the last one, and
+/// up to three bytes of padding behind each. Enough for 16 chunks.
 const BUNDLING_BYTES: usize = 16 + 16 * 3;
 /// What an end assumes of the other's window until the first acknowledgement says it, in bytes.
 const FIRST_WINDOW_BYTES: u32 = 64 << 10;
