@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Machine, Output, Sessions, Side};
-use quorate_transports::{TransportKind, WireSettings};
+use quorate_transports::{QuicVotes, TransportKind, WireSettings};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{ClusterId, ReplicaId, Time};
@@ -52,7 +52,8 @@ struct Ground {
 
 impl Ground {
     fn new(transport: TransportKind, channel: ChannelKind) -> Ground {
-        let settings = WireSettings::default();
+        let mut settings = WireSettings::default();
+        settings.quic.votes = QuicVotes::Datagrams;
         let open = |replica: u16, side: Side| {
             let me = ReplicaId(replica);
             let end = ChannelConfig {
@@ -150,7 +151,10 @@ pub fn check(transport: TransportKind, channel: ChannelKind, mut data: &[u8]) {
             _ if ground.established[A] => {
                 let frame = Bytes::from(vec![*kind; detail * 7 % STEP_FRAME_BYTES]);
                 ground.step(A, |machine, now, out| {
-                    machine.send(now, frame, out);
+                    match detail % 2 {
+                        0 => machine.send(now, frame, out),
+                        _ => machine.send_vote(now, frame, out),
+                    }
                     machine.flush(now, out);
                 });
             }
