@@ -36,6 +36,35 @@ fn without_rights_there_is_one_error_with_the_alternative() {
     assert!(output.stdout.is_empty());
 }
 
+/// Returns the emulators of this host. Prints why netem is not one of them.
+fn emulators() -> Vec<&'static str> {
+    let output = quorate(&[SHORT, &["--network", "lan", "--emulator", "netem", "--duration", "1ms"]].concat());
+    let said = text(&output.stderr);
+    let lacks = said.lines().find(|line| line.contains("cannot use the kernel's netem: the kernel does not "));
+    lacks.map_or(vec!["router", "netem"], |line| {
+        println!("netem is skipped: {line}");
+        assert!(line.ends_with("sch_netem and cls_u32, or set --emulator router"), "{line}");
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        vec!["router"]
+    })
+}
+
+#[test]
+#[ignore = "needs root"]
+fn privileged_what_netem_cannot_do_needs_the_router() {
+    let scratch = Scratch::new("emulated-netem");
+    let network = scratch.0.join("errors.toml");
+    fs::write(&network, "packets = { bit_error_rate = 1e-9 }").expect("written");
+    let network = ["--network", network.to_str().expect("UTF-8")];
+    let output = quorate(&[SHORT, &network, &["--emulator", "netem"]].concat());
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("(`bit_error_rate`); help: set --emulator router"), "{said}");
+    let emulation = &json(&[SHORT, &network].concat())["emulation"];
+    assert_eq!(emulation["emulator"], "router");
+    assert!(emulation["fallback"].as_str().expect("a reason").contains("`bit_error_rate`"), "{emulation}");
+}
+
 #[test]
 fn flags_of_the_network_have_clear_errors() {
     for (arguments, expected) in [
@@ -43,6 +72,8 @@ fn flags_of_the_network_have_clear_errors() {
         (&["--host", "emulated", "--network", "no-such"], "cannot read no-such"),
         (&["--host", "emulated", "--loss", "2"], "write a fraction from 0 to 1"),
         (&["--host", "emulated", "--rto-min-ms", "0"], "write milliseconds from 0.001 to 120000"),
+        (&["--host", "emulated", "--emulator", "tc"], "unknown emulator `tc`: one of auto, netem, router"),
+        (&["--emulator", "netem"], "--emulator needs an emulated network, but the host is `threads`"),
         (&["--host", "emulated", "--congestion-control", "../x"], "write a name such as cubic or reno"),
     ] {
         let output = quorate(&[&["bench"], arguments].concat());
@@ -59,10 +90,15 @@ const SHORT: &[&str] =
 #[test]
 #[ignore = "needs root"]
 fn privileged_a_run_reports_its_network() {
-    let result = json(&[SHORT, &["--network", "us4", "--loss", "0.01", "--rto-min-ms", "20"]].concat());
+    emulators().into_iter().for_each(a_run_reports_its_network);
+}
+
+fn a_run_reports_its_network(emulator: &str) {
+    let network = ["--network", "us4", "--loss", "0.01", "--rto-min-ms", "20", "--emulator", emulator];
+    let result = json(&[SHORT, &network].concat());
     let emulation = &result["emulation"];
     assert_eq!(result["spec"]["host"], "emulated");
-    assert_eq!((&emulation["network"], &emulation["router"]), (&"us4".into(), &"user-space".into()));
+    assert_eq!((&emulation["network"], &emulation["emulator"]), (&"us4".into(), &emulator.into()));
     assert_eq!((&emulation["congestion_control"], &emulation["rto_min_ms"]), (&"cubic".into(), &20.0.into()));
     assert_eq!(emulation["shortest_delay_us"], 500.0, "the clients and replica 0 share a region");
     assert!(emulation["emulation_added_us"]["p50"].is_number(), "{emulation}");
@@ -72,7 +108,10 @@ fn privileged_a_run_reports_its_network() {
     assert!(result["latency_ms"]["p50"].as_f64().expect("commands were completed") > 60.0, "{}", result["latency_ms"]);
     assert_eq!(result["agreement"], true);
     let command = result["command"].as_str().expect("a command");
-    assert!(command.contains("--host emulated") && command.ends_with("--network us4 --loss 0.01 --rto-min-ms 20"));
+    assert!(
+        command.contains("--host emulated")
+            && command.ends_with(&format!("--network us4 --loss 0.01 --rto-min-ms 20 --emulator {emulator}"))
+    );
 }
 
 #[test]
@@ -84,7 +123,13 @@ fn privileged_faults_of_the_network_file_happen_in_time() {
                 [[faults]]\nkind = \"cut\"\nat_ms = 1000\nfor_ms = 700\nfrom = [\"clients\"]\nto = [0, 1, 2, 3]\n\
                 [[faults]]\nkind = \"crash\"\nat_ms = 600\nreplica = 3\n";
     fs::write(&network, text).expect("written");
-    let result = json(&[SHORT, &["--network", network.to_str().expect("UTF-8")]].concat());
+    for emulator in emulators() {
+        faults_happen_in_time(network.to_str().expect("UTF-8"), emulator);
+    }
+}
+
+fn faults_happen_in_time(network: &str, emulator: &str) {
+    let result = json(&[SHORT, &["--network", network, "--emulator", emulator]].concat());
     assert!(result["emulation"]["cut"].as_u64().expect("a count") > 0, "{}", result["emulation"]);
     assert!(result["longest_gap_ms"].as_f64().expect("a gap") > 600.0, "{}", result["longest_gap_ms"]);
     let events = result["events"].to_string();
@@ -151,9 +196,10 @@ fn processes(place: &str) -> Vec<PathBuf> {
     all.filter(|path| String::from_utf8_lossy(&command(path)).contains(&format!("{place}/quorate-run-"))).collect()
 }
 
-fn start(place: &str) -> Child {
+fn start(place: &str, emulator: &str) -> Child {
     let mut command = quorate_heeding_signals();
     command.args(["bench", "--host", "emulated", "--network", "us4", "--duration", "10m", "--rate", "20"]);
+    command.args(["--emulator", emulator]);
     command.env("TMPDIR", place).current_dir(place);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
 }
@@ -169,13 +215,17 @@ fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
 #[test]
 #[ignore = "needs root"]
 fn privileged_nothing_is_left_however_a_run_ends() {
+    emulators().into_iter().for_each(nothing_is_left);
+}
+
+fn nothing_is_left(emulator: &str) {
     let devices = || fs::read_to_string("/proc/net/dev").map(|text| text.lines().count()).expect("there is /proc");
     let named = || fs::read_dir("/run/netns").map_or(0, Iterator::count);
     let before = (devices(), named());
     for signals in [&[libc::SIGKILL][..], &[libc::SIGTERM], &[libc::SIGINT, libc::SIGINT]] {
         let scratch = Scratch::new("emulated-left");
         let place = scratch.0.to_str().expect("a test's path is UTF-8").to_owned();
-        let mut run = start(&place);
+        let mut run = start(&place, emulator);
         wait_until("four replicas run", || processes(&place).len() == 4);
         let own: BTreeSet<PathBuf> =
             processes(&place).iter().filter_map(|path| fs::read_link(path.join("ns/net")).ok()).collect();

@@ -1,13 +1,14 @@
 //! quorate: an emulated network on one Linux host. Each endpoint has a network namespace of its own, with the kernel's
-//! real TCP; a router in user space between them delays, loses and queues the packets.
+//! real TCP; between them the kernel's netem or a router in user space delays, loses and queues the packets.
 //!
-//! [`Scheduler`] decides the fate of each packet; it is a state machine without I/O. [`Emulation`] is the namespaces,
-//! the router's thread and the probes that measure what the router itself adds. `docs/EMULATION.md` describes it.
+//! In the router, [`Scheduler`] decides the fate of each packet; it is a state machine without I/O. [`Emulation`] is the
+//! namespaces, what is between them, and the probes that measure what that itself adds. `docs/EMULATION.md` describes it.
 
 mod address;
 mod emulation;
 mod error;
 mod namespace;
+mod netem;
 mod netlink;
 mod packet;
 mod plan;
@@ -16,9 +17,10 @@ mod router;
 mod scheduler;
 
 pub use address::{MAX_ENDS, address_of, end_at};
-pub use emulation::{Emulation, Report};
-pub use error::EmulationError;
+pub use emulation::{Emulation, Emulator, Report};
+pub use error::{EmulationError, NetemStep};
 pub use namespace::{Entered, KernelCounters, Namespace, TcpSettings, enter};
+pub use netem::{Discipline, Disciplines, lack};
 pub use packet::{Flow, Header, reflect};
 pub use plan::{Change, DEFAULT_MTU_BYTES, Link, Normal, Plan};
 pub use probe::Added;

@@ -3,8 +3,7 @@
 
 use crate::address::address_of;
 use crate::error::EmulationError;
-use crate::netlink::{add_route, set_queue};
-use std::ffi::CString;
+use crate::netlink::{add_route, number_of, set_queue};
 use std::fs::{self, File};
 use std::io;
 use std::marker::PhantomData;
@@ -14,9 +13,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::thread;
 
 /// Name of the interface in each namespace.
-const INTERFACE: &str = "quorate0";
-/// Packets that the kernel queues for the router. It drops further ones, which the result counts.
+pub const INTERFACE: &str = "quorate0";
+/// Packets that the kernel queues for the router, if it allows queues of this length. It drops further ones, which the
+/// result counts.
 const QUEUE_PACKETS: u32 = 50_000;
+/// Length that any kernel allows.
+const LEAST_QUEUE_PACKETS: u32 = 500;
 /// The calling thread's own namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
 
@@ -28,35 +30,83 @@ pub struct TcpSettings {
     pub values: Vec<(&'static str, String)>,
 }
 
-/// A network namespace with one interface, whose packets the router reads and writes.
+/// A network namespace with one interface.
 pub struct Namespace {
     /// Holds the namespace.
     itself: OwnedFd,
-    /// Descriptor of the TUN device.
-    pub tun: OwnedFd,
+    /// Descriptor of the TUN device, whose packets the router reads and writes; `None` without a router.
+    pub tun: Option<OwnedFd>,
     /// Settings that the kernel refused, with its reasons.
     pub refused: Vec<String>,
 }
 
 impl Namespace {
-    /// Creates the namespace of an endpoint.
+    /// Creates the namespace of an endpoint of the router.
     ///
     /// # Errors
     /// If this process may not, or the kernel lacks namespaces or TUN devices.
     pub fn create(end: usize, mtu_bytes: u32, settings: &TcpSettings) -> Result<Namespace, EmulationError> {
+        let mut namespace = Namespace::bare()?;
+        namespace.tun = Some(namespace.within(|| tun(end)).map_err(EmulationError::Namespace)??);
+        namespace.configure(end, address_of(end), mtu_bytes, settings)?;
+        let queue = || longest_queue(number_of(INTERFACE));
+        let failed = |source| EmulationError::Interface { what: "set the queue of", end, source };
+        namespace.within(queue).and_then(|set| set).map_err(failed)?;
+        Ok(namespace)
+    }
+
+    /// Creates a namespace without an interface. It has no IPv6, which would send packets of its own.
+    ///
+    /// # Errors
+    /// If this process may not, or the kernel lacks namespaces.
+    pub fn bare() -> Result<Namespace, EmulationError> {
         let create = || {
             // SAFETY: changes only the namespace of this thread, which ends below.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 return Err(EmulationError::Namespace(io::Error::last_os_error()));
             }
+            for name in ["all", "default"] {
+                // A kernel without IPv6 has no such setting, and needs none.
+                let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+            }
             let itself = File::open(OWN).map_err(EmulationError::Namespace)?.into();
-            let tun = interface(end, mtu_bytes)?;
-            let mut refused: Vec<String> =
-                settings.values.iter().filter_map(|(name, value)| set(name, value)).collect();
-            refused.extend(route(end, &settings.congestion_control)?);
-            Ok(Namespace { itself, tun, refused })
+            Ok(Namespace { itself, tun: None, refused: Vec::new() })
         };
         thread::scope(|scope| scope.spawn(create).join()).expect("the thread does not panic")
+    }
+
+    /// Gives the interface its address, starts it, and sets the kernel's TCP and the route to the other endpoints.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn configure(
+        &mut self,
+        end: usize,
+        address: Ipv4Addr,
+        mtu_bytes: u32,
+        settings: &TcpSettings,
+    ) -> Result<(), EmulationError> {
+        let failed = |what: &'static str| move |source: io::Error| EmulationError::Interface { what, end, source };
+        let act = || -> Result<Vec<String>, EmulationError> {
+            interface_up(INTERFACE, Some(address), mtu_bytes).map_err(failed("configure"))?;
+            let mut refused: Vec<String> =
+                settings.values.iter().filter_map(|(name, value)| set(name, value)).collect();
+            refused.extend(route(&settings.congestion_control).map_err(failed("route to"))?);
+            Ok(refused)
+        };
+        self.refused = self.within(act).map_err(EmulationError::Namespace)??;
+        Ok(())
+    }
+
+    /// Lets one processor take in all packets of a flow, so that none overtakes another between two processors. A
+    /// refusal is one of `refused`.
+    ///
+    /// # Errors
+    /// If the kernel does not let a thread enter.
+    pub fn keep_order(&mut self, interfaces: &[String]) -> io::Result<()> {
+        let refused = self.within(|| steer(interfaces))?.err();
+        self.refused.extend(refused.map(|error| format!("the order of packets on several processors: {error}")));
+        Ok(())
     }
 
     /// Moves the calling thread into the namespace until the returned value is dropped. Threads and processes that it
@@ -96,10 +146,52 @@ impl Namespace {
                 retransmissions: counter(&snmp, "Tcp:", "RetransSegs"),
                 rto_events: counter(&netstat, "TcpExt:", "TCPTimeouts"),
                 tail_loss_probes: counter(&netstat, "TcpExt:", "TCPLossProbes"),
-                not_routed: dropped(&devices),
+                not_routed: interfaces(&devices).iter().find(|one| one.name == INTERFACE).map_or(0, |one| one.not_sent),
             })
         })?
     }
+
+    /// Reads the counters of all interfaces.
+    ///
+    /// # Errors
+    /// If the kernel does not report them.
+    pub fn interfaces(&self) -> io::Result<Vec<Interface>> {
+        self.within(|| fs::read_to_string("/proc/thread-self/net/dev").map(|text| interfaces(&text)))?
+    }
+
+    /// Reads the counters of the endpoint's interface.
+    ///
+    /// # Errors
+    /// If the kernel does not report them.
+    pub fn own_interface(&self) -> io::Result<Interface> {
+        let own = self.interfaces()?.into_iter().find(|one| one.name == INTERFACE);
+        own.ok_or_else(|| io::Error::other(format!("{INTERFACE} is gone")))
+    }
+}
+
+/// Packets, and their bytes with the headers of the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// Returns the sum of both.
+    #[must_use]
+    pub fn plus(self, other: Traffic) -> Traffic {
+        Traffic { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+}
+
+/// Counters of an interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    pub name: String,
+    pub received: Traffic,
+    pub sent: Traffic,
+    /// Packets dropped on sending.
+    pub not_sent: u64,
 }
 
 /// Counters of the kernel in a namespace.
@@ -135,12 +227,23 @@ fn counter(text: &str, section: &str, name: &str) -> u64 {
     at.and_then(|at| values.nth(at)?.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the packets that the interface dropped on sending, from `/proc/net/dev`.
-fn dropped(text: &str) -> u64 {
-    /// Column of the dropped packets sent, after the name.
-    const SENT_DROPPED: usize = 11;
-    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(INTERFACE)?.strip_prefix(':'));
-    line.and_then(|line| line.split_whitespace().nth(SENT_DROPPED)?.parse().ok()).unwrap_or(0)
+/// Reads `/proc/net/dev`.
+fn interfaces(text: &str) -> Vec<Interface> {
+    /// Columns after the name: bytes and packets received, bytes and packets sent, and packets dropped on sending.
+    const COLUMNS: [usize; 5] = [0, 1, 8, 9, 11];
+    let read = |line: &str| {
+        let (name, numbers) = line.split_once(':')?;
+        let numbers: Vec<u64> = numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let [received_bytes, received, sent_bytes, sent, not_sent] =
+            COLUMNS.map(|column| numbers.get(column).copied().unwrap_or(0));
+        Some(Interface {
+            name: name.trim().to_owned(),
+            received: Traffic { packets: received, bytes: received_bytes },
+            sent: Traffic { packets: sent, bytes: sent_bytes },
+            not_sent,
+        })
+    };
+    text.lines().filter_map(read).collect()
 }
 
 /// The calling thread is in a namespace; it returns to its own when this is dropped. In a user namespace it may not
@@ -166,7 +269,7 @@ pub fn enter(namespace: RawFd) -> io::Result<()> {
 }
 
 /// Sets a value below `/proc/sys/net/ipv4`. Returns what could not be set, and why.
-fn set(name: &str, value: &str) -> Option<String> {
+pub fn set(name: &str, value: &str) -> Option<String> {
     let path = format!("/proc/sys/net/ipv4/{name}");
     let set = fs::write(&path, value).and_then(|()| fs::read_to_string(&path));
     match set {
@@ -231,40 +334,72 @@ fn flags(flags: libc::c_int) -> Value {
     value
 }
 
-/// Creates the interface in the calling thread's namespace, and starts it and the loopback interface.
-fn interface(end: usize, mtu_bytes: u32) -> Result<OwnedFd, EmulationError> {
-    let failed = |what: &'static str| move |source: io::Error| EmulationError::Interface { what, end, source };
+/// Creates the TUN device in the calling thread's namespace.
+fn tun(end: usize) -> Result<OwnedFd, EmulationError> {
     let mut options = File::options();
     options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
     let tun = options.open("/dev/net/tun").map_err(EmulationError::Tun)?;
     let kind = flags(libc::IFF_TUN | libc::IFF_NO_PI);
-    Request::new(INTERFACE, kind).call(tun.as_raw_fd(), libc::TUNSETIFF as libc::c_ulong).map_err(failed("create"))?;
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed("configure"))?;
-    let up = || flags(libc::IFF_UP | libc::IFF_RUNNING);
-    let steps = [
-        (INTERFACE, ipv4(address_of(end)), libc::SIOCSIFADDR),
-        (INTERFACE, number(mtu_bytes as libc::c_int), libc::SIOCSIFMTU),
-        (INTERFACE, up(), libc::SIOCSIFFLAGS),
-        ("lo", up(), libc::SIOCSIFFLAGS),
-    ];
-    for (name, value, request) in steps {
-        Request::new(name, value).call(socket.as_raw_fd(), request as libc::c_ulong).map_err(failed("configure"))?;
-    }
+    let created = Request::new(INTERFACE, kind).call(tun.as_raw_fd(), libc::TUNSETIFF as libc::c_ulong);
+    created.map_err(|source| EmulationError::Interface { what: "create", end, source })?;
     Ok(tun.into())
 }
 
-/// Sets the queue of the interface, and adds the route to the other endpoints. Returns the reason if the route could
-/// not have this congestion control.
-fn route(end: usize, congestion_control: &str) -> Result<Option<String>, EmulationError> {
-    let failed = |source| EmulationError::Interface { what: "route to", end, source };
-    let name = CString::new(INTERFACE).expect("the name has no zero");
-    // SAFETY: the name is alive and ends with a zero.
-    let number = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    set_queue(number, QUEUE_PACKETS).map_err(failed)?;
+/// Starts an interface and the loopback interface in the calling thread's namespace. Nobody is asked for addresses of
+/// hardware.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn interface_up(name: &str, address: Option<Ipv4Addr>, mtu_bytes: u32) -> io::Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let up = libc::IFF_UP | libc::IFF_RUNNING;
+    let steps = [
+        address.map(|address| (name, ipv4(address), libc::SIOCSIFADDR)),
+        Some((name, number(mtu_bytes as libc::c_int), libc::SIOCSIFMTU)),
+        Some((name, flags(up | libc::IFF_NOARP), libc::SIOCSIFFLAGS)),
+        Some(("lo", flags(up), libc::SIOCSIFFLAGS)),
+    ];
+    for (name, value, request) in steps.into_iter().flatten() {
+        Request::new(name, value).call(socket.as_raw_fd(), request as libc::c_ulong)?;
+    }
+    Ok(())
+}
+
+/// Sets the longest queue that the kernel allows. Some refuse more than a few thousand packets.
+fn longest_queue(interface: u32) -> io::Result<()> {
+    let mut packets = QUEUE_PACKETS;
+    loop {
+        match set_queue(interface, packets) {
+            Err(error) if error.raw_os_error() == Some(libc::ERANGE) && packets > LEAST_QUEUE_PACKETS => packets /= 2,
+            set => return set,
+        }
+    }
+}
+
+/// Sets receive packet steering for interfaces of the calling thread's namespace. The thread must end afterwards: it gets
+/// a view of the file system of its own, with the namespace's interfaces below `/sys`.
+fn steer(interfaces: &[String]) -> io::Result<()> {
+    /// Processors named by one word of the kernel's masks.
+    const WORD: usize = 32;
+    let processors = thread::available_parallelism().map_or(1, usize::from).min(WORD);
+    let mask = format!("{:x}", u32::MAX >> (WORD - processors));
+    // SAFETY: the calls get literal strings that end with a zero, and change only what this thread sees.
+    unsafe {
+        check(libc::unshare(libc::CLONE_NEWNS))?;
+        let (none, private) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+        check(libc::mount(c"none".as_ptr(), c"/".as_ptr(), none, private, none.cast()))?;
+        check(libc::mount(c"sysfs".as_ptr(), c"/sys".as_ptr(), c"sysfs".as_ptr(), 0, none.cast()))?;
+    }
+    interfaces.iter().try_for_each(|name| fs::write(format!("/sys/class/net/{name}/queues/rx-0/rps_cpus"), &mask))
+}
+
+/// Adds the route to the other endpoints. Returns the reason if the route could not have this congestion control.
+fn route(congestion_control: &str) -> io::Result<Option<String>> {
+    let number = number_of(INTERFACE);
     let refused = match add_route(number, Some(congestion_control)) {
         Ok(()) => return Ok(None),
         Err(error) => format!("congestion control {congestion_control}: {error}"),
     };
-    add_route(number, None).map_err(failed)?;
+    add_route(number, None)?;
     Ok(Some(refused))
 }

@@ -1,9 +1,10 @@
-//! Probes: datagrams that the router reflects, to measure what it adds to the emulated delay.
+//! Probes: datagrams that the router reflects or netem delays, to measure what the emulation adds to the emulated delay.
 //!
 //! A probe's time is from its sending to its arrival at the socket, as the kernel notes it: the way of a packet from
 //! one endpoint to another, without the time until the receiving thread runs.
 
 use crate::address::MIRROR;
+use crate::namespace::Namespace;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -45,27 +46,42 @@ impl Added {
     }
 }
 
-/// Socket of the probes.
+/// Sockets of the probes.
 pub struct Probe {
-    socket: UdpSocket,
+    sending: UdpSocket,
+    receiving: UdpSocket,
     sent: u64,
 }
 
 impl Probe {
-    /// Opens a socket in the calling thread's namespace.
+    /// Opens a socket for probes that a router sends back. Call it in the namespace of the probes.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn open() -> io::Result<Probe> {
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        socket.connect((MIRROR, PORT))?;
-        socket.set_read_timeout(Some(TIMEOUT))?;
+    pub fn reflected() -> io::Result<Probe> {
+        let sending = sender()?;
+        let receiving = sending.try_clone()?;
+        Probe::of(sending, receiving)
+    }
+
+    /// Opens sockets for probes that travel from one namespace to another.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn between(from: &Namespace, mirror: &Namespace) -> io::Result<Probe> {
+        let sending = from.within(sender)??;
+        let receiving = mirror.within(|| UdpSocket::bind((MIRROR, PORT)))??;
+        Probe::of(sending, receiving)
+    }
+
+    fn of(sending: UdpSocket, receiving: UdpSocket) -> io::Result<Probe> {
+        receiving.set_read_timeout(Some(TIMEOUT))?;
         let on: libc::c_int = 1;
         let length = size_of_val(&on) as libc::socklen_t;
         let (level, option) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS);
         // SAFETY: the kernel copies a live number of this length.
-        let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), length) };
-        if set == 0 { Ok(Probe { socket, sent: 0 }) } else { Err(io::Error::last_os_error()) }
+        let set = unsafe { libc::setsockopt(receiving.as_raw_fd(), level, option, (&raw const on).cast(), length) };
+        if set == 0 { Ok(Probe { sending, receiving, sent: 0 }) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Sends probes one after the other. Returns their times in nanoseconds.
@@ -88,9 +104,9 @@ impl Probe {
         self.sent += 1;
         let number = self.sent;
         let sent = wall_clock_ns();
-        self.socket.send(&number.to_be_bytes())?;
+        self.sending.send(&number.to_be_bytes())?;
         loop {
-            match receive(&self.socket) {
+            match receive(&self.receiving) {
                 // A late one of those that counted as lost.
                 Ok((other, _)) if other != number => {}
                 Ok((_, Some(arrived))) => return Ok(Some(arrived - sent)),
@@ -103,6 +119,12 @@ impl Probe {
             }
         }
     }
+}
+
+fn sender() -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.connect((MIRROR, PORT))?;
+    Ok(socket)
 }
 
 fn wall_clock_ns() -> i64 {

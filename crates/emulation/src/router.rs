@@ -44,15 +44,16 @@ pub enum Order {
     Stop,
 }
 
-/// Counters of a router that ended.
+/// Counters of a network that ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     pub counts: Counts,
-    /// CPU time of the router, which includes the kernel's work on the packets that it writes.
-    pub cpu: Duration,
+    /// CPU time of the router, which includes the kernel's work on the packets that it writes; `None` without a router.
+    pub cpu: Option<Duration>,
     /// Packets that the kernel did not take.
     pub not_written: u64,
-    pub priority: Priority,
+    /// Of the router.
+    pub priority: Option<Priority>,
 }
 
 /// Handle of a running router.
@@ -168,9 +169,9 @@ impl Work {
                 match event.u64 {
                     WAKE => {
                         if !self.obey() {
-                            let cpu = cpu().saturating_sub(self.cpu_before);
+                            let cpu = Some(cpu().saturating_sub(self.cpu_before));
                             let (counts, not_written) = (self.scheduler.counts, self.not_written);
-                            return Outcome { counts, cpu, not_written, priority };
+                            return Outcome { counts, cpu, not_written, priority: Some(priority) };
                         }
                     }
                     end => self.read(end as usize),

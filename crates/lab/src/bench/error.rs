@@ -68,10 +68,7 @@ pub enum BenchError {
     /// The network file of `--host emulated`.
     #[error(transparent)]
     Network(#[from] SimError),
-    #[error(
-        "--host emulated: {source}; help: run it as root, or as the root of a user namespace with `unshare --user \
-         --map-root-user quorate bench ..`, or simulate it: quorate sim --network {network}"
-    )]
+    #[error("--host emulated: {source}; help: {}", emulation_help(.source, .network))]
     Emulation { network: String, source: EmulationError },
     /// A signal ended the run before anything was measured.
     #[error("ended by a signal before anything was measured")]
@@ -84,6 +81,20 @@ pub enum BenchError {
         /// Number of ports needed.
         ports: u32,
     },
+}
+
+/// Says what to do where a network cannot be emulated.
+fn emulation_help(error: &EmulationError, network: &str) -> String {
+    match error {
+        EmulationError::Lack(_) => "set --emulator router".to_owned(),
+        EmulationError::Netem { .. } => {
+            "install the kernel's modules veth, sch_htb, sch_netem and cls_u32, or set --emulator router".to_owned()
+        }
+        _ => format!(
+            "run it as root, or as the root of a user namespace with `unshare --user --map-root-user quorate bench ..`, \
+             or simulate it: quorate sim --network {network}"
+        ),
+    }
 }
 
 impl BenchError {
@@ -103,6 +114,7 @@ impl BenchError {
                 true
             }
             BenchError::Network(error) => error.is_wrong_call(),
+            BenchError::Emulation { source: EmulationError::Lack(_), .. } => true,
             BenchError::Connect(error) => matches!(error, ConnectError::Config(_)),
             BenchError::Node(error) => error.is_wrong_call(),
             _ => false,

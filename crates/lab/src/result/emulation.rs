@@ -1,6 +1,6 @@
 //! The emulated network of a run: what it did to the packets, and how exact it was.
 
-use quorate_emulation::{Added, Report};
+use quorate_emulation::{Added, Emulator, Report};
 use serde::{Deserialize, Serialize};
 
 /// A run is marked if the emulation adds more than this share of the shortest emulated delay.
@@ -11,14 +11,16 @@ const MAX_ADDED_SHARE: f64 = 0.1;
 pub struct EmulationResult {
     /// Preset or file.
     pub network: String,
-    /// What forwards the packets: `user-space`.
-    pub router: String,
-    /// Priority of its thread: `real-time`, `high` or `normal`.
-    pub router_priority: String,
+    /// What delayed and lost the packets: `netem` or `router`.
+    pub emulator: Emulator,
+    /// Why it is the router, if `auto` would have preferred netem.
+    pub fallback: Option<String>,
+    /// Priority of the router's thread: `real-time`, `high` or `normal`. Null with netem.
+    pub router_priority: Option<String>,
     /// The shortest mean delay between two endpoints, one way and without jitter.
     pub shortest_delay_us: f64,
-    /// Time that the router takes for a packet, which is taken off all delays that are longer.
-    pub router_us: f64,
+    /// Time that the emulator takes for a packet, which is taken off all delays that are longer.
+    pub emulator_us: f64,
     /// What packets take beyond the emulated delay before the run. Negative if they are early.
     pub emulation_added_us: AddedTime,
     /// The same beside the load.
@@ -43,8 +45,8 @@ pub struct EmulationResult {
     /// Expired retransmission timeouts of TCP.
     pub rto_events: u64,
     pub tail_loss_probes: u64,
-    /// CPU time of the router, which includes the kernel's work on received packets.
-    pub router_cpu_s: f64,
+    /// CPU time of the router, which includes the kernel's work on received packets. Null with netem.
+    pub router_cpu_s: Option<f64>,
 }
 
 /// Time beyond the emulated delay.
@@ -78,10 +80,11 @@ impl EmulationResult {
         let is_far_off = |added: &Added| most_us > 0.0 && added.p50_us.abs() > most_us;
         EmulationResult {
             network: network.to_owned(),
-            router: "user-space".to_owned(),
-            router_priority: report.priority.name().to_owned(),
+            emulator: report.emulator,
+            fallback: report.fallback.clone(),
+            router_priority: report.priority.map(|priority| priority.name().to_owned()),
             shortest_delay_us: report.shortest_delay_us,
-            router_us: report.correction_us,
+            emulator_us: report.correction_us,
             emulation_added_us: report.idle.into(),
             emulation_added_loaded_us: report.loaded.map(AddedTime::from),
             is_distorted: is_far_off(&report.idle) || report.loaded.as_ref().is_some_and(is_far_off),
@@ -97,7 +100,7 @@ impl EmulationResult {
             retransmissions: kernel.retransmissions,
             rto_events: kernel.rto_events,
             tail_loss_probes: kernel.tail_loss_probes,
-            router_cpu_s: report.router_cpu.as_secs_f64(),
+            router_cpu_s: report.router_cpu.map(|cpu| cpu.as_secs_f64()),
         }
     }
 
@@ -133,7 +136,7 @@ impl EmulationResult {
                 format!("{}, {} TCP, minimum RTO {} ms", self.network, self.congestion_control, self.rto_min_ms),
             ),
             (
-                "router",
+                self.emulator.name(),
                 format!(
                     "adds {} to the delays before the run, {loaded} beside the load",
                     added(&self.emulation_added_us)

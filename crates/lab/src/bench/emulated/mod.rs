@@ -9,7 +9,7 @@ pub use plan::{Resolved, resolve};
 use super::error::BenchError;
 use crate::result::EmulationResult;
 use crate::spec::BenchSpec;
-use quorate_emulation::{DEFAULT_MTU_BYTES, Emulation, Entered, Namespace, TcpSettings, address_of};
+use quorate_emulation::{Emulation, Emulator, Entered, Plan, TcpSettings, address_of};
 use quorate_node::testnet::{self, Place};
 use quorate_types::ReplicaId;
 use std::os::fd::RawFd;
@@ -18,13 +18,14 @@ use std::sync::OnceLock;
 /// First port of each replica: its namespace has all ports.
 const PORT: u16 = 7000;
 
-/// Says why this process cannot emulate networks on this host; `None` if it can. It tries once.
+/// Says why this process cannot emulate networks on this host; `None` if it can. It tries once, with the smallest one.
 pub fn emulation_obstacle() -> Option<String> {
     static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
     let attempt = || {
         let congestion_control = EmulationOptions::default().congestion_control().to_owned();
         let settings = TcpSettings { congestion_control, values: Vec::new() };
-        Namespace::create(0, DEFAULT_MTU_BYTES, &settings).err().map(|error| format!("emulated networks: {error}"))
+        let started = Emulation::start(&Plan::uniform(1, 0), &settings, Emulator::Auto);
+        started.err().map(|error| format!("emulated networks: {error}"))
     };
     OBSTACLE.get_or_init(attempt).clone()
 }
@@ -44,7 +45,7 @@ impl Emulated {
     pub fn start(spec: &BenchSpec, options: &EmulationOptions, network: Resolved) -> Result<Emulated, BenchError> {
         let refuse = |source| BenchError::Emulation { network: options.name().to_owned(), source };
         let Resolved { plan, tcp, rto_min_ms, not_applied, .. } = network;
-        let emulation = Emulation::start(plan, &tcp).map_err(refuse)?;
+        let emulation = Emulation::start(&plan, &tcp, options.emulator.unwrap_or_default()).map_err(refuse)?;
         let beside = emulation.control().enter().map_err(BenchError::Status)?;
         let replicas = spec.quorum().replicas();
         Ok(Emulated { emulation, options: options.clone(), rto_min_ms, not_applied, replicas, _beside: beside })
@@ -72,15 +73,17 @@ impl Emulated {
         self.emulation.begin().map_err(|source| BenchError::Emulation { network: name, source })
     }
 
-    /// Describes what the router adds, as measured before the run.
+    /// Describes the emulator and what it adds, as measured before the run.
     pub fn describe(&self) -> String {
         let (delay_us, correction_us, idle) = self.emulation.measured();
+        let (emulator, fallback) = self.emulation.emulator();
+        let (network, p50_us, p99_us) = (self.options.name(), idle.p50_us, idle.p99_us);
+        let why = fallback.map_or_else(String::new, |why| format!(" because {why}"));
         format!(
-            "emulated network {}, shortest delay {delay_us:.0} us: the router takes {correction_us:.1} us for a packet, \
-             which all delays are shortened by; it then adds {:.1} us (p99 {:.1})",
-            self.options.name(),
-            idle.p50_us,
-            idle.p99_us
+            "emulated network {network} by {}{why}; shortest delay {delay_us:.0} us; {emulator} takes \
+             {correction_us:.1} us for a packet, which all delays are shortened by; it then adds {p50_us:.1} us (p99 \
+             {p99_us:.1})",
+            describe(emulator),
         )
     }
 
@@ -91,5 +94,13 @@ impl Emulated {
         let report = report.map_err(|source| BenchError::Emulation { network: name.clone(), source })?;
         let (congestion_control, not_applied) = (self.options.congestion_control(), &self.not_applied);
         Ok(EmulationResult::of(&report, &name, congestion_control, self.rto_min_ms, not_applied))
+    }
+}
+
+/// Describes an emulator in a sentence.
+fn describe(emulator: Emulator) -> &'static str {
+    match emulator {
+        Emulator::Netem => "the kernel's netem",
+        Emulator::Auto | Emulator::Router => "a router in user space",
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::link_flags::{parse_card, parse_delay, parse_loss};
 use crate::sim::{SimError, SimOptions};
-use crate::spec::{BenchArgs, BenchSpec, Host, Problem, SpecError, quote};
+use crate::spec::{BenchArgs, BenchSpec, Host, Problem, SpecError, choice, quote};
 use clap::Args;
+use quorate_emulation::Emulator;
 use quorate_simulator::NetworkSpec;
 
 /// Help heading of these flags.
@@ -47,6 +48,10 @@ pub struct EmulationOptions {
     /// The kernel rounds it up to its clock, and delays acknowledgements for less.
     #[arg(long, help_heading = EMULATION, value_name = "MS", value_parser = parse_rto)]
     pub rto_min_ms: Option<f64>,
+    /// What delays and loses the packets: auto, netem or router [default: auto]. The kernel's netem costs less CPU; auto
+    /// takes it where the kernel has it and it can do what the network asks for, and the router in user space elsewhere.
+    #[arg(long, help_heading = EMULATION, value_name = "auto|netem|router", value_parser = choice::<Emulator>())]
+    pub emulator: Option<Emulator>,
     /// Congestion control of the kernel's TCP: cubic, reno, or another that this kernel has [default: cubic].
     #[arg(long, help_heading = EMULATION, value_name = "NAME", value_parser = parse_name)]
     pub congestion_control: Option<String>,
@@ -104,6 +109,7 @@ impl EmulationOptions {
             ("--delay-ms", self.delay_ms.map(|delay| delay.to_string())),
             ("--card-mbit-per-s", self.card_mbit_per_s.map(|card| card.to_string())),
             ("--rto-min-ms", self.rto_min_ms.map(|rto| rto.to_string())),
+            ("--emulator", self.emulator.map(|emulator| emulator.to_string())),
             ("--congestion-control", self.congestion_control.clone()),
         ];
         let given = flags.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
