@@ -48,8 +48,8 @@ pub struct EmulationOptions {
     /// The kernel rounds it up to its clock, and delays acknowledgements for less.
     #[arg(long, help_heading = EMULATION, value_name = "MS", value_parser = parse_rto)]
     pub rto_min_ms: Option<f64>,
-    /// What delays and loses the packets: auto, netem or router [default: auto]. The kernel's netem costs less CPU; auto
-    /// takes it where the kernel has it and it can do what the network asks for, and the router in user space elsewhere.
+    /// What delays and loses the packets: auto, netem or router [default: auto]. auto takes the kernel's
+    /// netem where the kernel has it and it can do what the network asks for, and the router in user space elsewhere.
     #[arg(long, help_heading = EMULATION, value_name = "auto|netem|router", value_parser = choice::<Emulator>())]
     pub emulator: Option<Emulator>,
     /// Congestion control of the kernel's TCP: cubic, reno, or another that this kernel has [default: cubic].
