@@ -72,7 +72,7 @@ fn flags_of_the_network_have_clear_errors() {
         (&["--host", "emulated", "--network", "no-such"], "cannot read no-such"),
         (&["--host", "emulated", "--loss", "2"], "write a fraction from 0 to 1"),
         (&["--host", "emulated", "--rto-min-ms", "0"], "write milliseconds from 0.001 to 120000"),
-        (&["--host", "emulated", "--emulator", "tc"], "unknown emulator `tc`: one of auto, netem, router"),
+        (&["--host", "emulated", "--emulator", "tc"], "[possible values: auto, netem, router]"),
         (&["--emulator", "netem"], "--emulator needs an emulated network, but the host is `threads`"),
         (&["--host", "emulated", "--congestion-control", "../x"], "write a name such as cubic or reno"),
     ] {
