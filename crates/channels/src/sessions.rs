@@ -15,7 +15,6 @@
 
 use crate::ChannelError;
 use crate::tls::Shared;
-use quorate_types::ReplicaId;
 use rustls::client::Resumption;
 use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 use rustls::{ClientConfig, ServerConfig};
@@ -131,9 +130,4 @@ impl StoresServerSessions for Accepted {
     fn can_cache(&self) -> bool {
         true
     }
-}
-
-/// Returns the name under which an end keeps the sessions with a replica. TLS requires a name; it is never sent.
-pub fn name_of(replica: ReplicaId) -> String {
-    format!("replica-{}.quorate", replica.0)
 }

@@ -25,11 +25,11 @@
 
 use crate::hello::{MAGIC, TLS_PREFIX};
 use crate::plain::PlainChannel;
-use crate::sessions::name_of;
 use crate::{
     Carriage, Channel, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, NONCE_BYTES, RemoteIdentity, Side,
 };
 use bytes::{Buf, BytesMut};
+use quorate_types::ReplicaId;
 use quorate_types::meter::{self, Primitive};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, UnbufferedClientConnection};
@@ -523,4 +523,9 @@ impl Channel for TlsChannel {
     fn remote(&self) -> Option<RemoteIdentity> {
         self.inner.as_ref()?.remote()
     }
+}
+
+/// Returns the name under which an end keeps the sessions with a replica. TLS requires a name; it is never sent.
+pub fn name_of(replica: ReplicaId) -> String {
+    format!("replica-{}.quorate", replica.0)
 }

@@ -11,8 +11,7 @@ use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, Incoming,
     StreamEvent, StreamId, TransportErrorCode, VarInt,
 };
-use quorate_channels::sessions::name_of;
-use quorate_channels::tls::Shared;
+use quorate_channels::tls::{Shared, name_of};
 use quorate_channels::{
     Channel, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity, Repairs,
     Side,
