@@ -5,7 +5,7 @@ use clap::Args;
 use quorate_experiments::Profile;
 use quorate_lab::calibrate::{self, Extent};
 use quorate_lab::fidelity::{self, Cell, GRID, Grid, Observer};
-use quorate_lab::sim::SimOptions;
+use quorate_lab::sim::{SimError, SimOptions};
 use quorate_lab::spec::choice;
 use quorate_operator::output::{self, Outputs};
 use std::path::Path;
@@ -20,6 +20,9 @@ pub struct FidelityArgs {
     /// Cost table of the simulator [default: this machine is calibrated first].
     #[arg(long, value_name = "FILE|none")]
     costs: Option<String>,
+    /// Also measure the stages of the replicas' work in both, and say where they differ most.
+    #[arg(long)]
+    stages: bool,
     /// Write the ratios as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     json: Option<String>,
@@ -50,7 +53,8 @@ pub fn run(arguments: &FidelityArgs) -> Outcome {
         .into_iter()
         .collect();
     let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &inputs)?;
-    let entries = Grid::parse(GRID, "the grid")?.entries(arguments.profile)?;
+    let mut entries = Grid::parse(GRID, "the grid")?.entries(arguments.profile)?;
+    entries.iter_mut().for_each(|entry| entry.spec.stages = arguments.stages);
     let costs = match &arguments.costs {
         Some(_) => SimOptions { costs: arguments.costs.clone(), ..SimOptions::default() }.cost_table()?,
         None => {
@@ -58,6 +62,9 @@ pub fn run(arguments: &FidelityArgs) -> Outcome {
             calibrate::measure(Extent::Whole, None)?
         }
     };
+    if arguments.stages && costs.is_free() {
+        return Err(SimError::FreeStages.into());
+    }
     let result = fidelity::run(&entries, &costs, &mut Told);
     outputs.deliver(&result.to_table(), &[("--json", &|| result.to_json())])?;
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))

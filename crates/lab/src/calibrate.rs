@@ -4,8 +4,9 @@ mod clients;
 mod devices;
 pub mod fit;
 mod frames;
-mod running;
+pub mod running;
 mod signatures;
+mod stages;
 mod steps;
 mod threads;
 
@@ -15,10 +16,12 @@ use quorate_applications::{ApplicationKind, Executor, Reply};
 use quorate_client::load::thread_cpu_time;
 use quorate_crypto::CryptoError;
 use quorate_simulator::CostTable;
+use quorate_simulator::costs::CostSource;
 use quorate_storage::JournalError;
 use quorate_types::{
     Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Hasher, Height, decode_message, encode_message,
 };
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io;
 use std::path::Path;
@@ -93,7 +96,7 @@ pub fn specifications() -> Vec<BenchSpec> {
 /// # Errors
 /// If loopback does not work, the directory cannot be written, keys cannot be created, or replicas cannot be run.
 pub fn measure(extent: Extent, journal: Option<&Path>) -> Result<CostTable, CalibrateError> {
-    let mut table = CostTable::shipped();
+    let mut table = CostTable { sources: BTreeMap::new(), ..CostTable::shipped() };
     let machine = crate::result::Machine::here();
     let source = format!("calibrated: {}, {} cores, {}", machine.cpu, machine.cores, machine.kernel);
     let running = move |table: &mut CostTable| running::running(table, extent);
@@ -124,7 +127,19 @@ pub fn measure(extent: Extent, journal: Option<&Path>) -> Result<CostTable, Cali
         measure(&mut table)?;
     }
     table.source = source;
+    mark_alone(&mut table);
     Ok(table)
+}
+
+/// Tables of entries.
+const TABLES: [&str; 11] =
+    ["client", "core", "frames", "gateway", "hash", "journal", "memory", "scheduler", "signatures", "steps", "wire"];
+
+/// Notes that the entries which no run has decided were measured alone.
+fn mark_alone(table: &mut CostTable) {
+    let decided = std::mem::take(&mut table.sources);
+    table.sources = TABLES.map(|path| (path.to_owned(), CostSource::Alone)).into();
+    table.sources.extend(decided);
 }
 
 /// Measures some of the costs and writes them to the table.

@@ -9,7 +9,8 @@ use quorate_lab::spec::{
     AuthProfile, ChannelKind, ClientAuthentication, Dissemination, Interval, ProtocolKind, Rate, ReplicaThreads,
     TransportKind,
 };
-use quorate_simulator::ledger::{Share, Work};
+use quorate_simulator::ledger::Share;
+use quorate_simulator::work::Work;
 
 fn spec() -> BenchSpec {
     BenchSpec {
@@ -140,7 +141,8 @@ fn frames_over_packets_and_channels_are_charged() {
         let result = sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
         let charges = result.charges.expect("the run is over");
         [charges.replicas, charges.clients].map(|shares| {
-            shares.iter().find(|share| share.work == Work::Frames).map_or(0.0, |share| share.us_per_command)
+            let own = shares.iter().filter(|share| [Work::ReceivedFrames, Work::SentFrames].contains(&share.work));
+            own.map(|share| share.us_per_command).sum::<f64>()
         })
     };
     assert_eq!(frames(TransportKind::TCP, ChannelKind::PLAIN), [0.0; 2]);

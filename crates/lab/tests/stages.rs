@@ -5,7 +5,7 @@ use quorate_lab::sim::{self, SimOptions};
 use quorate_lab::spec::{
     AuthProfile, BenchSpec, ClientAuthentication, Dissemination, Interval, ProtocolKind, ReplyAuthentication,
 };
-use quorate_lab::{BenchResult, bench};
+use quorate_lab::{BenchResult, bench, fidelity};
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole, TURNS_PER_SAMPLE};
 use std::collections::BTreeSet;
 
@@ -130,9 +130,72 @@ fn replicas_with_and_without_probes_agree_and_only_one_reports() {
 }
 
 #[test]
-fn a_simulation_refuses_stages() {
-    let refused = sim::run(&spec(), &SimOptions::default(), &|_| {});
-    let error = refused.err().map(|error| error.to_string()).unwrap_or_default();
-    assert!(error.starts_with("--stages: a simulation charges all work by its cost table"), "{error}");
-    assert!(error.contains("help: use `quorate bench --stages`"), "{error}");
+fn a_simulation_has_the_stages_of_a_run() {
+    let spec = BenchSpec { duration: Interval::from_millis(300), ..spec() };
+    let result = sim::run(&spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}"));
+    let bench = &result.bench;
+    let clock = bench.stage_clock.as_ref().expect("stages were charged");
+    assert_eq!((clock.counter.as_str(), clock.disturbed_turns, clock.timed_turns), ("charges", 0, clock.turns));
+    assert!(clock.cpu_by_stages.is_some_and(|ratio| (ratio - 1.0).abs() < 0.01), "{clock:?}");
+    let ns: f64 = bench.stages.iter().map(|cost| cost.nanoseconds.expect("charged") * cost.count as f64).sum();
+    let charged: f64 = result.charged.as_ref().expect("the run is whole").replicas.total() as f64 / 1e3;
+    assert!((ns / charged - 1.0).abs() < 1e-3, "stages {ns} ns, charged {charged} ns");
+    let (blocks, of) = (bench.committed_blocks, |role, message, stage| count(bench, role, message, stage));
+    assert_near(of(StageRole::Leader, MessageKind::PrePrepare, Stage::Send), 3 * blocks, "proposals sent");
+    assert_near(of(StageRole::Backup, MessageKind::Prepare, Stage::Receive), 6 * blocks, "PREPAREs between backups");
+    let json: serde_json::Value = serde_json::from_str(&result.to_json()).expect("JSON");
+    let keys: BTreeSet<&str> = json["stages"][0].as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(keys, ["message", "stage", "role", "cycles", "nanoseconds", "count"].into());
+    assert!(result.to_table().contains("stages at the leader: cycles per message"), "{}", result.to_table());
+    assert!(quorate_lab::report::render_html(bench).contains("Cost of a message by stage"), "the report draws them");
+}
+
+/// The largest difference of two tables of stages comes first, in percent of what was measured.
+#[test]
+fn differences_of_a_simulated_and_a_real_run_are_sorted() {
+    let cost = |message, stage, nanoseconds: f64| StageCost {
+        message,
+        stage,
+        role: StageRole::Leader,
+        cycles: None,
+        nanoseconds: Some(nanoseconds),
+        count: 10,
+    };
+    let spec = BenchSpec { duration: Interval::from_millis(100), ..spec() };
+    let whole = sim::run(&spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}")).bench;
+    let (request, hash) = (MessageKind::Request, Stage::Hash);
+    let measured = vec![cost(request, hash, 600.0), cost(MessageKind::Commit, Stage::Step, 400.0)];
+    let simulated = vec![cost(request, hash, 650.0), cost(MessageKind::Reply, Stage::Sign, 200.0)];
+    let [measured, simulated] =
+        [measured, simulated].map(|stages| BenchResult { stages, executed_commands: 10, ..whole.clone() });
+    let gaps = fidelity::gaps(&measured, &simulated);
+    let percents: Vec<i64> = gaps.iter().map(|gap| gap.percent().round() as i64).collect();
+    assert_eq!(percents, [-40, 20, 5]);
+    assert_eq!((gaps[0].message, gaps[0].stage, gaps[0].measured_us), (MessageKind::Commit, Stage::Step, 0.4));
+    assert!(fidelity::gaps(&measured, &measured).iter().all(|gap| gap.percent() == 0.0));
+}
+
+#[test]
+fn a_simulation_without_costs_has_no_stages() {
+    let options = SimOptions { costs: Some("none".into()), ..SimOptions::default() };
+    let error = sim::run(&spec(), &options, &|_| {}).err().map(|error| error.to_string()).unwrap_or_default();
+    assert_eq!(
+        error,
+        "--stages, --costs: work takes no time, so its stages have no costs; help: omit --costs none, or --stages"
+    );
+}
+
+/// Messages and stages have one list, for node, simulator and documents.
+#[test]
+fn the_page_of_results_has_all_messages_and_stages() {
+    let page = include_str!("../../../docs/RESULTS.md");
+    let section = page.split("\n## ").find(|section| section.starts_with("Stages\n")).expect("there is a section");
+    for stage in Stage::ALL {
+        assert!(section.contains(&format!("\n| `{}` | ", stage.name())), "the table lacks {}", stage.name());
+    }
+    for message in MessageKind::ALL {
+        assert!(section.contains(&format!("`{}`", message.name())), "the page lacks {}", message.name());
+    }
+    let named = |name: &str| serde_json::from_value::<Stage>(name.into()).map(Stage::name).ok();
+    assert!(Stage::ALL.iter().all(|stage| named(stage.name()) == Some(stage.name())), "JSON has the same names");
 }

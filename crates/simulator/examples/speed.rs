@@ -46,6 +46,7 @@ fn main() {
             wire: quorate_transports::Wire::default(),
             network: NetworkSpec::default(),
             costs: if costs == "none" { CostTable::free() } else { CostTable::shipped() },
+            probes: false,
             stages: quorate_types::ReplicaStages::default(),
             cores: 0,
             router: Duration::ZERO,

@@ -1,8 +1,9 @@
 //! Cost table in integers, so that sums are the same on every machine.
 
 use crate::costs::{CostTable, FrameCosts, SignatureCosts, Steps};
-use crate::ledger::{Ledger, Work};
+use crate::ledger::Ledger;
 use crate::steps::StepKind;
+use crate::work::Work;
 use quorate_crypto::{Effort, MacKeys, SchemeKind};
 use quorate_types::Domain;
 use quorate_types::meter::Primitive;
@@ -21,6 +22,12 @@ pub struct Charges {
     /// Steps by the position of their kind in [`StepKind::ALL`].
     pub steps: [u64; StepKind::ALL.len()],
     pub pool: u64,
+    /// The host's work of each turn, beside messages.
+    pub round: u64,
+    /// Passing one message of a peer through the host.
+    pub handle: u64,
+    /// One record of the journal.
+    pub record: u64,
     pub bundle: u64,
     pub command: u64,
     pub command_byte: u64,
@@ -164,6 +171,9 @@ impl Charges {
             wake_up: None,
             steps: StepKind::ALL.map(|kind| us(table.steps.of(kind).unwrap_or(table.core.step_us))),
             pool: us(table.core.pool_us),
+            round: us(table.core.round_us),
+            handle: us(table.core.handle_us),
+            record: us(table.journal.record_us),
             bundle: us(table.core.bundle_us),
             command: us(table.core.command_us),
             command_byte: per_byte(table.core.command_byte_ns),
@@ -226,14 +236,14 @@ impl Charges {
     /// Charges for frames that are sent, with this many bytes in all, beyond what messages and bytes cost.
     pub fn send_frames(&self, ledger: &mut Ledger, frames: u64, bytes: u64) {
         if let Some(costs) = &self.frames {
-            ledger.charge_sum(Work::Frames, frames, frames * costs.send + bytes * costs.send_byte);
+            ledger.charge_sum(Work::SentFrames, frames, frames * costs.send + bytes * costs.send_byte);
         }
     }
 
     /// Charges for a frame that is received.
     pub fn receive_frame(&self, ledger: &mut Ledger, bytes: u64) {
         if let Some(costs) = &self.frames {
-            ledger.charge_sum(Work::Frames, 1, costs.receive + bytes * costs.receive_byte);
+            ledger.charge_sum(Work::ReceivedFrames, 1, costs.receive + bytes * costs.receive_byte);
         }
     }
 
@@ -244,8 +254,9 @@ impl Charges {
 
     /// Charges for hashes of this many bytes in all.
     pub fn hash(&self, ledger: &mut Ledger, hashes: usize, bytes: u64) {
-        let cost = bytes * self.hash_byte + hashes as u64 * self.hash_each;
-        ledger.charge_crypto(Work::HashedBytes, Primitive::Hash, bytes, cost);
+        let hashes = hashes as u64;
+        ledger.charge_crypto(Work::Hashes, Primitive::Hash, hashes, hashes * self.hash_each);
+        ledger.charge_crypto(Work::HashedBytes, Primitive::Hash, bytes, bytes * self.hash_byte);
     }
 
     /// Charges what each turn costs.
@@ -262,6 +273,9 @@ impl Charges {
         Charges {
             steps: self.steps.map(cold),
             pool: cold(self.pool),
+            round: cold(self.round),
+            handle: cold(self.handle),
+            record: cold(self.record),
             bundle: cold(self.bundle),
             command: cold(self.command),
             receive: cold(self.receive),

@@ -15,6 +15,11 @@ pub const SHIPPED: &str = include_str!("../costs.toml");
 const PAPER: &str = include_str!("../costs-paper.toml");
 /// Maximum value of any entry, in microseconds: one second.
 const MAX_US: f64 = 1e6;
+/// Rate of a counter of nanoseconds.
+const NANOSECONDS_HZ: f64 = 1e9;
+/// Limits of `counter_hz`: 1 kHz to 1 THz.
+const MIN_COUNTER_HZ: f64 = 1e3;
+const MAX_COUNTER_HZ: f64 = 1e12;
 /// Maximum of `memory.cold_factor`.
 const MAX_COLD_FACTOR: f64 = 100.0;
 
@@ -28,6 +33,10 @@ pub struct CostTable {
     /// percent. `None` if nothing was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual_percent: Option<f64>,
+    /// Rate of the measured machine's counter of cycles, in which a simulation reports the stages of a replica's work.
+    /// `None`, as in older files: one cycle is a nanosecond.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counter_hz: Option<f64>,
     pub core: CoreCosts,
     pub wire: WireCosts,
     /// What frames cost in addition to those over plain TCP, by [name](FrameCosts::name). What is missing costs nothing
@@ -51,6 +60,22 @@ pub struct CostTable {
     /// Older files lack this table: threads take turns on a core, and an idle core runs a thread at once.
     #[serde(default)]
     pub scheduler: SchedulerCosts,
+    /// How entries were measured, by their path, such as `core.step_us`, or by that of a table of them. The longest path
+    /// counts. Older files lack the table.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, CostSource>,
+}
+
+/// How an entry was measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CostSource {
+    /// By the probes of running replicas, which time each stage of their work.
+    Probe,
+    /// By code that does nothing else, in a loop.
+    Alone,
+    /// So that the charges of whole threads agree with their processor time.
+    Fitted,
 }
 
 /// Costs of a replica's core.
@@ -68,6 +93,14 @@ pub struct CoreCosts {
     /// older files.
     #[serde(default)]
     pub pool_us: f64,
+    /// The host's work of each turn of a replica, beside the wait and messages: clocks, timers, queues. 0 in older files,
+    /// whose other entries include it.
+    #[serde(default)]
+    pub round_us: f64,
+    /// Passing one message of a peer through the host: queues, admission, dispatch. 0 in older files, whose other
+    /// entries include it.
+    #[serde(default)]
+    pub handle_us: f64,
     /// Receiving one bundle of a client and answering it.
     pub bundle_us: f64,
     /// Executing one command, including its session.
@@ -175,6 +208,9 @@ pub type Steps = Vec<(u32, f64)>;
 pub struct JournalCosts {
     /// Time from writing a group of records until it is durable; 0 for a journal in memory.
     pub flush_us: f64,
+    /// The replica's own work on one record. 0 in older files, whose other entries include it.
+    #[serde(default)]
+    pub record_us: f64,
 }
 
 /// Costs of the clients' thread.
@@ -269,6 +305,7 @@ impl CostTable {
         CostTable {
             source: "none: work takes no time".into(),
             residual_percent: None,
+            counter_hz: None,
             core: CoreCosts::default(),
             wire: WireCosts::default(),
             frames: BTreeMap::new(),
@@ -280,6 +317,7 @@ impl CostTable {
             steps: StepCosts::default(),
             memory: MemoryCosts::default(),
             scheduler: SchedulerCosts::default(),
+            sources: BTreeMap::new(),
         }
     }
 
@@ -295,6 +333,24 @@ impl CostTable {
         multiply(&mut table, factor, &is_work);
         let table: CostTable = table.try_into().expect("the same keys with other numbers");
         CostTable { source: format!("{}; processor times multiplied by {factor}", self.source), ..table }
+    }
+
+    /// Returns the rate of the counter in which stages are reported.
+    pub fn counter_hz(&self) -> f64 {
+        self.counter_hz.unwrap_or(NANOSECONDS_HZ)
+    }
+
+    /// Returns how the entry with this path was measured, if the table says so.
+    pub fn source_of(&self, path: &str) -> Option<CostSource> {
+        let longest = self.sources.iter().filter(|(source, _)| covers(source, path)).max_by_key(|(path, _)| path.len());
+        longest.map(|(_, source)| *source)
+    }
+
+    /// Returns whether no work of a replica takes time.
+    pub fn is_free(&self) -> bool {
+        let is_status = |path: &str| path.starts_with("gateway.");
+        let costs = numbers(self).into_iter().filter(|(path, _)| path.ends_with("_us") || path.ends_with("_ns"));
+        costs.filter(|(path, _)| !is_status(path)).all(|(_, cost)| cost == 0.0)
     }
 
     /// Parses a table. `name` identifies it in errors.
@@ -354,6 +410,16 @@ impl CostTable {
             let help = "write pairs of a number per second and a length in microseconds, both between 0 and 1000000";
             return refuse("scheduler.interruptions", format!("{class:?} is out of range"), help);
         }
+        if self.counter_hz.is_some_and(|hz| !(MIN_COUNTER_HZ..=MAX_COUNTER_HZ).contains(&hz)) {
+            let help =
+                format!("omit it, or set it between {MIN_COUNTER_HZ:e} and {MAX_COUNTER_HZ:e} cycles per second");
+            return refuse("counter_hz", format!("{} is out of range", self.counter_hz()), &help);
+        }
+        let paths = numbers(self);
+        let is_known = |source: &str| paths.iter().any(|(path, _)| covers(source, path));
+        if let Some(path) = self.sources.keys().find(|path| !is_known(path)) {
+            return refuse(&format!("sources.\"{path}\""), "the table has no such entry".into(), "remove the line");
+        }
         for (scheme, SignatureCosts { verify_us, verify_proof_us, assemble_us, .. }) in &self.signatures {
             let tables = [("verify_us", verify_us), ("verify_proof_us", verify_proof_us), ("assemble_us", assemble_us)];
             for (key, steps) in tables {
@@ -370,4 +436,9 @@ impl CostTable {
         }
         Ok(())
     }
+}
+
+/// Returns whether an entry has this path or is in a table, or list, that has it.
+fn covers(source: &str, path: &str) -> bool {
+    path.strip_prefix(source).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }

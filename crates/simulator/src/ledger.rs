@@ -1,68 +1,13 @@
 //! What was charged, by the kind of work.
 
+use crate::probes::Probes;
+use crate::steps::StepKind;
+use crate::work::{Place, Work};
 use quorate_types::meter::Primitive;
+use quorate_types::stages::{MessageKind, StageCounts, StageRole};
 use serde::Serialize;
 
 const PS_PER_US: f64 = 1e6;
-
-/// Kinds of work that are charged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u8)]
-pub enum Work {
-    /// Waits for the network.
-    Turns,
-    /// Waits that put the thread to sleep.
-    WakeUps,
-    Reads,
-    Writes,
-    /// Messages decoded.
-    Received,
-    /// Messages encoded.
-    Sent,
-    /// Bytes received and sent, once for each destination.
-    WireBytes,
-    /// Frames that a transport over packets or a channel sent or received.
-    Frames,
-    HashedBytes,
-    /// Signatures made, the clients' included.
-    Signatures,
-    /// Signatures verified, also as part of a certificate.
-    Verifications,
-    Steps,
-    /// Bundles added to the pool, created by clients or answered.
-    Bundles,
-    /// Commands created or executed.
-    Commands,
-    /// Bytes of executed commands.
-    CommandBytes,
-    /// Replies that clients handled.
-    Replies,
-    /// Statuses for clients.
-    Statuses,
-}
-
-impl Work {
-    pub const ALL: [Work; 17] = [
-        Work::Turns,
-        Work::WakeUps,
-        Work::Reads,
-        Work::Writes,
-        Work::Received,
-        Work::Sent,
-        Work::WireBytes,
-        Work::Frames,
-        Work::HashedBytes,
-        Work::Signatures,
-        Work::Verifications,
-        Work::Steps,
-        Work::Bundles,
-        Work::Commands,
-        Work::CommandBytes,
-        Work::Replies,
-        Work::Statuses,
-    ];
-}
 
 /// Work of one kind.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -78,6 +23,9 @@ pub struct Ledger {
     /// The part of it that is cryptography, in picoseconds.
     crypto: [u64; Primitive::ALL.len()],
     total: u64,
+    at: Place,
+    /// The same by message; `None` if nobody asks for the stages.
+    probes: Option<Box<Probes>>,
 }
 
 /// What was charged over the measured time.
@@ -115,6 +63,75 @@ impl Ledger {
         charged.count += count;
         charged.picoseconds += picoseconds;
         self.total += picoseconds;
+        if let Some(probes) = &mut self.probes {
+            probes.charge(&mut self.at, work, picoseconds);
+        }
+    }
+
+    /// Charges one step of the state machine.
+    pub fn charge_step(&mut self, kind: StepKind, picoseconds: u64) {
+        self.charge(Work::Steps, 1, picoseconds);
+        if let Some(probes) = &mut self.probes {
+            probes.split_step(self.at.message, kind, picoseconds);
+        }
+    }
+
+    /// Returns a ledger that also keeps the stages of a replica's work.
+    pub fn with_probes() -> Ledger {
+        Ledger { probes: Some(Box::default()), ..Ledger::default() }
+    }
+
+    /// Begins a turn.
+    pub fn begin_turn(&mut self, role: StageRole) {
+        self.at = Place { role, ..Place::default() };
+        if let Some(probes) = &mut self.probes {
+            probes.turns += 1;
+        }
+    }
+
+    /// Begins the work on messages of a kind. Returns what [`Ledger::leave`] returns to.
+    pub fn enter(&mut self, message: MessageKind, messages: usize) -> Place {
+        let inner = Place { message, messages: messages as u64, seen: 0, ..self.at };
+        std::mem::replace(&mut self.at, inner)
+    }
+
+    /// Begins the work on what another thread of the replica works on.
+    pub fn go(&mut self, place: Place) -> Place {
+        std::mem::replace(&mut self.at, place)
+    }
+
+    /// Returns to what was interrupted by [`Ledger::enter`].
+    pub fn leave(&mut self, place: Place) {
+        self.at = place;
+    }
+
+    /// Returns what it works on.
+    pub fn place(&self) -> Place {
+        self.at
+    }
+
+    /// Notes a frame that was received, of the current message.
+    pub fn received(&mut self, bytes: u64) {
+        if let Some(probes) = &mut self.probes {
+            probes.moved(&self.at, false, 1, bytes);
+        }
+    }
+
+    /// Notes frames that are sent, of the current message, with this many bytes in all.
+    pub fn sent(&mut self, frames: u64, bytes: u64) {
+        if let Some(probes) = &mut self.probes {
+            probes.moved(&self.at, true, frames, bytes);
+        }
+    }
+
+    /// Returns the stages, in cycles of a counter with this rate; `None` if they are not kept.
+    pub fn stages(&self, counter_hz: f64) -> Option<StageCounts> {
+        self.probes.as_ref().map(|probes| probes.counts(counter_hz, self.total))
+    }
+
+    /// Returns what was charged by message; `None` if it is not kept.
+    pub fn probes(&self) -> Option<&Probes> {
+        self.probes.as_deref()
     }
 
     /// Charges `count` pieces of work of one primitive that together cost this many picoseconds.
@@ -144,11 +161,14 @@ impl Ledger {
     }
 
     pub fn add(&mut self, other: &Ledger) {
-        for work in Work::ALL {
-            let Sum { count, picoseconds } = other.work[work as usize];
-            self.charge_sum(work, count, picoseconds);
+        for (sum, more) in self.work.iter_mut().zip(other.work) {
+            *sum = Sum { count: sum.count + more.count, picoseconds: sum.picoseconds + more.picoseconds };
         }
+        self.total += other.total;
         self.crypto.iter_mut().zip(other.crypto).for_each(|(sum, more)| *sum += more);
+        if let Some(more) = &other.probes {
+            self.probes.get_or_insert_default().add(more);
+        }
     }
 
     /// Returns what was charged since an earlier reading.
@@ -158,6 +178,10 @@ impl Ledger {
             let (now, then) = (self.work[work as usize], earlier.work[work as usize]);
             since.charge_sum(work, now.count - then.count, now.picoseconds - then.picoseconds);
         }
+        since.probes = self.probes.as_ref().map(|now| match &earlier.probes {
+            Some(then) => Box::new(now.since(then)),
+            None => now.clone(),
+        });
         since.crypto = Primitive::ALL.map(|kind| self.crypto[kind as usize] - earlier.crypto[kind as usize]);
         since
     }

@@ -22,6 +22,7 @@ mod node;
 mod numbers;
 mod oracle;
 mod parcel;
+pub mod probes;
 mod run;
 mod schedule;
 mod signatures;
@@ -30,6 +31,7 @@ mod statements;
 pub mod steps;
 mod trace;
 mod transcript;
+pub mod work;
 mod world;
 
 pub use chronicle::Chronicle;

@@ -261,6 +261,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
             salt,
             max_queue: spec.consensus.max_queue(),
             keeps_journal,
+            probes: spec.probes.then(|| spec.costs.counter_hz()),
             marks,
             origins: origins.clone(),
         }));

@@ -48,6 +48,8 @@ pub struct SimSpec {
     pub network: NetworkSpec,
     /// Needs an entry for `scheme`: check [`CostTable::signatures_of`].
     pub costs: CostTable,
+    /// Whether the replicas' statuses have the stages of their work, which takes the simulator longer.
+    pub probes: bool,
     /// Stages of each replica that have threads of their own, each with a core of its own.
     pub stages: ReplicaStages,
     /// Number of cores that replicas and clients share; 0 gives each its own.

@@ -37,6 +37,20 @@ impl StepKind {
         StepKind::Host,
     ];
 
+    /// Returns the key of its entry in the table.
+    pub fn key(self) -> &'static str {
+        match self {
+            StepKind::Proposal => "proposal_us",
+            StepKind::Statement => "statement_us",
+            StepKind::Other => "other_us",
+            StepKind::Submit => "submit_us",
+            StepKind::Timeout => "timeout_us",
+            StepKind::Verdict => "verdict_us",
+            StepKind::Assembled => "assembled_us",
+            StepKind::Host => "host_us",
+        }
+    }
+
     /// Returns the kind of an input.
     pub fn of<M: Message>(input: &Input<M>) -> StepKind {
         match input {

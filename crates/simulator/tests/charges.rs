@@ -5,8 +5,9 @@ use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::ClientAuthentication;
 use quorate_simulator::costs::MemoryCosts;
-use quorate_simulator::ledger::{Charged, Work};
+use quorate_simulator::ledger::Charged;
 use quorate_simulator::steps::StepKind;
+use quorate_simulator::work::Work;
 use quorate_simulator::{CostTable, NetworkSpec, SimReport, SimSpec, run};
 use std::time::Duration;
 
@@ -254,7 +255,7 @@ fn each_hash_has_a_cost_of_its_own() {
         spec.costs.hash.each_us = each_us;
         let charged = charged(&spec).0.charged.expect("the measured time is over");
         // Four replicas execute each command.
-        4.0 * charged.replicas.us(Work::HashedBytes) / charged.replicas.count(Work::Commands) as f64
+        4.0 * charged.replicas.us(Work::Hashes) / charged.replicas.count(Work::Commands) as f64
     };
     let added = |bundle: usize| us(1.0, bundle) - us(0.0, bundle);
     let (single, ten) = (added(1), added(10));

@@ -6,7 +6,7 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::hostile::Hostility;
-use quorate_simulator::ledger::Work;
+use quorate_simulator::work::Work;
 use quorate_simulator::{CostTable, Signatures, SimReport, SimSpec, run};
 use std::time::Duration;
 

@@ -18,6 +18,7 @@ mod overload;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;
 mod phases;
+mod probes;
 mod state_transfer;
 mod tcp;
 #[path = "../../crypto/tests/toy/mod.rs"]

@@ -119,6 +119,7 @@ impl Point {
             wire: wire.unwrap_or_default(),
             network,
             costs: CostTable::free(),
+            probes: false,
             load: LoadOptions {
                 clients: 1,
                 mode: LoadMode::Closed { outstanding: 1 },

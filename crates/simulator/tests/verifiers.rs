@@ -5,7 +5,8 @@ use quorate_client::load::LoadMode;
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{BlsVerification, ClientAuthentication, SchemeKind};
 use quorate_simulator::costs::SignatureCosts;
-use quorate_simulator::ledger::{Charged, Work};
+use quorate_simulator::ledger::Charged;
+use quorate_simulator::work::Work;
 use quorate_simulator::{Signatures, SimReport, SimSpec, run};
 use quorate_types::meter::Primitive;
 use quorate_types::{Quorum, ReplicaStages, Status};
@@ -152,8 +153,10 @@ fn a_network_apart_reads_hashes_and_writes_off_the_core() {
     assert_eq!(grown(&alone, |status| status.threads.network_ns.unwrap_or(0)), 0);
     // What the network does is what the core did before: reading, hashing, writing.
     let us = |report: &SimReport, work| charged(report).replicas.us(work) / completed(report) as f64;
-    let moved: f64 =
-        [Work::Reads, Work::Writes, Work::WireBytes, Work::HashedBytes].map(|work| us(&apart, work)).iter().sum();
+    let moved: f64 = [Work::Reads, Work::Writes, Work::ReceivedBytes, Work::SentBytes, Work::Hashes, Work::HashedBytes]
+        .map(|work| us(&apart, work))
+        .iter()
+        .sum();
     assert!(network > moved * 0.8, "{network} us, of which {moved} for system calls, bytes and hashes");
     assert!(core(&apart) < core(&alone) - 0.5 * moved, "{} us of {}", core(&apart), core(&alone));
     // All three stages count for the replica.

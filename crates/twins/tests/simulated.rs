@@ -59,6 +59,7 @@ fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
         wire: quorate_simulator::Wire::default(),
         network,
         costs: CostTable::parse(COSTS, "plain_costs.toml").expect("the table is valid"),
+        probes: false,
         stages: quorate_types::ReplicaStages::default(),
         cores: 0,
         router: Duration::ZERO,

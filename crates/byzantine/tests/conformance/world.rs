@@ -68,6 +68,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
         wire: quorate_simulator::Wire::default(),
         network,
         costs: CostTable::free(),
+        probes: false,
         stages: quorate_types::ReplicaStages::default(),
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,

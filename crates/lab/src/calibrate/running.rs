@@ -1,23 +1,25 @@
 //! Costs that show only in running replicas: what a system call, a wake-up or a touched byte costs depends on what the
-//! caches and the other core are doing. The node runs a few specifications; factors on groups of entries of the table
-//! are fitted to the processor time per command of its replicas and clients.
+//! caches and the other core are doing. The node runs a few specifications with its probes on. Entries of the replicas'
+//! work follow from its stages; the clients have no probes, so a factor on their entries is fitted to their processor
+//! time.
 
 use super::fit::{Row, Wanted, fit, residual};
+use super::stages::{self, Compared};
 use super::{CalibrateError, Extent};
 use crate::fidelity::{self, Measured};
 use crate::partial;
-use crate::sim::Charges;
 use crate::spec::{BenchSpec, Interval};
 use quorate_simulator::CostTable;
-use quorate_simulator::costs::SignatureCosts;
-use quorate_simulator::ledger::{Share, Work};
-use quorate_simulator::steps::StepKind;
+use quorate_simulator::costs::CostSource;
+use quorate_simulator::ledger::Charged;
+use quorate_simulator::work::Work;
+use quorate_types::stages::StageCost;
 use serde::Deserialize;
 use toml::Table;
 
 const SPECS: &str = include_str!("specs.toml");
-/// Times the factors are fitted: how often a thread wakes up depends on what everything costs.
-const FITS: usize = 6;
+/// Times the entries are made to agree: how often a thread wakes up depends on what everything costs.
+const ROUNDS: usize = 6;
 /// Specifications of [`Extent::Sample`].
 const SAMPLED_SPECS: usize = 2;
 const SIMULATED_WARMUP_MS: u64 = 100;
@@ -27,9 +29,11 @@ const PERCENT: f64 = 100.0;
 const MIN_FACTOR: f64 = 0.1;
 /// Runs of each specification on the node. The median counts, because the same run differs by a tenth within minutes.
 const RUNS: usize = 3;
-/// Weights of the preference for what was measured alone.
-const FIRM: f64 = 0.01;
-const LOOSE: f64 = 0.001;
+/// Weight of the preference for what clients cost alone, against one row that is off by its whole sum.
+const CLIENTS_PREFERENCE: f64 = 0.01;
+/// The clients' work whose entries are theirs alone.
+const CLIENTS_WORK: [Work; 3] = [Work::Commands, Work::Bundles, Work::Replies];
+const PS_PER_US: f64 = 1e6;
 
 /// The file of specifications.
 #[derive(Deserialize)]
@@ -39,114 +43,20 @@ struct Specs {
     cells: Vec<Table>,
 }
 
-/// Entries of the table that get a common factor.
-#[derive(Clone, Copy)]
-enum Group {
-    WakeUps,
-    Calls,
-    Messages,
-    Bundles,
-    WireBytes,
-    Commands,
-    CommandBytes,
-    Clients,
-    Signatures,
+/// A specification, and what the node's replicas and clients took.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub spec: BenchSpec,
+    /// Processor time per command, in microseconds.
+    pub replicas_us: f64,
+    pub clients_us: f64,
+    /// Stages of the replicas' work, of several runs one after the other.
+    pub stages: Vec<StageCost>,
 }
 
-impl Group {
-    const ALL: [Group; 9] = [
-        Group::WakeUps,
-        Group::Calls,
-        Group::Messages,
-        Group::Bundles,
-        Group::WireBytes,
-        Group::Commands,
-        Group::CommandBytes,
-        Group::Clients,
-        Group::Signatures,
-    ];
-
-    /// Returns how much the value that was measured alone counts. Sleeping and executing cost a replica several times
-    /// what they do alone, because other threads use the caches in between.
-    fn preference(self) -> f64 {
-        match self {
-            Group::WakeUps | Group::Commands => LOOSE,
-            _ => FIRM,
-        }
-    }
-
-    /// Returns the group of a replica's work; `None` if it is measured well alone.
-    fn of_replicas(work: Work) -> Option<Group> {
-        match work {
-            Work::WakeUps => Some(Group::WakeUps),
-            Work::Turns | Work::Reads | Work::Writes => Some(Group::Calls),
-            Work::Received | Work::Sent | Work::Steps => Some(Group::Messages),
-            Work::Bundles => Some(Group::Bundles),
-            Work::WireBytes => Some(Group::WireBytes),
-            Work::Commands => Some(Group::Commands),
-            Work::CommandBytes => Some(Group::CommandBytes),
-            Work::Signatures | Work::Verifications => Some(Group::Signatures),
-            Work::Frames | Work::HashedBytes | Work::Replies | Work::Statuses => None,
-        }
-    }
-
-    /// Returns the group of the clients' work.
-    fn of_clients(work: Work) -> Option<Group> {
-        match work {
-            Work::Bundles | Work::Commands | Work::Replies => Some(Group::Clients),
-            other => Group::of_replicas(other),
-        }
-    }
-
-    /// Multiplies the entries of the group.
-    fn scale(self, table: &mut CostTable, factor: f64) {
-        let CostTable { core, wire, client, steps, signatures, .. } = table;
-        let entries: Vec<&mut f64> = match self {
-            Group::WakeUps => vec![&mut core.wake_us],
-            Group::Calls => {
-                vec![&mut core.turn_us, &mut wire.read_call_us, &mut wire.write_call_us, &mut client.further_write_us]
-            }
-            Group::Messages => {
-                for kind in StepKind::ALL {
-                    if let Some(us) = steps.entry(kind) {
-                        *us *= factor;
-                    }
-                }
-                vec![&mut core.step_us, &mut wire.receive_us, &mut wire.send_us]
-            }
-            Group::Bundles => vec![&mut core.pool_us, &mut core.bundle_us],
-            Group::WireBytes => vec![&mut wire.receive_byte_ns, &mut wire.send_byte_ns, &mut client.send_byte_ns],
-            Group::Commands => vec![&mut core.command_us],
-            Group::CommandBytes => vec![&mut core.command_byte_ns],
-            Group::Clients => vec![&mut client.command_us, &mut client.bundle_us, &mut client.reply_us],
-            Group::Signatures => {
-                let by_count = |costs: &mut SignatureCosts| {
-                    for (_, us) in
-                        [&mut costs.verify_us, &mut costs.verify_proof_us, &mut costs.assemble_us].into_iter().flatten()
-                    {
-                        *us *= factor;
-                    }
-                    (costs.key_addition_us, costs.further_statement_us) =
-                        (costs.key_addition_us * factor, costs.further_statement_us * factor);
-                };
-                signatures.values_mut().for_each(by_count);
-                signatures.values_mut().map(|costs| &mut costs.sign_us).collect()
-            }
-        };
-        entries.into_iter().for_each(|entry| *entry *= factor);
-    }
-}
-
-/// A specification, and the processor time per command that the node took, in microseconds.
-struct Run {
-    spec: BenchSpec,
-    replicas_us: f64,
-    clients_us: f64,
-}
-
-/// Fits the factors.
+/// Runs the specifications on the node, and makes the table agree with them.
 pub(super) fn running(table: &mut CostTable, extent: Extent) -> Result<(), CalibrateError> {
-    let (mut runs, mut specs, mut rounds) = (Vec::new(), specs(), FITS);
+    let (mut runs, mut specs, mut rounds) = (Vec::new(), specs(), ROUNDS);
     if extent == Extent::Sample {
         specs.truncate(SAMPLED_SPECS);
         rounds = 1;
@@ -155,39 +65,71 @@ pub(super) fn running(table: &mut CostTable, extent: Extent) -> Result<(), Calib
         if !partial::goes_on() {
             return Ok(());
         }
-        runs.extend(measure(&spec)?);
+        let (run, counter_hz) = measure(&spec)?;
+        runs.extend(run);
+        table.counter_hz = counter_hz.or(table.counter_hz);
     }
-    let mut wanted = Group::ALL.map(|group| Wanted { so_far: 1.0, preference: group.preference() });
+    agree(table, &runs, rounds)
+}
+
+/// Makes the table agree with runs: entries of the replicas' work by its stages, and the clients' by their processor
+/// time.
+///
+/// # Errors
+/// If a specification cannot be simulated.
+pub fn agree(table: &mut CostTable, runs: &[Run], rounds: usize) -> Result<(), CalibrateError> {
+    stages::start(table);
     let (mut best, mut least) = (table.clone(), f64::INFINITY);
     for round in 0..=rounds {
-        let rows = rows(&runs, table)?;
-        let left = residual(&rows, &[1.0; Group::ALL.len()]);
-        if left < least {
+        let simulated =
+            runs.iter().map(|run| simulate(&run.spec, table)).collect::<Result<Vec<_>, CalibrateError>>()?;
+        let clients: Vec<Row> = runs.iter().zip(&simulated).map(|(run, own)| clients(run, own)).collect();
+        let replicas = runs.iter().zip(&simulated).map(|(run, own)| Row {
+            measured: run.replicas_us,
+            parts: vec![0.0],
+            known: own.charged.replicas.total() as f64 / PS_PER_US / own.commands.max(1) as f64,
+        });
+        let threads: Vec<Row> = replicas.chain(clients.iter().cloned()).collect();
+        let left = residual(&threads, &[1.0]);
+        // The first table was measured alone, so its stages are not those of running replicas.
+        if left < least && round > 0 {
             (best, least) = (table.clone(), left);
         }
         if round < rounds {
-            let factors = fit(&rows, &wanted);
-            for ((group, wanted), factor) in Group::ALL.iter().zip(&mut wanted).zip(factors) {
-                // Half of the way: how often threads wake up changes with what everything costs.
-                let factor = if round == 0 { factor } else { factor.sqrt() }.max(MIN_FACTOR);
-                wanted.so_far *= factor;
-                group.scale(table, factor);
-            }
+            let compared: Vec<Compared<'_>> = runs.iter().zip(&simulated).map(|(run, own)| compare(run, own)).collect();
+            // Later half of the way: how often threads wake up changes with what everything costs.
+            stages::approach(table, &compared, round > 0);
+            let factor = fit(&clients, &[Wanted { so_far: 1.0, preference: CLIENTS_PREFERENCE }])[0];
+            scale_clients(table, if round > 0 { factor.sqrt() } else { factor }.max(MIN_FACTOR));
         }
     }
     *table = CostTable { residual_percent: Some(least * PERCENT), ..best };
     Ok(())
 }
 
-/// Simulates all runs, and compares their charges with the measured processor time.
-fn rows(runs: &[Run], table: &CostTable) -> Result<Vec<Row>, CalibrateError> {
-    let mut rows = Vec::with_capacity(2 * runs.len());
-    for Run { spec, replicas_us, clients_us } in runs {
-        let charges = simulate(spec, table)?;
-        rows.push(row(*replicas_us, &charges.replicas, Group::of_replicas));
-        rows.push(row(*clients_us, &charges.clients, Group::of_clients));
+fn compare<'a>(run: &'a Run, simulated: &'a Simulated) -> Compared<'a> {
+    let probes = simulated.charged.replicas.probes().expect("the simulation has stages");
+    Compared { stages: &run.stages, replicas_us: run.replicas_us, probes, commands: simulated.commands }
+}
+
+/// Compares the charges of the clients with their processor time. Their calls, bytes and signatures cost what those of
+/// replicas do.
+fn clients(run: &Run, simulated: &Simulated) -> Row {
+    let ledger = &simulated.charged.clients;
+    let us = |us: f64| us / simulated.commands.max(1) as f64;
+    let own: f64 = CLIENTS_WORK.iter().map(|work| ledger.us(*work)).sum();
+    let all = ledger.total() as f64 / PS_PER_US;
+    Row { measured: run.clients_us, parts: vec![us(own)], known: us(all - own) }
+}
+
+fn scale_clients(table: &mut CostTable, factor: f64) {
+    let client = &mut table.client;
+    for entry in [&mut client.command_us, &mut client.bundle_us, &mut client.reply_us] {
+        *entry *= factor;
     }
-    Ok(rows)
+    for entry in ["command_us", "bundle_us", "reply_us"] {
+        table.sources.insert(format!("client.{entry}"), CostSource::Fitted);
+    }
 }
 
 /// Returns the specifications that are run.
@@ -201,37 +143,41 @@ pub(super) fn specs() -> Vec<BenchSpec> {
     cells.into_iter().map(spec).collect()
 }
 
-/// Runs a specification on the node, and returns the median run; `None` if none completed a command.
-fn measure(spec: &BenchSpec) -> Result<Option<Run>, CalibrateError> {
-    let mut runs = Vec::with_capacity(RUNS);
+/// Runs a specification on the node, and returns the median run with the stages of all, and the rate of their counter.
+/// There is no run if none completed a command.
+fn measure(spec: &BenchSpec) -> Result<(Option<Run>, Option<f64>), CalibrateError> {
+    let spec = BenchSpec { stages: true, ..spec.clone() };
+    let (mut runs, mut counter_hz) = (Vec::with_capacity(RUNS), None);
     for _ in 0..RUNS {
-        let Measured { result, .. } = fidelity::measure(spec).map_err(CalibrateError::Running)?;
+        let Measured { result, .. } = fidelity::measure(&spec).map_err(CalibrateError::Running)?;
         let cpu = result.cpu_us_per_command;
         let both = cpu.replicas.zip(cpu.clients).filter(|(replicas, clients)| *replicas > 0.0 && *clients > 0.0);
-        runs.extend(both.map(|(replicas_us, clients_us)| Run { spec: spec.clone(), replicas_us, clients_us }));
+        counter_hz = result.stage_clock.map(|clock| clock.counter_hz).or(counter_hz);
+        let run =
+            |(replicas_us, clients_us)| Run { spec: spec.clone(), replicas_us, clients_us, stages: result.stages };
+        runs.extend(both.map(run));
     }
     runs.sort_by(|one, other| one.replicas_us.total_cmp(&other.replicas_us));
+    let stages: Vec<StageCost> = runs.iter().flat_map(|run| run.stages.clone()).collect();
     let middle = runs.len() / 2;
-    Ok((!runs.is_empty()).then(|| runs.swap_remove(middle)))
+    let run = (!runs.is_empty()).then(|| Run { stages, ..runs.swap_remove(middle) });
+    Ok((run.filter(|run| !run.stages.is_empty()), counter_hz))
 }
 
-fn simulate(spec: &BenchSpec, table: &CostTable) -> Result<Charges, CalibrateError> {
+/// What a simulation charged, and the commands that its replicas executed.
+struct Simulated {
+    charged: Charged,
+    commands: u64,
+}
+
+fn simulate(spec: &BenchSpec, table: &CostTable) -> Result<Simulated, CalibrateError> {
     let spec = BenchSpec {
         warmup: Interval::from_millis(SIMULATED_WARMUP_MS),
         duration: Interval::from_millis(SIMULATED_MS),
+        stages: true,
         ..spec.clone()
     };
     let result = fidelity::simulate(&spec, table).map_err(CalibrateError::Running)?;
-    Ok(result.charges.unwrap_or_default())
-}
-
-fn row(measured: f64, shares: &[Share], group_of: fn(Work) -> Option<Group>) -> Row {
-    let mut row = Row { measured, parts: vec![0.0; Group::ALL.len()], known: 0.0 };
-    for share in shares {
-        match group_of(share.work) {
-            Some(group) => row.parts[group as usize] += share.us_per_command,
-            None => row.known += share.us_per_command,
-        }
-    }
-    row
+    let ended_early = || CalibrateError::Running("simulator: the run ended early".into());
+    Ok(Simulated { commands: result.bench.executed_commands, charged: result.charged.ok_or_else(ended_early)? })
 }

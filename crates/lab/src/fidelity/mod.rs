@@ -2,9 +2,11 @@
 
 mod grid;
 mod result;
+mod stages;
 
 pub use grid::{Entry, GRID, Grid};
 pub use result::{Cell, Fidelity, Figures};
+pub use stages::{StageGap, gaps};
 
 use crate::bench::{self, Progress, Watcher};
 use crate::noise::Meter;
@@ -50,10 +52,16 @@ pub fn run(entries: &[Entry], costs: &CostTable, observer: &mut dyn Observer) ->
         let measured = measure(&entry.spec);
         let others = measured.as_ref().ok().and_then(|measured| measured.others_percent);
         let simulated = match &measured {
-            Ok(_) => simulate(&entry.spec, costs).map(|result| Figures::of(&result.bench)),
+            Ok(_) => simulate(&entry.spec, costs).map(|result| result.bench),
             Err(_) => Err("not simulated".to_owned()),
         };
-        let mut cell = Cell::of(entry, measured.map(|measured| Figures::of(&measured.result)), simulated);
+        let differences = match (&measured, &simulated) {
+            (Ok(measured), Ok(simulated)) if entry.spec.stages => gaps(&measured.result, simulated),
+            _ => Vec::new(),
+        };
+        let measured = measured.map(|measured| Figures::of(&measured.result));
+        let mut cell = Cell::of(entry, measured, simulated.map(|result| Figures::of(&result)));
+        cell.stages = differences;
         cell.others_percent = others;
         observer.on_end(&cell);
         cells.push(cell);

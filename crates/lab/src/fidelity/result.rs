@@ -1,6 +1,7 @@
 //! Ratios of simulated to measured figures.
 
 use super::grid::Entry;
+use super::stages::{self, StageGap};
 use crate::result::{BenchResult, Machine};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
@@ -53,6 +54,9 @@ pub struct Cell {
     pub simulated: Option<Figures>,
     /// Processor time of other programs and of the hypervisor while the node ran, in percent of all cores' time.
     pub others_percent: Option<f64>,
+    /// Where the stages of the replicas' work differ, the largest difference first; empty if they were not measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageGap>,
     /// Why a run failed.
     pub failure: Option<String>,
     /// The command that measures the cell again.
@@ -82,6 +86,7 @@ impl Cell {
             measured: measured.ok(),
             simulated: simulated.ok(),
             others_percent: None,
+            stages: Vec::new(),
             command: entry.spec.command_line(),
             label: entry.label(),
         }
@@ -159,6 +164,7 @@ impl Fidelity {
             let within = ratios.iter().filter(|ratio| (**ratio - 1.0).abs() <= target).count();
             text += &format!("{name}: {within} of {} cells within {:.0} %\n", self.cells.len(), target * 100.0);
         }
+        text += &stages::table(self.cells.iter().map(|cell| cell.stages.as_slice()));
         text += &format!("costs: {}; {} cores", self.costs, self.cores);
         if let Some(partial) = &self.partial {
             text += &format!("\nPARTIAL: {partial}");

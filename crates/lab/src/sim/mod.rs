@@ -88,8 +88,8 @@ pub fn run_with(
     on_report: &(dyn Fn(&SimReport) + Sync),
 ) -> Result<SimResult, SimError> {
     spec.validate()?;
-    if spec.stages {
-        return Err(SimError::Stages);
+    if spec.stages && costs.is_free() {
+        return Err(SimError::FreeStages);
     }
     if spec.cores > 0 && spec.replica_threads.of(1, 1) > 1 {
         let what = "a simulated replica's threads have a core each, beside those that replicas and clients share";
@@ -219,6 +219,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         wire: spec.wire(),
         network,
         costs,
+        probes: spec.stages,
         stages: stages(spec),
         cores: spec.cores as usize,
         router: options.router(spec.cores)?,

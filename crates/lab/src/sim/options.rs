@@ -124,12 +124,9 @@ pub enum SimError {
     Interrupted,
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// `--stages` in a simulation.
-    #[error(
-        "--stages: a simulation charges all work by its cost table, so it has no stages to time; help: use `quorate \
-         bench --stages`, or read `charges` in the JSON of the simulation"
-    )]
-    Stages,
+    /// `--stages` in a simulation whose work takes no time.
+    #[error("--stages, --costs: work takes no time, so its stages have no costs; help: omit --costs none, or --stages")]
+    FreeStages,
     /// `--record` with several seeds.
     #[error(
         "--record: a recording holds one run, but --seeds {}..{} are several; help: use --seeds {}..{}",

@@ -6,7 +6,7 @@ use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency,
     LineFigures, Machine, Primitives, RequestFigures, Sample, ThreadLoads, count, figure, line, log_buckets, optional,
-    per, recovery_percent, version,
+    per, recovery_percent, stages, version,
 };
 use crate::spec::BenchSpec;
 use quorate_channels::Carriage;
@@ -42,6 +42,9 @@ pub struct SimResult {
     /// How the threads got along with the cores over the first seed's measured time: the replicas, then the machines of
     /// the clients.
     pub cores: Vec<CoreShare>,
+    /// The same, not by command.
+    #[serde(skip)]
+    pub charged: Option<Charged>,
     /// From the (intended) sending of a command to its commit at the replica nearest to its client, in the first seed.
     pub commit_latency_ms: Latency,
     /// The first seed's machines of clients.
@@ -277,6 +280,7 @@ pub(super) fn collect(
             .unwrap_or_default(),
         client_machines: reports[0].client_machines.iter().map(MachineResult::of).collect(),
         charges: reports[0].charged.as_ref().map(|charged| Charges::of(charged, bench.committed_commands)),
+        charged: reports[0].charged.clone(),
         seeds: reports.iter().map(|report| seed_result(spec, options, report)).collect(),
         bench,
     }
@@ -315,6 +319,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
     let most = |of: fn(&Status) -> u64| growth.most(of);
     let (ordered, blocks) = (most(|status| status.committed_commands), most(|status| status.committed_blocks));
     let load = report.load.as_ref();
+    let (costs, clock) = stages(&growth).unzip();
     let replicas = per(sum(|status| status.cpu_ns) as f64 / 1e3, ordered);
     let clients = load.and_then(LoadReport::cpu_us_per_command);
     let mut warnings = spec.warnings();
@@ -346,8 +351,8 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         packets: None,
         channel_us_per_command: None,
         threads: ThreadLoads::of(&growth, load.map_or(1.0, |load| load.window.as_nanos() as f64), ordered),
-        stages: Vec::new(),
-        stage_clock: None,
+        stages: costs.unwrap_or_default(),
+        stage_clock: clock,
         smoothed_rtt_ms: None,
         verifications_per_block: per(sum(|status| status.verifications) as f64, blocks),
         key_additions_per_certificate: growth.key_additions_per_certificate(spec.scheme),

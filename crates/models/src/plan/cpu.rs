@@ -73,7 +73,7 @@ pub struct CpuCosts {
     pub send_byte_ns: f64,
     pub hash_us: f64,
     pub hash_byte_ns: f64,
-    /// Steps of the state machine by input.
+    /// Steps of the state machine by input; for messages of peers, with the host's work on them.
     pub proposal_us: f64,
     pub statement_us: f64,
     pub submit_us: f64,

@@ -2,8 +2,9 @@
 
 use crate::charges::{Charges, nanos};
 use crate::clock::NEVER;
-use crate::ledger::{Ledger, Work};
+use crate::ledger::Ledger;
 use crate::oracle::Oracle;
+use crate::work::Work;
 use quorate_client::load::{LoadCore, LoadOptions, LoadReport, Pause, Stage, Usage};
 use quorate_client::workload::Workload;
 use quorate_client::{Destination, Outgoing, SessionCounters, SessionOptions};
@@ -124,7 +125,7 @@ impl Machine {
         let mut read = 0;
         while let Some((from, bytes, replies)) = if slept { None } else { self.replies.pop_front() } {
             self.ledger.charge(Work::Replies, replies.len() as u64, charges.client_reply);
-            self.ledger.charge(Work::WireBytes, u64::from(bytes), charges.receive_byte);
+            self.ledger.charge(Work::ReceivedBytes, u64::from(bytes), charges.receive_byte);
             charges.receive_frame(&mut self.ledger, u64::from(bytes));
             read |= 1u128 << (from % 128);
             if let Some(seals) = &charges.seals {
@@ -162,7 +163,7 @@ impl Machine {
             if bundle.authenticator().is_some() {
                 charges.clients.sign(&mut self.ledger);
             }
-            self.ledger.charge(Work::WireBytes, copies * bytes as u64, charges.client_send_byte);
+            self.ledger.charge(Work::SentBytes, copies * bytes as u64, charges.client_send_byte);
             charges.send_frames(&mut self.ledger, copies, copies * bytes as u64);
             sends.push((one, bundle, bytes));
         }

@@ -5,8 +5,9 @@ use crate::charges::{Charges, nanos};
 use crate::clients::machine_of;
 use crate::hostile::{MAX_UNREAD_BYTES, Request};
 use crate::keys::Judge;
-use crate::ledger::{Ledger, Work};
+use crate::ledger::Ledger;
 use crate::parcel::Parcel;
+use crate::work::Work;
 use quorate_applications::Reply;
 use quorate_consensus::data::pool::{self, Source};
 use quorate_consensus::{Envelope, Input, Protocol, Refusal};
@@ -18,6 +19,7 @@ use quorate_gateway::budget::{
 use quorate_gateway::places::{self, Entrance, Holder, MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use quorate_gateway::turns::Standing;
 use quorate_hosting::{Answers, bad_expiry, refusal};
+use quorate_types::stages::MessageKind;
 use quorate_types::{Bundle, ClientId, Digest, Domain, ReplicaReply, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -157,7 +159,9 @@ impl<P: Protocol> Node<P> {
             return;
         }
         if self.network.is_none() {
+            let place = self.ledger.enter(MessageKind::Request, 0);
             self.ledger.charge(Work::Reads, 1, world.charges.read_call);
+            self.ledger.leave(place);
         }
         self.serve_some(Standing::Genuine, GENUINE_NS_PER_TURN, world);
         self.serve_some(Standing::Stranger, STRANGERS_NS_PER_TURN, world);
@@ -175,10 +179,17 @@ impl<P: Protocol> Node<P> {
             }
             (frames, bytes) = (frames + 1, bytes + size as usize);
             let (before, mut forged_ns) = (self.ledger.total(), 0);
+            let kind = if matches!(request, Request::Bundle(_) | Request::Forged) {
+                MessageKind::Request
+            } else {
+                MessageKind::Question
+            };
+            let place = self.ledger.enter(kind, 1);
             // The thread of the network has read what honest clients sent, but not what attackers did.
             if self.network.is_none() || !self.door.is_honest(link) {
+                self.ledger.received(u64::from(size));
                 self.ledger.charge(Work::Received, 1, world.charges.receive);
-                self.ledger.charge(Work::WireBytes, u64::from(size), world.charges.receive_byte);
+                self.ledger.charge(Work::ReceivedBytes, u64::from(size), world.charges.receive_byte);
                 world.charges.receive_frame(&mut self.ledger, u64::from(size));
                 world.charges.hash(&mut self.ledger, 1, u64::from(size));
             }
@@ -202,10 +213,12 @@ impl<P: Protocol> Node<P> {
                     self.ledger.charge(Work::Statuses, 1, self.door.status(self.now, world.charges));
                 }
                 Request::Query(answer) => {
-                    self.ledger.charge(Work::WireBytes, answer, world.charges.send_byte);
+                    self.ledger.sent(1, answer);
+                    self.ledger.charge(Work::SentBytes, answer, world.charges.send_byte);
                     self.door.answers_unread(link, answer);
                 }
             }
+            self.ledger.leave(place);
             let cost_ns = nanos(self.ledger.total() - before) + forged_ns;
             self.requests.charge(link, cost_ns);
             spent_ns += cost_ns;
@@ -213,16 +226,20 @@ impl<P: Protocol> Node<P> {
         if self.verifiers.take_clients(signatures) && !self.parts.judge.judges_alone() {
             return self.verify_later(bundles, sources, signatures, world);
         }
+        let place = self.ledger.enter(MessageKind::Request, bundles.len());
         world.charges.clients.verify(signatures).charge(&mut self.ledger);
+        self.ledger.leave(place);
         if bundles.is_empty() {
             return;
         }
         let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
         world.oracle.heard_clients(self.parts.me, &digests);
+        let place = self.ledger.enter(MessageKind::Request, bundles.len());
         self.think(Input::Submit { bundles, sources }, world);
         self.misbehave();
         self.perform_all(world);
         self.feed_local(world);
+        self.ledger.leave(place);
     }
 
     /// Charges for a forged bundle, and returns the nanoseconds that another thread spends on it.
@@ -235,7 +252,7 @@ impl<P: Protocol> Node<P> {
             checks.charge(&mut self.ledger);
             return 0;
         }
-        self.verifiers.work(self.asks_at(), &checks, self.speed);
+        self.verifiers.work(self.asks_at(), &checks, self.speed, self.ledger.place());
         nanos(checks.picoseconds)
     }
 
@@ -372,12 +389,14 @@ impl<P: Protocol> Node<P> {
         if behaviour.is_some_and(|behaviour| !behaviour.answers_clients(self.own)) {
             return;
         }
+        let place = self.ledger.enter(MessageKind::Reply, 1);
         self.ledger.charge(Work::Bundles, 1, world.charges.bundle);
         let machine = machine_of(origin, &self.parts.origins);
         match self.parts.seal_bytes {
             Some(_) => self.unsealed.entry(machine).or_default().push(reply),
             None => self.departs(Destination::One(self.parts.replicas + machine), Parcel::reply(reply), 1, world),
         }
+        self.ledger.leave(place);
     }
 
     /// Sends the replies that wait for a seal, with one for each machine. The thread of the network signs those of a
@@ -385,6 +404,7 @@ impl<P: Protocol> Node<P> {
     pub(super) fn seal_replies(&mut self, of_block: bool, world: &mut Surroundings<'_, P::Message>) {
         let Some(seal_bytes) = self.parts.seal_bytes else { return };
         for (machine, replies) in std::mem::take(&mut self.unsealed) {
+            let place = self.ledger.enter(MessageKind::Reply, replies.len());
             let charges = world.charges.seals.as_ref().expect("the table has the costs of the seals");
             let parcel = Parcel::sealed(replies, seal_bytes);
             let bytes = u64::from(parcel.bytes);
@@ -399,6 +419,7 @@ impl<P: Protocol> Node<P> {
             for parcel in std::iter::repeat_n(parcel, 1 + self.parts.replica.reply_copies()) {
                 self.departs(Destination::One(self.parts.replicas + machine), parcel, 1, world);
             }
+            self.ledger.leave(place);
         }
     }
 }

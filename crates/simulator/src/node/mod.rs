@@ -5,6 +5,7 @@
 //! turn.
 
 mod gateway;
+mod hearing;
 mod journal;
 mod network;
 mod sending;
@@ -22,15 +23,16 @@ use crate::clock::{Clock, NEVER};
 use crate::faults::{FULL_SPEED, Leaves, Point};
 use crate::hostile::Request;
 use crate::keys::Judge;
-use crate::ledger::{Ledger, Work};
+use crate::ledger::Ledger;
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
 use crate::signatures::Device;
 use crate::steps::{StepKind, bundles_in};
 use crate::transcript::Transcript;
+use crate::work::Work;
 use gateway::Door;
 use journal::Journal;
-use network::{NetworkThread, charge_hashes};
+use network::NetworkThread;
 use quorate_applications::{Executor, Reply};
 use quorate_byzantine::Behaviour;
 use quorate_client::ReplyMode;
@@ -44,6 +46,7 @@ use quorate_oracles::Property;
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
 use quorate_types::limits::MAX_REPLICAS;
+use quorate_types::stages::MessageKind;
 use quorate_types::{
     Block, Bundle, Certificate, ClientId, ClusterId, Digest, Height, ReplicaId, ReplicaReply, ReplicaStages, Status,
     Time,
@@ -119,6 +122,8 @@ pub struct Parts<P: Protocol> {
     pub max_queue: Duration,
     /// Whether the replica may restart after a crash.
     pub keeps_journal: bool,
+    /// Rate of the counter in which statuses have the stages of its work; `None` if they have none.
+    pub probes: Option<f64>,
     /// Whether the replica emits marks. It must behave the same without, which a test checks.
     pub marks: bool,
     /// Origin of the bundles of each of the clients' machines.
@@ -230,9 +235,9 @@ impl<P: Protocol> Node<P> {
             states: StateKeeper::default(),
             adopted: Height(0),
             adopting: None,
-            verifiers: Verifiers::new(parts.stages.verifiers.into()),
-            network: parts.stages.network.then(NetworkThread::default),
-            ledger: Ledger::default(),
+            verifiers: Verifiers::new(parts.stages.verifiers.into(), parts.probes.is_some()),
+            network: parts.stages.network.then(|| NetworkThread::new(parts.probes.is_some())),
+            ledger: if parts.probes.is_some() { Ledger::with_probes() } else { Ledger::default() },
             charged_before: 0,
             writes: Writes::default(),
             executed: Vec::new(),
@@ -291,7 +296,9 @@ impl<P: Protocol> Node<P> {
     pub fn turn(&mut self, now: Time, world: &mut Surroundings<'_, P::Message>) -> u64 {
         (self.now, self.own) = (now, self.clock.shows(now));
         self.charged_before = self.ledger.total();
+        self.ledger.begin_turn(self.role());
         world.charges.begin_turn(&mut self.ledger);
+        self.ledger.charge(Work::Rounds, 1, world.charges.round);
         if !std::mem::replace(&mut self.started, true) {
             self.start(world);
         }
@@ -302,8 +309,13 @@ impl<P: Protocol> Node<P> {
         self.hand_out(world);
         self.settle_journal(world);
         self.feed_local(world);
-        let calls = self.writes.end_turn();
-        self.charge_sending(|ledger| ledger.charge(Work::Writes, calls, world.charges.write_call));
+        let [to_replicas, to_clients] = self.writes.end_turn(self.parts.replicas);
+        self.charge_sending(|ledger| {
+            ledger.charge(Work::Writes, to_replicas, world.charges.write_call);
+            let place = ledger.enter(MessageKind::Reply, 0);
+            ledger.charge(Work::Writes, to_clients, world.charges.write_call);
+            ledger.leave(place);
+        });
         let elapsed = nanos(self.spent() * self.speed / FULL_SPEED);
         self.busy_ns += elapsed;
         elapsed
@@ -337,47 +349,6 @@ impl<P: Protocol> Node<P> {
         self.recalls = false;
         self.born = Some(self.status(false));
         self.feed(Input::Start, world);
-    }
-
-    fn hear_peers(&mut self, world: &mut Surroundings<'_, P::Message>) {
-        let mut read_from = [0u64; WORDS];
-        while let Some((from, bytes, message)) = self.peers.pop_front() {
-            let (word, bit) = (usize::from(from) / 64, 1 << (from % 64));
-            if self.network.is_none() && read_from[word] & bit == 0 {
-                read_from[word] |= bit;
-                self.ledger.charge(Work::Reads, 1, world.charges.read_call);
-            }
-            let mut message = Arc::unwrap_or_clone(message);
-            if self.network.is_none() {
-                self.ledger.charge(Work::Received, 1, world.charges.receive);
-                self.ledger.charge(Work::WireBytes, u64::from(bytes), world.charges.receive_byte);
-                world.charges.receive_frame(&mut self.ledger, u64::from(bytes));
-                charge_hashes(&message, u64::from(bytes), world.charges, &mut self.ledger);
-            }
-            self.judge_message(&mut message, world.charges);
-            match message {
-                Envelope::Relay(_) | Envelope::Spread(_) => self.hear_relay(ReplicaId(from), message, world),
-                message => self.feed(Input::Receive { from: ReplicaId(from), message }, world),
-            }
-        }
-    }
-
-    /// Passes the bundles that a peer relays or spreads to the replica, except executed ones. Then tells the oracle
-    /// which of them are in the pool.
-    fn hear_relay(
-        &mut self,
-        from: ReplicaId,
-        mut message: Envelope<P::Message>,
-        world: &mut Surroundings<'_, P::Message>,
-    ) {
-        let me = self.parts.me;
-        let digests = message.bundles().iter().map(Bundle::digest);
-        let relayed: Vec<(Digest, bool)> =
-            digests.map(|digest| (digest, self.parts.replica.is_known(&digest))).collect();
-        self.parts.replica.screen(&mut message, |bundle| self.parts.executor.settled(bundle).is_some());
-        self.feed(Input::Receive { from, message }, world);
-        let pool = &self.parts.replica.parts().store.pool;
-        world.oracle.heard_relay(me, from, &relayed, |digest| pool.is_pending(digest) || pool.is_uncertified(digest));
     }
 
     fn ring_alarms(&mut self, world: &mut Surroundings<'_, P::Message>) {
@@ -416,15 +387,21 @@ impl<P: Protocol> Node<P> {
         if let Input::Submit { bundles, .. } = &input {
             self.take_batch(bundles, world);
         }
+        let own = match &input {
+            Input::Receive { from, message } if *from == self.parts.me => Some(self.ledger.enter(message.kind(), 1)),
+            _ => None,
+        };
         self.think(input, world);
         self.misbehave();
         self.perform_all(world);
+        own.into_iter().for_each(|place| self.ledger.leave(place));
     }
 
     /// Runs one step of the replica.
     fn think(&mut self, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
-        self.ledger.charge(Work::Steps, 1, world.charges.steps[StepKind::of(&input) as usize]);
-        self.ledger.charge(Work::Bundles, bundles_in(&input) as u64, world.charges.pool);
+        let kind = StepKind::of(&input);
+        self.ledger.charge_step(kind, world.charges.steps[kind as usize]);
+        self.ledger.charge(Work::Pooled, bundles_in(&input) as u64, world.charges.pool);
         if let Some(behaviour) = &mut self.parts.behaviour {
             behaviour.observe(&input);
         }
@@ -465,6 +442,7 @@ impl<P: Protocol> Node<P> {
             },
             Action::Persist { id, record } => {
                 if self.passes() {
+                    self.ledger.charge(Work::Records, 1, world.charges.record);
                     self.journal.append(id, record, world.charges.flush.is_zero());
                     self.passes();
                 }
@@ -510,7 +488,7 @@ impl<P: Protocol> Node<P> {
             checks.charge(&mut self.ledger);
             return self.local.push_back(input);
         }
-        let done = self.verifiers.work(self.asks_at(), &checks, self.speed);
+        let done = self.verifiers.work(self.asks_at(), &checks, self.speed, self.ledger.place());
         world.begun.push(Begun::Question(done.since(self.now).as_nanos() as u64, input));
     }
 
@@ -538,9 +516,11 @@ impl<P: Protocol> Node<P> {
         }
         let commands: usize = bundles.iter().map(Bundle::len).sum();
         let bytes: usize = bundles.iter().map(|bundle| bundle.body().len()).sum();
+        let place = self.ledger.enter(MessageKind::Request, bundles.len());
         self.ledger.charge(Work::Commands, commands as u64, world.charges.command);
         self.ledger.charge(Work::CommandBytes, bytes as u64, world.charges.command_byte);
         world.charges.hash(&mut self.ledger, 1, DIGEST_BYTES * bundles.len() as u64);
+        self.ledger.leave(place);
         let mut executed = std::mem::take(&mut self.executed);
         self.parts.executor.execute(block.height, bundles, &mut executed);
         world.oracle.results(me, executed.iter().map(|reply| reply.results.body().len() as u64).sum());

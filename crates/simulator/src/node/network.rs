@@ -4,14 +4,15 @@
 use super::Node;
 use crate::charges::{Charges, nanos};
 use crate::faults::FULL_SPEED;
-use crate::ledger::{Ledger, Work};
+use crate::ledger::Ledger;
 use crate::parcel::{Body, Parcel};
+use crate::work::Work;
 use quorate_consensus::{Envelope, Message, Protocol};
 use quorate_types::Time;
+use quorate_types::stages::{MessageKind, StageRole};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-#[derive(Default)]
 pub(super) struct NetworkThread {
     /// When it is done with all that it has.
     free: Time,
@@ -24,6 +25,16 @@ pub(super) struct NetworkThread {
 }
 
 impl NetworkThread {
+    pub fn new(has_probes: bool) -> NetworkThread {
+        NetworkThread {
+            free: Time(0),
+            reads: BTreeMap::new(),
+            ledger: if has_probes { Ledger::with_probes() } else { Ledger::default() },
+            sends: 0,
+            busy_ns: 0,
+        }
+    }
+
     /// Works on something from `at` or from when it is free, whichever is later. Returns when it is done.
     fn work(&mut self, at: Time, picoseconds: u64, speed: u64) -> Time {
         let took_ns = nanos(picoseconds * speed / FULL_SPEED);
@@ -33,25 +44,41 @@ impl NetworkThread {
     }
 
     /// Reads a message, and returns when the core gets it. `charges` are those of a thread that slept.
-    fn read<M: Message>(&mut self, now: Time, from: usize, parcel: &Parcel<M>, charges: &Charges, speed: u64) -> Time {
+    fn read<M: Message>(
+        &mut self,
+        now: Time,
+        from: usize,
+        parcel: &Parcel<M>,
+        charges: &Charges,
+        speed: u64,
+        role: StageRole,
+    ) -> Time {
         let before = self.ledger.total();
         let (begins, is_idle) = (self.free.max(now), self.free <= now);
         if is_idle {
+            self.ledger.begin_turn(role);
             charges.begin_turn(&mut self.ledger);
         }
+        let kind = match &parcel.body {
+            Body::Peer(message) => message.kind(),
+            _ => MessageKind::Request,
+        };
+        let place = self.ledger.enter(kind, 1);
         if self.reads.get(&from).is_none_or(|reads| *reads < now) {
             self.ledger.charge(Work::Reads, 1, charges.read_call);
             self.reads.insert(from, begins);
         }
         let bytes = u64::from(parcel.bytes);
+        self.ledger.received(bytes);
         self.ledger.charge(Work::Received, 1, charges.receive);
-        self.ledger.charge(Work::WireBytes, bytes, charges.receive_byte);
+        self.ledger.charge(Work::ReceivedBytes, bytes, charges.receive_byte);
         charges.receive_frame(&mut self.ledger, bytes);
         match &parcel.body {
             Body::Peer(message) => charge_hashes(message, bytes, charges, &mut self.ledger),
             Body::Request(_) => charges.hash(&mut self.ledger, 1, bytes),
             Body::Replies(_) => unreachable!("replies go to the clients"),
         }
+        self.ledger.leave(place);
         let took = self.ledger.total() - before;
         self.work(now, took, speed)
     }
@@ -81,7 +108,8 @@ pub(super) fn charge_hashes<M: Message>(message: &Envelope<M>, bytes: u64, charg
 impl<P: Protocol> Node<P> {
     /// Returns when the core gets a message that its network's thread reads; `None` if the core reads itself.
     pub fn reads(&mut self, now: Time, from: usize, parcel: &Parcel<P::Message>, charges: &Charges) -> Option<Time> {
-        Some(self.network.as_mut()?.read(now, from, parcel, charges, self.speed))
+        let role = self.role();
+        Some(self.network.as_mut()?.read(now, from, parcel, charges, self.speed, role))
     }
 
     /// Returns whether a thread drives its network.
@@ -93,16 +121,19 @@ impl<P: Protocol> Node<P> {
     pub(super) fn charge_sending(&mut self, charge: impl FnOnce(&mut Ledger)) {
         let Some(network) = &mut self.network else { return charge(&mut self.ledger) };
         let before = network.ledger.total();
+        let place = network.ledger.go(self.ledger.place());
         charge(&mut network.ledger);
+        network.ledger.leave(place);
         network.sends += network.ledger.total() - before;
     }
 
     /// Returns when what a turn sends has left, if the turn ends at `end`. `charges` are those of a thread that slept.
     pub fn writes(&mut self, end: Time, charges: &Charges) -> Time {
-        let speed = self.speed;
+        let (speed, role) = (self.speed, self.role());
         let Some(network) = self.network.as_mut().filter(|network| network.sends > 0) else { return end };
         let before = network.ledger.total();
         if network.free <= end {
+            network.ledger.begin_turn(role);
             charges.begin_turn(&mut network.ledger);
         }
         let took = std::mem::take(&mut network.sends) + network.ledger.total() - before;

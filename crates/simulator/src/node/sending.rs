@@ -2,8 +2,8 @@
 //! charged by size.
 
 use super::{Begun, Destination, Node, Surroundings};
-use crate::ledger::Work;
 use crate::parcel::Parcel;
+use crate::work::Work;
 use quorate_consensus::seam::text;
 use quorate_consensus::{Envelope, Input, Protocol, To};
 use quorate_hosting::{Outgoing, Peers, split};
@@ -20,6 +20,12 @@ impl<P: Protocol> Node<P> {
     }
 
     pub(super) fn send(&mut self, message: Outgoing<P::Message>, world: &mut Surroundings<'_, P::Message>) {
+        let place = self.ledger.enter(message.message.kind(), 1);
+        self.send_one(message, world);
+        self.ledger.leave(place);
+    }
+
+    fn send_one(&mut self, message: Outgoing<P::Message>, world: &mut Surroundings<'_, P::Message>) {
         let Outgoing { to, mut message, sign } = message;
         let me = self.parts.me;
         if sign {
@@ -67,7 +73,8 @@ impl<P: Protocol> Node<P> {
     ) {
         let bytes = u64::from(parcel.bytes) * copies;
         self.charge_sending(|ledger| {
-            ledger.charge(Work::WireBytes, bytes, world.charges.send_byte);
+            ledger.sent(copies, bytes);
+            ledger.charge(Work::SentBytes, bytes, world.charges.send_byte);
             world.charges.send_frames(ledger, copies, bytes);
         });
         self.bytes_sent += bytes;

@@ -5,6 +5,7 @@ use super::network::NetworkThread;
 use crate::chronicle::Landmarks;
 use quorate_consensus::Protocol;
 use quorate_types::meter::Tallies;
+use quorate_types::stages::StageRole;
 use quorate_types::{ReplicaId, Status, ThreadTimes};
 use std::collections::BTreeMap;
 
@@ -30,6 +31,10 @@ impl<P: Protocol> Node<P> {
                 .chain(stands_on.iter().map(|shown| shown.subject.height.0))
                 .collect(),
         }
+    }
+
+    pub(super) fn role(&self) -> StageRole {
+        if self.leader() == Some(self.parts.me) { StageRole::Leader } else { StageRole::Backup }
     }
 
     fn dropped(&self) -> BTreeMap<String, u64> {
@@ -63,7 +68,7 @@ impl<P: Protocol> Node<P> {
             key_additions: proofs.effort.key_additions,
             // The ledger has the exact times.
             crypto: Tallies::default(),
-            stages: None,
+            stages: self.parts.probes.and_then(|counter_hz| self.ledger().stages(counter_hz)),
             bytes_sent: self.bytes_sent,
             stream_packets: self.writes.packets(),
             messages_sent: self.messages_sent,

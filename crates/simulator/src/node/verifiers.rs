@@ -8,9 +8,11 @@ use super::{Begun, Node, Surroundings};
 use crate::charges::{Checks, nanos};
 use crate::faults::FULL_SPEED;
 use crate::ledger::Ledger;
+use crate::work::Place;
 use quorate_consensus::data::pool::Source;
 use quorate_consensus::{Input, Protocol};
 use quorate_gateway::budget::{BUNDLES_PER_BATCH, MAX_BATCHES_PER_VERIFIER};
+use quorate_types::stages::MessageKind;
 use quorate_types::{Bundle, Digest, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -37,13 +39,13 @@ pub(super) struct Verifiers {
 }
 
 impl Verifiers {
-    pub fn new(threads: usize) -> Verifiers {
+    pub fn new(threads: usize, has_probes: bool) -> Verifiers {
         Verifiers {
             free: vec![Time(0); threads],
             waiting: VecDeque::new(),
             open: 0,
             last: Time(0),
-            ledger: Ledger::default(),
+            ledger: if has_probes { Ledger::with_probes() } else { Ledger::default() },
             busy_ns: 0,
         }
     }
@@ -62,9 +64,10 @@ impl Verifiers {
         self.exist() && (signatures > 0 || self.open > 0 || !self.waiting.is_empty())
     }
 
-    /// Returns when the first thread is done with work that it gets at `asked`, and gives it that work.
-    pub fn work(&mut self, asked: Time, checks: &Checks, speed: u64) -> Time {
+    /// Returns when the first thread is done with work on `place` that it gets at `asked`, and gives it that work.
+    pub fn work(&mut self, asked: Time, checks: &Checks, speed: u64, place: Place) -> Time {
         let took_ns = nanos(checks.picoseconds * speed / FULL_SPEED);
+        self.ledger.go(place);
         checks.charge(&mut self.ledger);
         self.busy_ns += took_ns;
         let first = self.free.iter_mut().min().expect("there are threads");
@@ -73,13 +76,14 @@ impl Verifiers {
     }
 
     /// Returns the next batch to come back, and when, if it needs no thread or one is idle.
-    fn next_batch(&mut self, now: Time, speed: u64) -> Option<(Time, Batch)> {
+    fn next_batch(&mut self, now: Time, speed: u64, place: Place) -> Option<(Time, Batch)> {
         let is_known = self.waiting.front()?.checks.picoseconds == 0;
         if !is_known && self.free.iter().all(|free| *free > now) {
             return None;
         }
         let batch = self.waiting.pop_front()?;
-        let done = if is_known { now } else { self.work(now, &batch.checks, speed) };
+        let place = Place { messages: batch.bundles.len() as u64, ..place };
+        let done = if is_known { now } else { self.work(now, &batch.checks, speed, place) };
         self.last = self.last.max(done);
         self.open += 1;
         Some((self.last, batch))
@@ -134,7 +138,10 @@ impl<P: Protocol> Node<P> {
     /// Gives waiting batches to idle threads. A turn follows each answer of a thread, so none stays idle.
     pub(super) fn hand_out(&mut self, world: &mut Surroundings<'_, P::Message>) {
         let now = self.asks_at();
-        while let Some((done, Batch { bundles, sources, .. })) = self.verifiers.next_batch(now, self.speed) {
+        let before = self.ledger.enter(MessageKind::Request, 0);
+        let place = self.ledger.place();
+        self.ledger.leave(before);
+        while let Some((done, Batch { bundles, sources, .. })) = self.verifiers.next_batch(now, self.speed, place) {
             let after_ns = done.since(self.now).as_nanos() as u64;
             world.begun.push(Begun::Question(after_ns, Input::Submit { bundles, sources }));
         }

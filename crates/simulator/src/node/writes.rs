@@ -24,9 +24,10 @@ impl Writes {
         self.bytes[destination] += bytes.max(1);
     }
 
-    /// Ends the turn, and returns its number of writes.
-    pub fn end_turn(&mut self) -> u64 {
-        let calls = self.destinations.len() as u64;
+    /// Ends the turn, and returns its numbers of writes to replicas, which come before the clients, and to clients.
+    pub fn end_turn(&mut self, replicas: usize) -> [u64; 2] {
+        let to_replicas = self.destinations.iter().filter(|destination| **destination < replicas).count() as u64;
+        let calls = [to_replicas, self.destinations.len() as u64 - to_replicas];
         for destination in self.destinations.drain(..) {
             self.packets += tcp_packets(std::mem::take(&mut self.bytes[destination]));
         }

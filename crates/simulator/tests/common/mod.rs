@@ -40,6 +40,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
         wire: Wire::default(),
         network: NetworkSpec::preset("lan").expect("a preset"),
         costs: plain_costs(),
+        probes: false,
         stages: quorate_types::ReplicaStages::default(),
         cores: 0,
         router: Duration::ZERO,
