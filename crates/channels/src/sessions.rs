@@ -4,10 +4,10 @@
 //! of that. Fresh keys are agreed on all the same (`psk_dhe_ke`, the only mode of the library), so what was recorded
 //! stays secret if a session is stolen later, and nothing is sent before the other end has answered (no 0-RTT).
 //!
-//! **What is not saved** is the committee's handshake inside: it runs in each connection, with fresh nonces, and
-//! decides alone who is admitted. It stays bound to the key of the end that accepts: only that end and the one that
-//! dialled know a session's secret, which follows from a handshake in which that end proved the key. So a resumed
-//! session proves the key as the first one did, and the dialling end takes it from there.
+//! **The committee's handshake is not saved.** It runs inside each connection, with fresh nonces, and alone decides
+//! who is admitted. It stays bound to the key of the accepting end. That end proved its key in the handshake that made
+//! the session's secret, and only the two ends know the secret. So a resumed session proves the key as the first one
+//! did, and the dialling end takes the key from the session.
 //!
 //! **Where they are.** In the memory of the two ends, nowhere else. An accepting end gives out one ticket with each
 //! connection, a random number that says nothing, and takes it once. An end that has restarted knows none, and the

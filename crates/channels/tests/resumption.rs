@@ -106,7 +106,7 @@ fn impostors_and_strangers_are_refused_each_time_they_come_back() {
     assert!(b.sessions.resumed() >= 2, "they resumed {} times", b.sessions.resumed());
 }
 
-/// An end that answers in the name of a replica, but has another key, can resume what it gave out itself, in vain.
+/// An impostor answers in a replica's name with another key. It can resume the sessions that it gave out, but is refused.
 #[test]
 fn an_impostor_that_answers_is_refused_although_its_session_is_resumed() {
     let (a, impostor) = (keeping(replica(0)), keeping(config("one", key(1, 66))));

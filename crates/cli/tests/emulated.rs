@@ -162,9 +162,9 @@ fn privileged_a_killed_replica_returns_to_its_namespace() {
 /// Largest difference between the kernel's TCP and the simulator's, as a share.
 const MODEL_ERROR: f64 = 0.15;
 
-/// One command at a time over a round trip of 20 ms, so that the machine's own time is small: half of all latencies are
-/// without a loss, and the 99th percentile has waited for one minimum timeout: about 4 in 100 commands have, and 1 in 1000
-/// for a second one.
+/// One command at a time over a round trip of 20 ms, so that the machine's own time is small. Half of all commands
+/// lose nothing. About 4 in 100 wait for one minimum timeout, so the 99th percentile is among them, and about 1 in 1000
+/// waits for two.
 #[test]
 #[ignore = "needs root"]
 fn privileged_losses_cost_in_the_simulator_what_they_cost_in_the_kernel() {

@@ -100,7 +100,7 @@ impl Netlink {
     }
 }
 
-/// Returns the number of an interface in the calling thread's namespace; 0: there is none.
+/// Returns the number of an interface in the calling thread's namespace, or 0 if there is no such interface.
 pub fn number_of(interface: &str) -> u32 {
     let name = CString::new(interface).expect("the name has no zero");
     // SAFETY: the name is alive and ends with a zero.

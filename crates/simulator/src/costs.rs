@@ -60,8 +60,8 @@ pub struct CostTable {
     /// Older files lack this table: threads take turns on a core, and an idle core runs a thread at once.
     #[serde(default)]
     pub scheduler: SchedulerCosts,
-    /// How entries were measured, by their path, such as `core.step_us`, or by that of a table of them. The longest path
-    /// counts. Older files lack the table.
+    /// How each entry was measured, by its path, such as `core.step_us`, or by the path of a table of entries. The longest
+    /// path that fits counts. Older files lack this.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, CostSource>,
 }
@@ -93,8 +93,8 @@ pub struct CoreCosts {
     /// older files.
     #[serde(default)]
     pub pool_us: f64,
-    /// The host's work of each turn of a replica, beside the wait and messages: clocks, timers, queues. 0 in older files,
-    /// whose other entries include it.
+    /// The host's work in each turn of a replica, except waiting and messages: clocks, timers, queues. 0 in older
+    /// files, whose other entries include it.
     #[serde(default)]
     pub round_us: f64,
     /// Passing one message of a peer through the host: queues, admission, dispatch. 0 in older files, whose other

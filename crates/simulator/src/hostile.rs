@@ -7,6 +7,7 @@
 use quorate_byzantine::client::divided;
 use quorate_crypto::ClientIdentity;
 use quorate_types::command::codes_in;
+use quorate_types::stages::MessageKind;
 use quorate_types::{Bundle, BundleBuilder, Height, ReplicaId, choice};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -98,6 +99,16 @@ pub enum Request {
     Query(u64),
     /// A new link without any request.
     Nothing,
+}
+
+impl Request {
+    /// Returns the kind of message under which its stages count.
+    pub fn kind(&self) -> MessageKind {
+        match self {
+            Request::Bundle(_) | Request::Forged => MessageKind::Request,
+            Request::Status | Request::Query(_) | Request::Nothing => MessageKind::Question,
+        }
+    }
 }
 
 /// State of a hostile client.

@@ -14,6 +14,17 @@ use quorate_types::{ClientId, ClusterId, Committee, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
+/// Every pair of a transport over packets and a channel.
+pub const PAIRS: [(TransportKind, ChannelKind); 7] = [
+    (TransportKind::UDP, ChannelKind::PLAIN),
+    (TransportKind::UDP, ChannelKind::DTLS),
+    (TransportKind::RUDP, ChannelKind::PLAIN),
+    (TransportKind::RUDP, ChannelKind::DTLS),
+    (TransportKind::SCTP, ChannelKind::PLAIN),
+    (TransportKind::SCTP, ChannelKind::DTLS),
+    (TransportKind::QUIC, ChannelKind::TLS),
+];
+
 /// Loses about every third packet that it sends. The second field is the state of an xorshift generator: if exactly
 /// every third packet were lost, a batch of three retransmitted packets would lose the same one each time.
 struct Lossy(Box<dyn Machine>, u32);

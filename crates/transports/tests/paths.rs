@@ -1,6 +1,7 @@
 //! What a path may do to packets, for every pair over packets, in virtual time: carry only short ones, and let somebody
 //! cut, change, repeat and invent some.
 
+use crate::datagrams::PAIRS;
 use crate::net::{A, B, MS, Net, Random, even};
 use crate::support::replica_end;
 use bytes::Bytes;
@@ -10,15 +11,6 @@ use quorate_types::{ClusterId, ReplicaId};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-const PAIRS: [(TransportKind, ChannelKind); 7] = [
-    (TransportKind::UDP, ChannelKind::PLAIN),
-    (TransportKind::UDP, ChannelKind::DTLS),
-    (TransportKind::RUDP, ChannelKind::PLAIN),
-    (TransportKind::RUDP, ChannelKind::DTLS),
-    (TransportKind::SCTP, ChannelKind::PLAIN),
-    (TransportKind::SCTP, ChannelKind::DTLS),
-    (TransportKind::QUIC, ChannelKind::TLS),
-];
 /// Headers of IPv6 and UDP.
 const HEADER_BYTES: usize = 48;
 

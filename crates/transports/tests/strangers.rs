@@ -2,7 +2,7 @@
 //! that stop in the middle. They take a bounded number of places, and replicas and clients go on beside them, even a
 //! client whose address a stranger had before, or forges.
 
-use crate::datagrams::Ground;
+use crate::datagrams::{Ground, PAIRS};
 use crate::support::{End, R1, ToyVerifier, client, client_end, connected, drive, drive_with, quick};
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, Machine, Output, Side};
@@ -151,16 +151,6 @@ fn ten_thousand_strangers_do_not_disturb_quic() {
 
 /// Answers after which a stranger is a client, over every pair.
 const MAX_ANSWERS: usize = 50;
-
-const PAIRS: [(TransportKind, ChannelKind); 7] = [
-    (TransportKind::UDP, ChannelKind::PLAIN),
-    (TransportKind::UDP, ChannelKind::DTLS),
-    (TransportKind::RUDP, ChannelKind::PLAIN),
-    (TransportKind::RUDP, ChannelKind::DTLS),
-    (TransportKind::SCTP, ChannelKind::PLAIN),
-    (TransportKind::SCTP, ChannelKind::DTLS),
-    (TransportKind::QUIC, ChannelKind::TLS),
-];
 
 /// How far a stranger goes before it falls silent.
 #[derive(Clone, Copy, PartialEq, Debug)]

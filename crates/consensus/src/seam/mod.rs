@@ -366,9 +366,9 @@ impl<M: Message> Envelope<M> {
         }
     }
 
-    /// Returns whether it is one of many votes of which a quorum suffices. Protocols take votes in any order, and need
-    /// none that is lost unless too many are: then the view times out. Votes on views and checkpoints are not among
-    /// them: they are rare, and each one lost costs a timeout or an interval.
+    /// Returns whether it is a vote for which a quorum suffices. Protocols take such votes in any order and can do
+    /// without some of them. Votes on views and checkpoints are not included: they are rare, and losing one costs a
+    /// timeout or an interval.
     pub fn is_vote(&self) -> bool {
         matches!(self.kind(), MessageKind::Vote | MessageKind::Prepare | MessageKind::Commit)
     }

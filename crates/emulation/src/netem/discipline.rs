@@ -205,7 +205,7 @@ impl Disciplines {
     }
 }
 
-/// Returns the loss of a packet that either of two may lose, of which the second is independent.
+/// Combines two losses that a packet passes one after the other. The second must be independent.
 fn either(first: Loss, second: Loss) -> Loss {
     let Loss::Independent { probability: other } = second else { unreachable!("`lack` refuses other bursts") };
     let both = |one: f64| 1.0 - (1.0 - one) * (1.0 - other);

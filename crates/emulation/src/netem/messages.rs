@@ -77,7 +77,7 @@ pub fn netem(interface: u32, handle: u32, parent: u32, discipline: &Discipline) 
     attribute(&mut options, NETEM_SEED, &discipline.seed.to_ne_bytes());
     if let Some(rate) = discipline.rate {
         let short = u32::try_from(rate).unwrap_or(u32::MAX);
-        // The rate, and overheads and cells, of which there are none.
+        // The rate. Overheads and cells do not exist here, so they are 0.
         let plain: Vec<u8> = [short, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
         attribute(&mut options, NETEM_RATE, &plain);
         attribute(&mut options, NETEM_RATE_64, &rate.to_ne_bytes());

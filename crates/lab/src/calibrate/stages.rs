@@ -18,12 +18,11 @@ const PS_PER_US: f64 = 1e6;
 /// Weight of the preference for an entry's value before, against one stage of a specification that is off by its whole
 /// sum. It decides only what no stage shows.
 const PREFERENCE: f64 = 1e-5;
-/// A stage that takes less than this share of the replicas' time counts as one that takes it: a probe's own time shows
-/// in what is shorter.
+/// Least share of the replicas' time that a stage is weighed with: in shorter ones, the probes' own time shows.
 const MIN_SHARE: f64 = 0.005;
 /// Minimum of a factor, so that no cost becomes free.
 const MIN_FACTOR: f64 = 0.1;
-/// Costs from which entries start that nothing measures alone: those of a short function.
+/// Start value of entries that nothing measures alone, in microseconds: the cost of a short function.
 const START_US: f64 = 0.5;
 
 /// Entries of the table that stages decide, each with a factor of its own.
@@ -214,8 +213,8 @@ pub struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// Returns the measured microseconds per command. Only the shares of the stages are taken from the probes, which time
-    /// a sample of the turns; the sum is the threads' processor time.
+    /// Returns the measured microseconds per command. The probes time a sample of the turns, so only the stages' shares
+    /// are taken from them; the sum is the threads' processor time.
     fn measured(&self) -> Sums {
         let mut sums = Sums::new();
         for StageCost { message, stage, nanoseconds, count, .. } in self.stages {
@@ -248,9 +247,9 @@ impl Compared<'_> {
         rows
     }
 
-    /// Returns a row for each place, relative to what its stage took: a short stage decides its entries as well as a long
-    /// one. What was measured where nothing is charged is spread over the rest of its stage, or over everything if nothing
-    /// of the stage is charged.
+    /// Returns a row for each place, relative to what its stage took, so that a short stage decides its entries as well
+    /// as a long one does. What was measured where nothing is charged is spread over the rest of its stage, or over
+    /// everything if nothing of the stage is charged.
     fn rows(&self, entries: &[Entry]) -> Vec<Row> {
         let (measured, charged) = (self.measured(), self.charged(entries));
         let sum_of = |stage: Stage, is_charged: bool| -> f64 {

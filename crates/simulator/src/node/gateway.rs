@@ -179,12 +179,7 @@ impl<P: Protocol> Node<P> {
             }
             (frames, bytes) = (frames + 1, bytes + size as usize);
             let (before, mut forged_ns) = (self.ledger.total(), 0);
-            let kind = if matches!(request, Request::Bundle(_) | Request::Forged) {
-                MessageKind::Request
-            } else {
-                MessageKind::Question
-            };
-            let place = self.ledger.enter(kind, 1);
+            let place = self.ledger.enter(request.kind(), 1);
             // The thread of the network has read what honest clients sent, but not what attackers did.
             if self.network.is_none() || !self.door.is_honest(link) {
                 self.ledger.received(u64::from(size));

@@ -1,5 +1,5 @@
-//! The thread of a simulated replica's network, as the node's: reads and hashes what arrives before the core gets it, and
-//! writes what a turn sends after its end. It has a core of its own.
+//! The network thread of a simulated replica, like the node's: it reads and hashes what arrives before the core gets
+//! it, and writes what a turn sends after the turn. It has a core of its own.
 
 use super::Node;
 use crate::charges::{Charges, nanos};
