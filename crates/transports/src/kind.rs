@@ -6,6 +6,7 @@ use crate::quic::Quic;
 use crate::rudp::Rudp;
 use crate::sctp::Sctp;
 use crate::tcp::Tcp;
+use crate::tcp::sctp::KernelSctp;
 use crate::udp::Udp;
 
 /// Copyable handle to a kind of transport, listed or not, compared by name.
@@ -25,12 +26,21 @@ impl TransportKind {
     /// SCTP over the kernel's UDP: see [`sctp`](crate::sctp).
     pub const SCTP: TransportKind = TransportKind::of(&Datagrams(&Sctp));
 
+    /// The kernel's SCTP, where the kernel has it.
+    pub const SCTP_KERNEL: TransportKind = TransportKind::of(&KernelSctp);
+
     /// QUIC over the kernel's UDP: see [`quic`](crate::quic).
     pub const QUIC: TransportKind = TransportKind::of(&Datagrams(&Quic));
 
     /// Every kind, in the order in which errors list them.
-    pub const ALL: &'static [TransportKind] =
-        &[TransportKind::TCP, TransportKind::UDP, TransportKind::RUDP, TransportKind::SCTP, TransportKind::QUIC];
+    pub const ALL: &'static [TransportKind] = &[
+        TransportKind::TCP,
+        TransportKind::UDP,
+        TransportKind::RUDP,
+        TransportKind::SCTP,
+        TransportKind::SCTP_KERNEL,
+        TransportKind::QUIC,
+    ];
 
     /// Returns the handle of a kind that is not listed. Its name must be unique.
     pub const fn of(carrier: &'static dyn Carrier) -> TransportKind {

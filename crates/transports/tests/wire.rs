@@ -107,6 +107,21 @@ fn a_channel_works_only_over_its_carriages() {
 }
 
 #[test]
+fn a_kernel_without_sctp_is_one_error_with_the_alternative() {
+    let wire = Wire { transport: TransportKind::SCTP_KERNEL, ..Wire::default() };
+    assert_eq!(wire.fits(), Ok(()));
+    assert!(refused(wire.transport.carrier(), &DATAGRAM_SEAL).is_some_and(|why| why.contains("set `plain` or `tls`")));
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    match wire.listen(&address.into()) {
+        Ok(endpoint) => assert_ne!(endpoint.address().expect("it is bound").port(), 0),
+        Err(error) => assert_eq!(
+            error.to_string(),
+            "this kernel has no SCTP; help: load its module `sctp`, or set the transport `sctp`, which runs in user space"
+        ),
+    }
+}
+
+#[test]
 fn a_transport_with_its_own_channel_accepts_no_other() {
     assert_eq!(refused(&WITH_CHANNEL, &SEAL), None, "its own channel was refused");
     let why = refused(&WITH_CHANNEL, &DATAGRAM_SEAL).expect("another channel");

@@ -13,7 +13,7 @@ pub use result::{Charges, MachineResult, SeedResult, SimResult};
 use crate::bench::{commands, load_options, node_template};
 use crate::partial;
 use crate::search::{Probe, search};
-use crate::spec::{BenchSpec, Fault, Problem, Record, SpecError, When, timeouts};
+use crate::spec::{BenchSpec, Fault, Problem, Record, SpecError, TransportKind, When, timeouts};
 use quorate_applications::ApplicationKind;
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_recording::Recorder;
@@ -159,6 +159,10 @@ pub(crate) struct Files {
 /// Returns the input of the simulator for files that are already loaded.
 pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) -> Result<SimSpec, SimError> {
     let Files { mut network, costs, places } = files;
+    if spec.transport == TransportKind::SCTP_KERNEL {
+        let what = "is the kernel's SCTP, which a simulation does not have";
+        return Err(quorate_types::Fault::new("--transport", what, "set `sctp`, the one in user space").into());
+    }
     let template = node_template(spec);
     let warmup_ms = spec.warmup.as_millis() as f64;
     network.faults.extend(spec.fault.iter().flat_map(|fault| {

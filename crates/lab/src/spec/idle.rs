@@ -46,7 +46,8 @@ impl BenchSpec {
     /// Returns for each setting of transports whether it was set and the chosen one ignores it, and the reason.
     fn idle_transport(&self) -> [(&'static str, bool, String); 5] {
         let over_packets = self.transport.profile().carriage == Carriage::Datagrams;
-        let has_profiles = [TransportKind::TCP, TransportKind::RUDP, TransportKind::SCTP].contains(&self.transport);
+        let with_profiles = [TransportKind::TCP, TransportKind::RUDP, TransportKind::SCTP, TransportKind::SCTP_KERNEL];
+        let has_profiles = with_profiles.contains(&self.transport);
         let has_own = has_profiles && over_packets;
         let why = format!("--transport is {}", self.transport);
         [

@@ -1,6 +1,6 @@
 //! One TCP stream with its channel and its queues.
 
-use super::sockets::{is_repeating, limit_unsent};
+use super::sockets::Protocol;
 use crate::error::LinkError;
 use crate::framing::FrameBuffer;
 use crate::links::{Lane, LinkState, Linked, Phase, Stuck};
@@ -36,6 +36,7 @@ pub enum Reading {
 pub struct Link {
     state: LinkState,
     pub socket: TcpStream,
+    protocol: Protocol,
     /// The remote has closed its end; earlier data may still be unread.
     pub has_closed: bool,
     /// Progress of unacknowledged data, and its time limit in milliseconds.
@@ -102,10 +103,10 @@ impl Linked for Link {
     }
 
     fn trouble(&mut self, now: Instant) -> Option<LinkError> {
-        let repeats = is_repeating(&self.socket);
+        let (waits, progress) = self.protocol.trouble(&self.socket);
         let (stuck, limit_ms) = &mut self.unacknowledged;
         let limit = Duration::from_millis(*limit_ms);
-        (stuck.observe(now, repeats, 0) >= limit).then_some(LinkError::Unacknowledged(*limit_ms))
+        (stuck.observe(now, waits, progress) >= limit).then_some(LinkError::Unacknowledged(*limit_ms))
     }
 }
 
@@ -119,15 +120,22 @@ impl Link {
         let has_room = fits(self.queue.bytes(), &frame, max_bytes);
         if has_room {
             if !std::mem::replace(&mut self.limits_unsent, true) {
-                limit_unsent(&self.socket);
+                self.protocol.limit_unsent(&self.socket);
             }
             self.queue.push_bulk(frame);
         }
         has_room
     }
 
-    pub fn new(state: LinkState, socket: TcpStream, channel: Box<dyn Channel>, unacknowledged_ms: u64) -> Link {
+    pub fn new(
+        state: LinkState,
+        socket: TcpStream,
+        protocol: Protocol,
+        channel: Box<dyn Channel>,
+        unacknowledged_ms: u64,
+    ) -> Link {
         Link {
+            protocol,
             watches_writable: state.dialled.is_some(),
             state,
             socket,
@@ -180,7 +188,7 @@ impl Link {
             self.queue.stage();
             let from_outgoing = self.has_outgoing();
             let (wanted, written) = if from_outgoing {
-                let rest = &self.outgoing[self.outgoing_gone..];
+                let rest = self.piece(&self.outgoing[self.outgoing_gone..]);
                 (rest.len(), self.write_one(rest))
             } else if self.transparent && !self.queue.is_empty() {
                 self.write_queue()
@@ -215,11 +223,26 @@ impl Link {
 
     fn write_queue(&self) -> (usize, io::Result<usize>) {
         if let Some(only) = self.queue.only_slice() {
+            let only = self.piece(only);
             return (only.len(), self.write_one(only));
         }
         let mut slices = [IoSlice::new(&[]); MAX_SLICES];
-        let (count, total) = self.queue.slices(&mut slices);
+        let (mut count, mut total) = self.queue.slices(&mut slices);
+        if let Some(most) = self.protocol.message_bytes().filter(|most| *most < total) {
+            match first_slices(&slices[..count], most) {
+                (0, _) => {
+                    let first = self.piece(&slices[0]);
+                    return (first.len(), self.write_one(first));
+                }
+                fitting => (count, total) = fitting,
+            }
+        }
         (total, SockRef::from(&self.socket).send_vectored_with_flags(&slices[..count], SEND_FLAGS))
+    }
+
+    /// Returns as much as the protocol takes at once.
+    fn piece<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        &bytes[..self.protocol.message_bytes().map_or(bytes.len(), |most| most.min(bytes.len()))]
     }
 
     fn write_one(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -285,7 +308,8 @@ impl Link {
                 self.channel.receive(&mut self.wire, self.frames.bytes_mut(), &mut self.outgoing)?;
             }
             self.take_frames(remote, counters, events)?;
-            if count < room && !closing {
+            // A message of SCTP ends a read, whatever follows.
+            if count < room && !closing && self.protocol.message_bytes().is_none() {
                 return Ok(Reading::Drained);
             }
             left = left.saturating_sub(count);
@@ -345,7 +369,20 @@ fn receive(socket: &TcpStream, room: &mut [MaybeUninit<u8>]) -> Result<Option<us
             Ok(count) => return Ok(Some(count)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            // SCTP says so of an association that the remote has ended.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => return Err(LinkError::Closed),
             Err(error) => return Err(LinkError::Io(error)),
         }
     }
+}
+
+/// Returns how many of the first slices have at most `most` bytes together, and their bytes.
+fn first_slices(slices: &[IoSlice<'_>], most: usize) -> (usize, usize) {
+    let mut total = 0;
+    let count = slices.iter().take_while(|slice| {
+        let fits = total + slice.len() <= most;
+        total += if fits { slice.len() } else { 0 };
+        fits
+    });
+    (count.count(), total)
 }

@@ -1,6 +1,6 @@
 //! Listeners of a transport: one for peers, one for clients, one for operators, so that a firewall can tell them apart.
 
-use super::sockets;
+use super::sockets::{self, Protocol};
 use crate::Endpoints;
 use crate::config::TcpConfig;
 use crate::error::SetupError;
@@ -26,7 +26,12 @@ pub const MAX_LISTENERS: usize = 3;
 
 impl Listeners {
     /// Takes over endpoints and registers them with the poll.
-    pub fn open(endpoints: Endpoints, config: &TcpConfig, registry: &Registry) -> Result<Listeners, SetupError> {
+    pub fn open(
+        endpoints: Endpoints,
+        config: &TcpConfig,
+        protocol: &Protocol,
+        registry: &Registry,
+    ) -> Result<Listeners, SetupError> {
         let peers = if endpoints.clients.is_some() { Audience::Peers } else { Audience::Anybody };
         // Operators first, so that they get in no matter how many others dial.
         let listeners = [
@@ -37,7 +42,7 @@ impl Listeners {
         let mut open = Vec::with_capacity(MAX_LISTENERS);
         for (audience, endpoint) in listeners {
             let Some(endpoint) = endpoint else { continue };
-            let mut listener = sockets::adopt(endpoint.into_listener()?, config)?;
+            let mut listener = sockets::adopt(endpoint.into_listener()?, config, protocol)?;
             registry.register(&mut listener, Token(open.len()), Interest::READABLE)?;
             open.push(OpenListener { audience, listener, accepts_more: false });
         }

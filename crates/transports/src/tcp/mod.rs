@@ -6,6 +6,8 @@
 
 mod link;
 mod listeners;
+pub(crate) mod sctp;
+mod sctp_sockets;
 mod serve;
 mod sockets;
 mod waiting;
@@ -27,8 +29,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use waiting::Waiting;
 
+use sockets::Protocol;
 pub(crate) use sockets::UNSENT_BYTES;
-use sockets::round_trip;
 
 /// Token of the waker; endpoints have lower ones.
 const WAKER: Token = Token(MAX_LISTENERS);
@@ -81,8 +83,9 @@ impl Carrier for Tcp {
     }
 }
 
-/// A [`Transport`] over TCP.
+/// A [`Transport`] over TCP, or over the kernel's SCTP in its place.
 pub struct TcpTransport {
+    protocol: Protocol,
     poll: Waiting,
     ready: mio::Events,
     waker: Arc<dyn Fn() + Send + Sync>,
@@ -102,20 +105,40 @@ impl TcpTransport {
         channels: impl ChannelFactory + 'static,
         config: impl Into<WireSettings>,
     ) -> Result<TcpTransport, SetupError> {
-        let config = config.into();
+        let mut endpoints = endpoints.into();
+        if endpoints.peers.is_none() {
+            endpoints.peers = TcpTransport::endpoint(committee, &channels, |address| Tcp.listen(address))?;
+        }
+        TcpTransport::replica_over(Protocol::Tcp, committee, endpoints, channels, config.into())
+    }
+
+    /// Binds the address of the replica that `channels` represent; `None` if they represent none.
+    fn endpoint(
+        committee: &Committee,
+        channels: &impl ChannelFactory,
+        listen: impl Fn(&Address) -> io::Result<Endpoint>,
+    ) -> Result<Option<Endpoint>, SetupError> {
+        let RemoteIdentity::Replica(me) = channels.local() else { return Ok(None) };
+        let Some(member) = committee.member(me) else { return Ok(None) };
+        let fail = |why| SetupError::Listen { address: member.address.clone(), why };
+        listen(&member.address).map(Some).map_err(fail)
+    }
+
+    fn replica_over(
+        protocol: Protocol,
+        committee: &Committee,
+        endpoints: Endpoints,
+        channels: impl ChannelFactory + 'static,
+        config: WireSettings,
+    ) -> Result<TcpTransport, SetupError> {
         let RemoteIdentity::Replica(me) = channels.local() else {
             return Err(SetupError::Role { found: "client", wanted: "replica" });
         };
-        let Some(member) = committee.member(me) else {
+        if committee.member(me).is_none() {
             return Err(SetupError::Stranger { me, members: committee.len() });
-        };
-        config.validate()?;
-        let mut endpoints = endpoints.into();
-        if endpoints.peers.is_none() {
-            let fail = |why| SetupError::Listen { address: member.address.clone(), why };
-            endpoints.peers = Some(Tcp.listen(&member.address).map_err(fail)?);
         }
-        TcpTransport::new(committee, endpoints, Box::new(channels), config)
+        config.validate()?;
+        TcpTransport::new(protocol, committee, endpoints, Box::new(channels), config)
     }
 
     /// Creates the transport of the client that `channels` represent: it dials every replica, and redials lost links.
@@ -124,15 +147,24 @@ impl TcpTransport {
         channels: impl ChannelFactory + 'static,
         config: impl Into<WireSettings>,
     ) -> Result<TcpTransport, SetupError> {
-        let config = config.into();
+        TcpTransport::client_over(Protocol::Tcp, committee, channels, config.into())
+    }
+
+    fn client_over(
+        protocol: Protocol,
+        committee: &Committee,
+        channels: impl ChannelFactory + 'static,
+        config: WireSettings,
+    ) -> Result<TcpTransport, SetupError> {
         let RemoteIdentity::Client(_) = channels.local() else {
             return Err(SetupError::Role { found: "replica", wanted: "client" });
         };
         config.validate()?;
-        TcpTransport::new(committee, Endpoints::default(), Box::new(channels), config)
+        TcpTransport::new(protocol, committee, Endpoints::default(), Box::new(channels), config)
     }
 
     fn new(
+        protocol: Protocol,
         committee: &Committee,
         endpoints: Endpoints,
         channels: Box<dyn ChannelFactory>,
@@ -144,9 +176,10 @@ impl TcpTransport {
             // This fails only if the descriptor is gone, and then no one is waiting.
             let _ = waker.wake();
         });
-        let listeners = Listeners::open(endpoints, &config.tcp, poll.registry())?;
+        let listeners = Listeners::open(endpoints, &config.tcp, &protocol, poll.registry())?;
         let trouble_ms = config.tcp.unacknowledged_ms;
         Ok(TcpTransport {
+            protocol,
             poll,
             ready: mio::Events::with_capacity(MAX_READY),
             listeners,
@@ -236,7 +269,7 @@ impl Transport for TcpTransport {
     }
 
     fn round_trips(&self) -> Vec<(ReplicaId, Duration)> {
-        self.links.of_replicas(|link| round_trip(&link.socket))
+        self.links.of_replicas(|link| self.protocol.round_trip(&link.socket))
     }
 
     fn take_refusals(&mut self) -> Vec<Refusal> {

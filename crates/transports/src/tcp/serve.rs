@@ -221,7 +221,7 @@ impl TcpTransport {
 
     fn dial_at(&mut self, replica: ReplicaId, address: SocketAddr, now: Instant) {
         let side = Side::Initiator { expects: replica };
-        let opened = sockets::dial(address, &self.tcp)
+        let opened = sockets::dial(address, &self.tcp, &self.protocol)
             .map_err(LinkError::Dial)
             .and_then(|socket| self.open(socket, address, side, Audience::Anybody, now));
         if let Err(why) = opened {
@@ -254,7 +254,7 @@ impl TcpTransport {
         };
         let deadline = now + limit;
         let state = LinkState::new(id, address, dialled, audience, now, deadline);
-        let mut link = Link::new(state, socket, channel, self.tcp.unacknowledged_ms);
+        let mut link = Link::new(state, socket, self.protocol, channel, self.tcp.unacknowledged_ms);
         if dialled.is_none() {
             link.start();
             link.dirty = link.has_outgoing();
@@ -285,7 +285,7 @@ impl TcpTransport {
                 }
             };
             self.links.on_unauthenticated(address, audience);
-            let opened = sockets::set_stream(&socket, &self.tcp)
+            let opened = sockets::set_stream(&socket, &self.tcp, &self.protocol)
                 .map_err(LinkError::Io)
                 .and_then(|()| self.open(socket, address, Side::Responder, audience, now));
             if let Err(why) = opened {

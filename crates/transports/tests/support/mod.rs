@@ -198,6 +198,48 @@ packets!(UdpDtls, TransportKind::UDP, ChannelKind::DTLS);
 packets!(SctpPlain, TransportKind::SCTP, ChannelKind::PLAIN);
 packets!(SctpDtls, TransportKind::SCTP, ChannelKind::DTLS);
 
+/// The kernel's SCTP with a channel.
+macro_rules! kernel_sctp {
+    ($name:ident, $channel:expr) => {
+        pub struct $name;
+
+        impl Stack for $name {
+            fn bind(_: (Option<TcpListener>, Option<UdpSocket>), address: SocketAddr) -> Endpoint {
+                TransportKind::SCTP_KERNEL.carrier().listen(&address.into()).expect("SCTP has ports of its own")
+            }
+            fn replica(
+                committee: &Committee,
+                at: Endpoint,
+                end: ChannelConfig,
+                config: WireSettings,
+            ) -> Box<dyn Transport> {
+                let key_update_records = config.links.key_update_records;
+                let end = ChannelConfig { kind: $channel, key_update_records, ..end };
+                let carrier = TransportKind::SCTP_KERNEL.carrier();
+                carrier.replica(committee, Some(at).into(), end, config).expect("a replica's transport")
+            }
+            fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
+                let end = ChannelConfig { kind: $channel, ..end };
+                TransportKind::SCTP_KERNEL.carrier().client(committee, end, config).expect("a client's transport")
+            }
+            fn client_channel(end: ChannelConfig, dials: ReplicaId) -> Box<dyn Channel> {
+                TcpPlain::client_channel(ChannelConfig { kind: $channel, ..end }, dials)
+            }
+        }
+    };
+}
+
+kernel_sctp!(KernelSctpPlain, ChannelKind::PLAIN);
+kernel_sctp!(KernelSctpTls, ChannelKind::TLS);
+
+/// Says why this kernel cannot use SCTP; `None` if it can.
+pub fn sctp_obstacle() -> Option<String> {
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let refused = TransportKind::SCTP_KERNEL.carrier().listen(&address.into()).err()?;
+    assert_eq!(refused.kind(), std::io::ErrorKind::Unsupported, "{refused}");
+    Some(refused.to_string())
+}
+
 struct Masks(ChannelConfig);
 
 impl ChannelFactory for Masks {
