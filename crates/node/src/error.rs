@@ -126,11 +126,7 @@ pub enum NodeError {
          `max_client_links` in [links]"
     )]
     Descriptors { limit: u64, needed: u64, clients: usize, unauthenticated: usize, peers: usize },
-    #[error(
-        "cannot listen on {address} (`{key}`): {source}; help: check that no other process listens on it and that the \
-         address is this host's; behind a NAT, or if the name resolves to another host, set `{key}` to 0.0.0.0:{}",
-        address.port()
-    )]
+    #[error("cannot listen on {address} (`{key}`): {source}{}", listening_help(.key, .address, .source))]
     Listen { key: &'static str, address: Address, source: io::Error },
     #[error("cannot start a thread for replica {replica}: {source}")]
     Thread { replica: ReplicaId, source: io::Error },
@@ -198,4 +194,16 @@ impl NodeError {
             _ => false,
         }
     }
+}
+
+/// Says what to check where an address cannot be bound; nothing if the kernel lacks the transport, as the error says.
+fn listening_help(key: &str, address: &Address, source: &io::Error) -> String {
+    if source.kind() == io::ErrorKind::Unsupported {
+        return String::new();
+    }
+    let port = address.port();
+    format!(
+        "; help: check that no other process listens on it and that the address is this host's; behind a NAT, or if the \
+         name resolves to another host, set `{key}` to 0.0.0.0:{port}"
+    )
 }

@@ -47,6 +47,7 @@ mod spool;
 mod states;
 pub mod testnet;
 mod told;
+mod unwise;
 mod verifiers;
 
 pub use baselines::Baselines;

@@ -1,5 +1,6 @@
 //! Events in the life of a node, outside the hot path.
 
+use crate::config_file::ConfigFault;
 use crate::laboratory::Fault;
 use quorate_consensus::Evidence;
 use quorate_transports::{Listening, Remote};
@@ -61,6 +62,8 @@ pub enum NodeEvent {
     TimedOut(View),
     /// A replica has provably misbehaved.
     Evidence(Evidence),
+    /// The configuration works, but a setting is unwise.
+    Unwise(ConfigFault),
     /// The replica has stopped as requested.
     Stopped { height: Height },
 }
@@ -100,6 +103,7 @@ impl fmt::Display for NodeEvent {
                 write!(f, "may have voted in views up to {up_to}, so it does not vote in them; takes part again later")
             }
             NodeEvent::TakesPart(view) => write!(f, "votes again from view {view} on"),
+            NodeEvent::Unwise(fault) => write!(f, "{fault}"),
             NodeEvent::Recording(path) => write!(f, "recording to {}", path.display()),
             NodeEvent::RecordingFull => f.write_str("the recording ends: it has reached its size limit"),
             NodeEvent::Connected(remote) => write!(f, "{} is connected", name(remote)),

@@ -7,7 +7,7 @@ use crate::error::{HostError, NodeError};
 use crate::host::Order;
 use crate::interrupt;
 use crate::memory::Returning;
-use crate::observer::Observer;
+use crate::observer::{NodeEvent, Observer};
 use crate::testnet::replica_directory;
 use quorate_crypto::key_file::{self, passphrase::Passphrases};
 use quorate_storage::CpuAccount;
@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// Runs the replica of a directory on this thread until it fails, or until a signal asks it to end if the process
 /// [handles](crate::interrupt::install) signals.
-pub fn run_directory(directory: &Path, observer: Box<dyn Observer>) -> Result<Status, NodeError> {
+pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Result<Status, NodeError> {
     let is_testnet = replica_directory(directory, ReplicaId(0)).is_dir() && !directory.join(CONFIG_FILE).exists();
     if is_testnet {
         return Err(NodeError::Testnet(directory.to_owned()));
@@ -27,6 +27,7 @@ pub fn run_directory(directory: &Path, observer: Box<dyn Observer>) -> Result<St
     let path = directory.join(&config.key_file);
     let keys = key_file::read(&path, config.scheme, &cluster, config.replica, &passphrases)?;
     descriptors::check(&config)?;
+    config.unwise().into_iter().for_each(|fault| observer.observe(config.replica, NodeEvent::Unwise(fault)));
     let _all_counts = CpuAccount::of_process().lend();
     let assembled = assemble(&config, directory, keys, None, None, observer)?;
     let (orders, waker) = (assembled.orders, assembled.waker);

@@ -1,9 +1,11 @@
 //! Configurations: written ones are read back, and every error names the file, line, key and remedy.
 
 use crate::toy;
+use quorate_channels::ChannelKind;
 use quorate_crypto::{ReplicaKeys, SchemeKind};
 use quorate_node::config::{CONFIG_FILE, KEY_FILE};
 use quorate_node::{Fault, Laboratory, NodeConfig, NodeError, testnet};
+use quorate_transports::{QuicVotes, RetransmissionProfile, TransportKind};
 use quorate_types::digest::encode_hex;
 use quorate_types::{Member, ReplicaId};
 use std::fs;
@@ -369,4 +371,53 @@ fn threads_of_execution_are_one_to_sixty_four() {
         let parts = [format!("line {line}: "), format!("is {threads}"), "use 1 to 64".to_owned()];
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     }
+}
+
+#[test]
+fn unwise_settings_are_named_with_the_better_choice() {
+    let said = |change: &dyn Fn(&mut NodeConfig)| {
+        let mut config = four();
+        change(&mut config);
+        config.validate().expect("it is valid all the same");
+        config.unwise().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let only = |change: &dyn Fn(&mut NodeConfig)| match &said(change)[..] {
+        [one] => one.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert!(said(&|_| {}).is_empty(), "the default on one host is wise");
+
+    let far = |config: &mut NodeConfig| config.members[2].address = "10.0.0.3:7002".parse().unwrap();
+    let plain = only(&far);
+    assert!(plain.contains("`channel`: is `plain`, and replica 2 is at 10.0.0.3:7002"), "{plain}");
+    assert!(plain.ends_with("set `tls`"), "{plain}");
+    let over_packets = only(&|config| {
+        far(config);
+        config.transport = TransportKind::RUDP;
+    });
+    assert!(over_packets.ends_with("set `dtls`"), "{over_packets}");
+    let protects = |config: &mut NodeConfig| {
+        far(config);
+        config.channel = ChannelKind::TLS;
+    };
+    assert!(said(&protects).is_empty(), "TLS protects");
+
+    let lossy = only(&|config| config.transport = TransportKind::UDP);
+    assert!(lossy.contains("`transport`: is `udp`, which repeats nothing") && lossy.contains("`rudp`"), "{lossy}");
+    let copied = |config: &mut NodeConfig| {
+        config.transport = TransportKind::UDP;
+        config.consensus.repeat = 1;
+    };
+    assert!(said(&copied).is_empty(), "copies are another way");
+
+    let slow = only(&|config| {
+        config.transport = TransportKind::SCTP;
+        config.retransmission.profile = RetransmissionProfile::Default;
+        config.consensus.view_timeout_ms = 1_000;
+    });
+    assert!(slow.contains("after 1000 ms at the earliest, and a view ends after 1000 ms"), "{slow}");
+    let idle = only(&|config| config.retransmission.profile = RetransmissionProfile::S50);
+    assert!(idle.contains("has no effect: `tcp` has timeouts of its own"), "{idle}");
+    let votes = only(&|config| config.quic.votes = QuicVotes::Datagrams);
+    assert!(votes.contains("has no effect: the transport is `tcp`"), "{votes}");
 }

@@ -198,6 +198,9 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     {
         output::report(&format!("warning: {warning}"));
     }
+    for fault in net.configs[0].unwise() {
+        output::report(&format!("warning: {fault}"));
+    }
     Ok(())
 }
 

@@ -22,10 +22,7 @@ pub enum SetupError {
     /// The channel configuration is for a replica and the constructor for a client, or the reverse.
     #[error("the channel's identity is a {found}, expected a {wanted}")]
     Role { found: &'static str, wanted: &'static str },
-    #[error(
-        "cannot listen on {address}: {why}; help: check that no other process listens on it and that the address is \
-         this host's"
-    )]
+    #[error("cannot listen on {address}: {why}{}", listening_help(.why))]
     Listen { address: Address, why: io::Error },
     /// The transport does not work with the channel.
     #[error(transparent)]
@@ -33,6 +30,14 @@ pub enum SetupError {
     /// The operating system refused a descriptor or gave an endpoint of the wrong kind.
     #[error("cannot set up the transport: {0}")]
     Io(#[from] io::Error),
+}
+
+/// Says what to check where an address cannot be bound; nothing if the kernel lacks the transport, as the error says.
+fn listening_help(why: &io::Error) -> &'static str {
+    match why.kind() {
+        io::ErrorKind::Unsupported => "",
+        _ => "; help: check that no other process listens on it and that the address is this host's",
+    }
 }
 
 /// Reason why a link ended or was never made.

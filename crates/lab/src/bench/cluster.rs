@@ -12,7 +12,7 @@ use quorate_applications::ApplicationKind;
 use quorate_client::ClientConfig;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::testnet::PORTS_PER_REPLICA;
-use quorate_node::{Baselines, EmbeddedCluster, JournalConfig, Laboratory, NoObserver, NodeConfig, testnet};
+use quorate_node::{Baselines, EmbeddedCluster, JournalConfig, Laboratory, NoObserver, NodeConfig, NodeError, testnet};
 use quorate_transports::Wire;
 use quorate_types::{Committee, CryptoThreads, ReplicaId, ReplicaThreads};
 use std::fs;
@@ -419,6 +419,10 @@ fn free_ports(wire: &Wire, count: u32) -> Result<u16, BenchError> {
         PORTS.start + offset as u16
     });
     let free = |port: u16| wire.listen(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into());
+    if let Some(source) = free(0).err().filter(|error| error.kind() == io::ErrorKind::Unsupported) {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into();
+        return Err(NodeError::Listen { key: "listen", address, source }.into());
+    }
     candidates
         .find(|base| (*base..*base + count).all(|port| free(port).is_ok()))
         .ok_or(BenchError::NoPorts { ports: u32::from(count) })
