@@ -19,7 +19,7 @@ pub struct Theme {
     pub series: [Rgb; COLOURS],
 }
 
-/// Colours of series; further series repeat them with another marker.
+/// Colours of series; further series repeat them with another marker, or pale and outlined.
 pub const COLOURS: usize = 8;
 
 /// Theme of light pages and of paper.

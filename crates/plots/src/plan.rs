@@ -44,6 +44,11 @@ impl Look {
     pub(crate) fn colour(self) -> usize {
         self.index % COLOURS
     }
+
+    /// Returns whether an earlier series has the same colour.
+    pub(crate) fn repeats_a_colour(self) -> bool {
+        self.index >= COLOURS
+    }
 }
 
 /// Line of the legend.

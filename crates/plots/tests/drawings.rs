@@ -1,8 +1,8 @@
 //! Drawings: well-formed, everything inside, and each value where the scales put it.
 
 use quorate_plots::{
-    Axis, Bar, BarSeries, BoxMark, BoxSeries, Figure, HeatPanel, LIGHT, Page, Panel, Plot, Point, Section, Series,
-    Trace, Width, areas, svg,
+    Axis, Bar, BarSeries, BoxMark, BoxSeries, COLOURS, Figure, HeatPanel, LIGHT, Page, Panel, Plot, Point, Section,
+    Series, Trace, Width, areas, svg,
 };
 use roxmltree::{Document, Node};
 
@@ -287,6 +287,23 @@ fn the_stack_of_a_paper_stands_beside_ours() {
     assert!((of_paper[3] * 2.0 - sign[3]).abs() < 1e-9 && (above[3] * 2.0 - verify[3]).abs() < 1e-9);
     let foot = |mark: [f64; 4]| mark[1] + mark[3];
     assert!((foot(sign) - foot(of_paper)).abs() < 1e-9, "both start at 0");
+}
+
+#[test]
+fn segments_of_the_same_colour_are_told_apart() {
+    let named = |name: usize| BarSeries { name: name.to_string(), paper: false, bars: vec![Bar::new("only", 1.0)] };
+    let all: Vec<BarSeries> = (0..COLOURS + 1).map(named).collect();
+    let (x, y) = (Axis::new("", ""), Axis::new("time", "µs"));
+    let plot = Plot::Stacked(vec![Panel::new("", all)]);
+    let figure = Figure { id: "many".into(), title: "Many".into(), caption: String::new(), x, y, plot };
+    let drawn = svg(&figure, Width::Text).expect("can be drawn");
+    let document = Document::parse(&drawn).expect("it is XML");
+    let has = |node: &Node<'_, '_>, what: &str| node.attribute(what) == Some(colour(0).as_str());
+    let rects = || document.descendants().filter(|node| node.has_tag_name("rect"));
+    let (pale, full): (Vec<_>, Vec<_>) =
+        rects().filter(|node| has(node, "fill")).partition(|node| node.attribute("opacity").is_some());
+    assert_eq!((full.len(), pale.len()), (2, 2), "each in its bar and in the legend: {drawn}");
+    assert_eq!(rects().filter(|node| has(node, "stroke")).count(), 2, "pale ones have an outline: {drawn}");
 }
 
 #[test]

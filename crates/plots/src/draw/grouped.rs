@@ -11,13 +11,30 @@ const MIN_BAR: f64 = 1.0;
 /// Height of the signs of failed measurements above the foot of the plot.
 const FAILED: f64 = 7.0;
 
-/// Returns the style of an area: filled, or a dashed outline for values from a paper.
-pub(crate) fn area(look: Look) -> Style {
+/// Outline of areas without a full colour.
+const OUTLINE: f64 = 1.5;
+/// Seam between the segments of a stack.
+const SEAM: f64 = 0.8;
+/// Opacity of pale areas in per cent.
+const PALE: u8 = 35;
+
+/// Draws an area: filled and with a seam of this width, or with a dashed outline for values from a paper. Once all
+/// colours are taken, the next series are pale, with an outline.
+pub(crate) fn area(scene: &mut Scene, look: Look, place: (f64, f64), size: (f64, f64), seam: f64) {
     let colour = Paint::Series(look.colour());
-    match look.paper {
-        true => Style::fill(Paint::Surface).outlined(colour, 1.5).dash(Dash::Dashed),
-        false => Style::fill(colour),
+    if look.paper {
+        let style = Style::fill(Paint::Surface).outlined(colour, OUTLINE).dash(Dash::Dashed);
+        return scene.rectangle(place, size, style);
     }
+    if !look.repeats_a_colour() {
+        let full = Style::fill(colour);
+        return scene.rectangle(place, size, if seam > 0.0 { full.outlined(Paint::Surface, seam) } else { full });
+    }
+    scene.rectangle(place, size, Style::fill(Paint::Surface));
+    scene.rectangle(place, size, Style::fill(colour).opacity(PALE));
+    let inside = (place.0 + OUTLINE / 2.0, place.1 + OUTLINE / 2.0);
+    let inner = ((size.0 - OUTLINE).max(0.0), (size.1 - OUTLINE).max(0.0));
+    scene.rectangle(inside, inner, Style::stroke(colour, OUTLINE));
 }
 
 pub(crate) fn bars(panel: &PanelPlan, all: &[(&BarSeries, Look)], frame: Frame, scene: &mut Scene) {
@@ -32,7 +49,7 @@ pub(crate) fn bars(panel: &PanelPlan, all: &[(&BarSeries, Look)], frame: Frame, 
             };
             let (one, two) = (frame.up(foot(panel)), frame.up(scale.place(value)));
             let height = (one - two).abs().max(MIN_BAR);
-            scene.rectangle((left, one.min(two).min(frame.bottom() - height)), (width, height), area(*look));
+            area(scene, *look, (left, one.min(two).min(frame.bottom() - height)), (width, height), 0.0);
             if let Some((low, high)) = bar.interval {
                 let ends = (frame.up(scale.place(low)), frame.up(scale.place(high)));
                 // The halo keeps the lower half visible on the bar.
@@ -52,8 +69,7 @@ pub(crate) fn stacked(panel: &PanelPlan, all: &[(&BarSeries, Look)], frame: Fram
             let (left, width) = (frame.across(left), width * frame.width);
             let (bottom, top) = (frame.up(scale.place(from)), frame.up(scale.place(to)));
             if to > from {
-                let style = if look.paper { area(*look) } else { area(*look).outlined(Paint::Surface, 0.8) };
-                scene.rectangle((left, top), (width, bottom - top), style);
+                area(scene, *look, (left, top), (width, bottom - top), SEAM);
             }
             if series_of_segment.bars.iter().any(|bar| bar.category == *category && bar.value.is_none()) {
                 glyphs::failed(scene, (left + width / 2.0, frame.bottom() - FAILED));

@@ -53,7 +53,7 @@ fn draw_sample(plan: &Plan, entry: &Entry, (x, y): (f64, f64), scene: &mut Scene
     let line = Style::stroke(Paint::Series(look.colour()), 1.9).dash(glyphs::dash(look));
     match plan.figure.plot {
         Plot::Bars(_) | Plot::Stacked(_) | Plot::Boxes(_) | Plot::Histogram { .. } => {
-            scene.rectangle((x + 0.5, y - SWATCH / 2.0 + 1.0), (SWATCH - 1.0, SWATCH - 2.0), grouped::area(look));
+            grouped::area(scene, look, (x + 0.5, y - SWATCH / 2.0 + 1.0), (SWATCH - 1.0, SWATCH - 2.0), 0.0);
         }
         Plot::Scatter(_) if !look.paper => {
             let style = Style::fill(Paint::Series(look.colour()));

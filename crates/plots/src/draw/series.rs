@@ -123,7 +123,7 @@ impl Canvas<'_> {
             let Some(y) = point.y else { continue };
             let ((left, top), (right, _)) = (self.at(point.x, y), self.at(step_end(points, at), y));
             let size = ((right - left).max(MIN_COLUMN), self.frame.bottom() - top);
-            scene.rectangle((left, top), size, grouped::area(look).outlined(Paint::Surface, SEAM));
+            grouped::area(scene, look, (left, top), size, SEAM);
         }
     }
 
