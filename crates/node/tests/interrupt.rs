@@ -2,6 +2,7 @@
 
 use quorate_node::interrupt;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -32,6 +33,14 @@ fn run_as_victim() {
 fn a_second_signal_ends_a_process_at_once() {
     let mut command = Command::new(std::env::current_exe().expect("this test has a path"));
     command.args(["interrupt::run_as_victim", "--exact", "--nocapture"]).env(VICTIM, "1");
+    // A test that runs in the background of a shell ignores SIGINT, and its children would, too.
+    // SAFETY: `signal` may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| match libc::signal(libc::SIGINT, libc::SIG_DFL) {
+            libc::SIG_ERR => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the process starts");
     let process = libc::pid_t::try_from(child.id()).expect("a process id fits");
     let mut output = BufReader::new(child.stdout.take().expect("the output is piped"));

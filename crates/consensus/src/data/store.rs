@@ -127,7 +127,7 @@ impl Store {
             waiting: DigestMap::with_hasher(salt),
             children: DigestMap::with_hasher(salt),
             users: DigestMap::with_hasher(salt),
-            wants: Wants::new(quorum, me, Duration::from_millis(config.fetch_retry_ms)),
+            wants: Wants::new(quorum, me, Duration::from_millis(config.fetch_retry_ms), salt),
             // Without checkpoints no height is a multiple of it.
             checkpoint_interval: if config.phases_only { u64::MAX } else { config.checkpoint_interval },
             certifies: config.dissemination.is_certified(),

@@ -5,6 +5,7 @@
 //! answer is bounded, and as long as it brings something, the same peer is asked for the rest immediately. So a lagging
 //! replica uses all the bandwidth of its peers, but delays the work of each by at most one answer.
 
+use crate::data::digest_map::{DigestMap, Salt};
 use crate::seam::{Envelope, MAX_FETCHED_BLOCKS, MAX_FETCHED_BUNDLES};
 use quorate_types::{Digest, Height, Quorum, ReplicaId, Time};
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ pub struct Wants {
     quorum: Quorum,
     retry: Duration,
     blocks: BTreeMap<Digest, Want>,
-    bundles: BTreeMap<Digest, Want>,
+    bundles: DigestMap<Want>,
     /// Deadline of each peer's outstanding answer about bundles.
     busy: Vec<Option<Time>>,
     /// No request is due before this time.
@@ -42,9 +43,9 @@ pub struct Wants {
 
 impl Wants {
     /// Creates an empty set. A request times out after `retry`.
-    pub fn new(quorum: Quorum, me: ReplicaId, retry: Duration) -> Wants {
-        let busy = vec![None; quorum.replicas()];
-        Wants { me, quorum, retry, blocks: BTreeMap::new(), bundles: BTreeMap::new(), busy, earliest: None }
+    pub fn new(quorum: Quorum, me: ReplicaId, retry: Duration, salt: Salt) -> Wants {
+        let (busy, bundles) = (vec![None; quorum.replicas()], DigestMap::with_hasher(salt));
+        Wants { me, quorum, retry, blocks: BTreeMap::new(), bundles, busy, earliest: None }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -109,10 +110,13 @@ impl Wants {
         for busy in &mut self.busy {
             busy.take_if(|until| *until <= now);
         }
+        // Thousands may wait for the answer of one peer: those are not sorted again for each block that comes meanwhile.
+        let busy = &self.busy;
+        let may_ask = |want: &Want| want.due <= now && (want.asked || busy[want.peer.index()].is_none());
         let mut due: Vec<(Height, Digest)> = self
             .bundles
             .iter()
-            .filter(|(_, want)| want.due <= now)
+            .filter(|(_, want)| may_ask(want))
             .map(|(digest, want)| (want.height, *digest))
             .collect();
         due.sort_unstable();
