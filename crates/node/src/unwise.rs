@@ -68,6 +68,7 @@ impl NodeConfig {
         })
     }
 
+    /// Datagrams for votes where the transport is not QUIC.
     fn idle_votes(&self) -> Option<ConfigFault> {
         let is_idle = self.quic.votes == QuicVotes::Datagrams && self.transport != TransportKind::QUIC;
         is_idle.then(|| ConfigFault {
