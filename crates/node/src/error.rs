@@ -203,7 +203,7 @@ fn listening_help(key: &str, address: &Address, source: &io::Error) -> String {
     }
     let port = address.port();
     format!(
-        "; help: check that no other process listens on it and that the address is this host's; behind a NAT, or if the \
-         name resolves to another host, set `{key}` to 0.0.0.0:{port}"
+        "; help: check that no other process listens on it and that the address is this host's; behind a NAT, or if \
+         the name resolves to another host, set `{key}` to 0.0.0.0:{port}"
     )
 }

@@ -35,8 +35,8 @@ use std::time::{Duration, Instant};
 /// poll the network again.
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
 
-/// Execution that is worth writing to all replicas before it, in nanoseconds. A turn of a pipeline commits several small
-/// blocks, and what it sends leaves in one write at its end.
+/// Minimum time of execution before which queued messages are written, in nanoseconds. A turn of a pipeline commits
+/// several small blocks; then all messages leave in one write at its end.
 const LONG_EXECUTION_NS: u64 = 50_000;
 /// What executing takes on a usual processor, in nanoseconds: for each bundle, for each command, and for 16 bytes.
 const BUNDLE_NS: u64 = 300;

@@ -26,7 +26,7 @@ impl NodeConfig {
         is_plain.then(|| ConfigFault {
             place: Place::key("channel"),
             what: format!(
-                "is `plain`, and replica {at} is at {}: whoever is on the way can read and change what links carry",
+                "is `plain`, and replica {at} is at {}: anybody on the way can read and change frames",
                 member.address
             ),
             help: help.to_owned(),

@@ -116,7 +116,8 @@ fn a_kernel_without_sctp_is_one_error_with_the_alternative() {
         Ok(endpoint) => assert_ne!(endpoint.address().expect("it is bound").port(), 0),
         Err(error) => assert_eq!(
             error.to_string(),
-            "this kernel has no SCTP; help: load its module `sctp`, or set the transport `sctp`, which runs in user space"
+            "this kernel has no SCTP; help: load its module `sctp`, or set the transport `sctp`, which runs in user \
+             space"
         ),
     }
 }

@@ -110,7 +110,7 @@ impl Wants {
         for busy in &mut self.busy {
             busy.take_if(|until| *until <= now);
         }
-        // Thousands may wait for the answer of one peer: those are not sorted again for each block that comes meanwhile.
+        // Thousands may wait for the answer of one peer: they are not sorted again for each block that comes meanwhile.
         let busy = &self.busy;
         let may_ask = |want: &Want| want.due <= now && (want.asked || busy[want.peer.index()].is_none());
         let mut due: Vec<(Height, Digest)> = self

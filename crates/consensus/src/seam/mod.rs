@@ -6,9 +6,11 @@
 
 pub mod encoding;
 pub mod marks;
+mod message;
 pub mod text;
 
 pub use crate::seam::marks::{Drop, Mark};
+pub use crate::seam::message::{Message, Purpose, Role};
 
 use crate::data::batches::{Batch, Cover};
 use crate::data::pool::{MAX_RELAYED_BUNDLES, Source};
@@ -19,8 +21,7 @@ use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::stages::MessageKind;
 use quorate_types::{
-    Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, Manifest, ReplicaId, Subject, View,
-    Vote, Wire,
+    Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, Manifest, ReplicaId, Subject, Vote, Wire,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -532,72 +533,5 @@ impl<M: Wire> Wire for Envelope<M> {
             18 => Ok(Envelope::Covers(decode_list(input, "covers", MAX_COVERS, MIN_COVER_BYTES)?)),
             _ => Err(input.invalid("envelope", "no such kind")),
         }
-    }
-}
-
-/// Purpose of a message, in terms that all protocols share.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Purpose {
-    /// Proposes a block: a proposal, PRE-PREPARE.
-    Proposal,
-    /// Counts toward a quorum that forms a certificate or a decision: a vote, PREPARE, COMMIT, CHECKPOINT.
-    Vote,
-    /// Leaves a view that timed out: a timeout, VIEW-CHANGE.
-    Timeout,
-    /// Delivers certificates only: an advance, the PRE-COMMIT, COMMIT and DECIDE of basic HotStuff, NEW-VIEW.
-    Certificate,
-    /// Reports the sender's position or executed blocks: STATUS, DECIDED.
-    Report,
-}
-
-/// Role of a certificate in the message that carries it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Role {
-    /// Certificate that the message builds on, or the highest that the sender knows a block may extend.
-    Base,
-    /// Evidence that the view has begun, if the base does not show it.
-    Evidence,
-    /// Certificate of a phase.
-    Phase,
-    /// Proof that a block is prepared in a slot.
-    Prepared,
-    /// Proof of the last stable checkpoint.
-    Checkpoint,
-}
-
-/// Message set of a protocol.
-pub trait Message: Wire + Clone + fmt::Debug + Send + 'static {
-    /// Returns the vote that the sender must sign.
-    fn vote_to_sign(&mut self) -> Option<&mut Vote>;
-    fn purpose(&self) -> Purpose;
-    /// Returns the kind of the message, as far as costs differ.
-    fn kind(&self) -> MessageKind;
-    /// Returns the vote, if the message is one by which the loss of links can be judged: PREPARE and COMMIT of PBFT.
-    fn counted_vote(&self) -> Option<&Vote> {
-        None
-    }
-    /// Returns the proposed block, and the bundles that travel with it.
-    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])>;
-    /// Returns the certificates that the message shows, except those inside statements signed by others.
-    fn certificates(&self) -> Vec<(Role, &Certificate)>;
-    /// Returns the message's view, or `None` if it applies to whichever view its sender is in.
-    fn view(&self) -> Option<View>;
-    /// Returns a one-line description, for transcripts.
-    fn describe(&self) -> String;
-
-    fn is_proposal(&self) -> bool {
-        self.purpose() == Purpose::Proposal
-    }
-
-    /// Returns the bundles in the message.
-    fn bundles(&self) -> &[Bundle] {
-        self.proposed().map_or(&[], |(_, bundles)| bundles)
-    }
-
-    /// Removes bundles from the message, if it may travel without them.
-    fn retain_bundles(&mut self, _is_genuine: impl FnMut(&Bundle) -> bool)
-    where
-        Self: Sized,
-    {
     }
 }

@@ -156,13 +156,19 @@ pub(crate) struct Files {
     pub places: ClientsAt,
 }
 
+/// Refuses a transport that exists only in the kernel.
+fn check_transport(transport: TransportKind) -> Result<(), SimError> {
+    if transport != TransportKind::SCTP_KERNEL {
+        return Ok(());
+    }
+    let what = "is the kernel's SCTP, which a simulation does not have";
+    Err(quorate_types::Fault::new("--transport", what, "set `sctp`, the one in user space").into())
+}
+
 /// Returns the input of the simulator for files that are already loaded.
 pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) -> Result<SimSpec, SimError> {
     let Files { mut network, costs, places } = files;
-    if spec.transport == TransportKind::SCTP_KERNEL {
-        let what = "is the kernel's SCTP, which a simulation does not have";
-        return Err(quorate_types::Fault::new("--transport", what, "set `sctp`, the one in user space").into());
-    }
+    check_transport(spec.transport)?;
     let template = node_template(spec);
     let warmup_ms = spec.warmup.as_millis() as f64;
     network.faults.extend(spec.fault.iter().flat_map(|fault| {
@@ -195,15 +201,12 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         timeouts::apply(profile, &mut network, &Endpoints { replicas, machines: &machines, delay: &delay });
     }
     let scheme = spec.bls_verification.of(template.scheme);
-    costs.signatures_of(scheme)?;
-    if spec.auth_profile.votes_by_mac() {
-        costs.signatures_of(spec.mac_scheme)?;
-    }
-    if spec.client_authentication == ClientAuthentication::Ed25519 {
-        costs.signatures_of(SchemeKind::ED25519)?;
-    }
+    let macs = spec.auth_profile.votes_by_mac().then_some(spec.mac_scheme);
+    let clients = (spec.client_authentication == ClientAuthentication::Ed25519).then_some(SchemeKind::ED25519);
     let reply_seals = spec.reply_authentication.scheme(scheme, spec.mac_scheme);
-    reply_seals.map(|seals| costs.signatures_of(seals)).transpose()?;
+    for needed in [Some(scheme), macs, clients, reply_seals].into_iter().flatten() {
+        costs.signatures_of(needed)?;
+    }
     let mut load = load_options(spec);
     let chaos = options.chaos.then(|| spec.duration.into());
     if options.chaos {
@@ -213,7 +216,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         consensus: spec.consensus(),
         quorum: spec.quorum(),
         scheme,
-        macs: spec.auth_profile.votes_by_mac().then_some(spec.mac_scheme),
+        macs,
         signatures: options.signatures,
         certificate_cache: spec.certificate_cache,
         client_authentication: spec.client_authentication,

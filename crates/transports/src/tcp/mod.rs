@@ -107,13 +107,13 @@ impl TcpTransport {
     ) -> Result<TcpTransport, SetupError> {
         let mut endpoints = endpoints.into();
         if endpoints.peers.is_none() {
-            endpoints.peers = TcpTransport::endpoint(committee, &channels, |address| Tcp.listen(address))?;
+            endpoints.peers = TcpTransport::bind_own_address(committee, &channels, |address| Tcp.listen(address))?;
         }
         TcpTransport::replica_over(Protocol::Tcp, committee, endpoints, channels, config.into())
     }
 
     /// Binds the address of the replica that `channels` represent; `None` if they represent none.
-    fn endpoint(
+    fn bind_own_address(
         committee: &Committee,
         channels: &impl ChannelFactory,
         listen: impl Fn(&Address) -> io::Result<Endpoint>,

@@ -1,5 +1,5 @@
-//! The kernel's SCTP (RFC 9260): one-to-one sockets with one stream, which carry bytes in order as TCP does. A message of
-//! SCTP is only a piece of these bytes.
+//! The kernel's SCTP (RFC 9260): one-to-one sockets with one stream, which carry bytes in order as TCP does. A message
+//! of SCTP is only a piece of these bytes.
 
 use super::TcpTransport;
 use super::sctp_sockets::socket;
@@ -51,7 +51,7 @@ impl Carrier for KernelSctp {
         settings: WireSettings,
     ) -> Result<Box<dyn Transport>, SetupError> {
         if endpoints.peers.is_none() {
-            endpoints.peers = TcpTransport::endpoint(committee, &end, |address| self.listen(address))?;
+            endpoints.peers = TcpTransport::bind_own_address(committee, &end, |address| self.listen(address))?;
         }
         Ok(Box::new(TcpTransport::replica_over(protocol(&settings), committee, endpoints, end, settings)?))
     }
@@ -62,6 +62,7 @@ impl Carrier for KernelSctp {
         end: ChannelConfig,
         settings: WireSettings,
     ) -> Result<Box<dyn Transport>, SetupError> {
+        // A kernel without SCTP is an error now, not at each attempt to dial.
         socket(Domain::IPV4)?;
         Ok(Box::new(TcpTransport::client_over(protocol(&settings), committee, end, settings)?))
     }

@@ -18,7 +18,7 @@ const AUTO_RTO_MIN_MS: u32 = 5;
 /// Acknowledgements are sent for every second packet, unless their delay is over first (RFC 9260, section 6.2).
 const PACKETS_PER_ACKNOWLEDGEMENT: u32 = 2;
 
-/// Creates a socket.
+/// Creates a one-to-one socket of the kernel's SCTP.
 ///
 /// # Errors
 /// If the kernel has no SCTP: names the transport to take instead.
@@ -26,7 +26,8 @@ pub fn socket(domain: Domain) -> io::Result<Socket> {
     Socket::new(domain, Type::STREAM, Some(IPPROTO_SCTP.into())).map_err(|error| match error.raw_os_error() {
         Some(libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT | libc::EAFNOSUPPORT) => io::Error::new(
             io::ErrorKind::Unsupported,
-            "this kernel has no SCTP; help: load its module `sctp`, or set the transport `sctp`, which runs in user space",
+            "this kernel has no SCTP; help: load its module `sctp`, or set the transport `sctp`, which runs in user \
+             space",
         ),
         _ => error,
     })
@@ -67,8 +68,8 @@ impl Answer {
     }
 }
 
-/// Length of `sctp_status`, and the offsets of its fields: chunks without acknowledgement, and the smoothed round trip of
-/// the primary path in milliseconds.
+/// Length of `sctp_status`, and the offsets of its fields: chunks without acknowledgement, and the smoothed round trip
+/// of the primary path in milliseconds.
 const STATUS_BYTES: usize = 176;
 const UNACKNOWLEDGED: usize = 12;
 const ROUND_TRIP: usize = 164;
