@@ -140,6 +140,10 @@ pub enum Fault {
     /// `equivocate-batches`: there, lists its bundles differently for each of the others under one number, so that no
     /// quorum acknowledges the same list. Danezis et al., EuroSys 2022, section 3.1, equivocating blocks.
     EquivocateBatches,
+    /// `hoard-certificates`: there, lists each bundle in two batches for different quorums, keeps their certificates as
+    /// long as possible, and when it has the bundles proposed, shows each certificate to the replicas that did not sign
+    /// it. Otherwise it gives the bundles to nobody. A bug of our own: no certificate proves anything about another.
+    HoardCertificates,
     /// `busy`: refuses every bundle of its clients as if it were overloaded, and is honest otherwise. A client must
     /// turn to other replicas, or it is censored.
     Busy,
@@ -203,7 +207,7 @@ const DEFAULT_VIEWS_AHEAD: u64 = 1 << 63;
 
 impl Fault {
     /// All faults, with default parameters, taking every opportunity to lie.
-    pub const ALL: [Fault; 32] = [
+    pub const ALL: [Fault; 33] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
         Fault::Fork,
@@ -235,6 +239,7 @@ impl Fault {
         Fault::WithholdAcknowledgements,
         Fault::ForgeAcknowledgements,
         Fault::EquivocateBatches,
+        Fault::HoardCertificates,
         Fault::Busy,
     ];
 
@@ -271,6 +276,7 @@ impl Fault {
             Fault::WithholdAcknowledgements => "withhold-acknowledgements",
             Fault::ForgeAcknowledgements => "forge-acknowledgements",
             Fault::EquivocateBatches => "equivocate-batches",
+            Fault::HoardCertificates => "hoard-certificates",
             Fault::SpreadToOne { .. } => "spread-to-one",
             Fault::Busy => "busy",
             Fault::Later { lie, .. } => lie.fault().name(),
@@ -325,6 +331,7 @@ impl Fault {
             | Fault::Barren
             | Fault::PassOver
             | Fault::Overfill { .. }
+            | Fault::HoardCertificates
             | Fault::InventAnswers
             | Fault::InflateView { .. } => true,
             Fault::Later { lie, .. } => lie.fault().lies(),

@@ -125,7 +125,8 @@ impl<M: Malleable> Inventor<M> {
 /// Returns the same block in the next view.
 fn other_block(block: &Block) -> Arc<Block> {
     let (view, payload) = (block.view.next(), block.payload.clone());
-    Block::new(view, block.author, block.justify.clone(), payload).into()
+    let other = Block::new(view, block.author, block.justify.clone(), payload);
+    other.with_covers(block.covers().clone()).into()
 }
 
 /// Returns a bundle that nobody sent, with the same expiry as this one.

@@ -5,8 +5,8 @@
 //! every host, and a false statement is signed by the misbehaving replica only.
 //!
 //! [`fault`] lists the behaviours, [`lie`] modifies messages, [`assembler`] makes certificates, [`inventor`] invents
-//! answers, [`censor`] omits commands, and [`wrapper`] decides which replica receives which message. [`client`] makes
-//! bundles of faulty clients.
+//! answers, [`censor`] omits commands, [`hoarder`] keeps certificates of storage, and [`wrapper`] decides which replica
+//! receives which message. [`client`] makes bundles of faulty clients.
 
 pub mod assembler;
 mod availability;
@@ -15,6 +15,7 @@ pub mod censor;
 pub mod client;
 pub mod collected;
 pub mod fault;
+pub mod hoarder;
 mod inventor;
 pub mod lie;
 pub mod malleable;

@@ -9,7 +9,7 @@ use quorate_consensus::recovery::transfer::Part;
 use quorate_consensus::seam::{Purpose, Role};
 use quorate_types::identity::ProofShape;
 use quorate_types::{
-    Attachment, Block, Bundle, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote,
+    Attachment, Block, Bundle, Certificate, CoverNames, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote,
 };
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ pub fn fork<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     let mut lie = message.clone();
     if block.is_unlinked() {
         let slot = block.height.0.checked_sub(1).map(Height).filter(|slot| *slot > Height(0))?;
-        let block = Block::of_slot(block.view, block.author, slot, block.payload.clone());
+        let moved = Block::of_slot(block.view, block.author, slot, block.payload.clone());
+        let block = moved.with_covers(block.covers().clone());
         lie.propose(block.into(), bundles.to_vec());
     } else {
         let base = memory.block(&block.parent())?.justify.clone();
@@ -66,9 +67,13 @@ pub fn rival<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     Some(lie)
 }
 
-/// Returns the block with other commands.
+/// Returns the block with other commands. Those that it had keep the certificates of their storage.
 pub fn with_payload(block: &Block, payload: Vec<Digest>) -> Arc<Block> {
-    Block::new(block.view, block.author, block.justify.clone(), payload).into()
+    let covers = CoverNames::new(payload.iter().map(|bundle| {
+        let before = block.payload.iter().position(|known| known == bundle)?;
+        block.covers().of(before).copied()
+    }));
+    Block::new(block.view, block.author, block.justify.clone(), payload).with_covers(covers).into()
 }
 
 /// Returns the vote for another block at the same position, or for a nonexistent one.

@@ -74,8 +74,9 @@ impl Malleable for ViewMessage {
         match self {
             ViewMessage::Proposal(proposal) => {
                 let Block { author, justify, payload, .. } = (*proposal.block).clone();
+                let covers = proposal.block.covers().clone();
                 let bundles = std::mem::take(&mut Arc::make_mut(proposal).bundles);
-                self.propose(Block::new(view, author, justify, payload).into(), bundles);
+                self.propose(Block::new(view, author, justify, payload).with_covers(covers).into(), bundles);
             }
             ViewMessage::Vote(vote) => vote.subject.view = view,
             ViewMessage::Timeout(timeout) => Arc::make_mut(timeout).vote.subject = timeout_subject(view),
@@ -96,6 +97,7 @@ impl Malleable for ViewMessage {
                     false => show_base(block.view, &block.justify, evidence, choose),
                 };
                 let changed = Block::new(block.view, block.author, base, block.payload.clone());
+                let changed = changed.with_covers(block.covers().clone());
                 let bundles = std::mem::take(bundles);
                 self.propose(changed.into(), bundles);
             }
@@ -169,8 +171,9 @@ impl Malleable for PbftMessage {
         match self {
             PbftMessage::PrePrepare(message) => {
                 let Block { height, author, payload, .. } = (*message.block).clone();
+                let covers = message.block.covers().clone();
                 let bundles = std::mem::take(&mut message.bundles);
-                self.propose(Block::of_slot(view, author, height, payload).into(), bundles);
+                self.propose(Block::of_slot(view, author, height, payload).with_covers(covers).into(), bundles);
             }
             PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) => vote.subject.view = view,
             PbftMessage::ViewChange(change) => change.vote.subject.view = view,

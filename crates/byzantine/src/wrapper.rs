@@ -10,6 +10,7 @@ use crate::behaviour::{Behaviour, Context};
 use crate::censor::Censor;
 use crate::collected::Collected;
 use crate::fault::{Fault, Misbehaviour};
+use crate::hoarder::{Hoarder, Instead};
 use crate::inventor::Inventor;
 use crate::lie;
 use crate::malleable::Malleable;
@@ -78,6 +79,7 @@ pub struct Wrapper<M> {
     inventor: Inventor<M>,
     censor: Censor,
     collected: Collected,
+    hoarder: Hoarder,
     lies: u64,
     /// Number of opportunities to lie that are still to be skipped.
     patience: u32,
@@ -97,6 +99,7 @@ impl<M: Malleable> Wrapper<M> {
             inventor: Inventor::default(),
             censor: Censor::default(),
             collected: Collected::default(),
+            hoarder: Hoarder::default(),
             times: misbehaviour.times,
             context,
             memory: Memory::default(),
@@ -150,6 +153,12 @@ impl<M: Malleable> Wrapper<M> {
                     None => out.push(sent.action()),
                 }
             }
+            Fault::HoardCertificates => {
+                let Instead { before, sends, later } = self.hoarder.instead(&self.context, now, &sent.message);
+                out.extend(before);
+                out.extend(sends.then(|| sent.action()));
+                later.into_iter().for_each(|(due, action)| self.hold(due, action));
+            }
             Fault::RepeatOffers => self.repeat_offers(sent, out),
             Fault::Pester { questions } => self.pester(questions, sent, out),
             _ => match &sent.message {
@@ -166,6 +175,12 @@ impl<M: Malleable> Wrapper<M> {
                 _ => out.push(sent.action()),
             },
         }
+    }
+
+    /// Keeps an action until it is due.
+    fn hold(&mut self, due: Time, action: Action<M>) {
+        let at = self.held.partition_point(|(earlier, _)| *earlier <= due);
+        self.held.insert(at, (due, action));
     }
 
     /// Returns whether to take this opportunity to lie.
@@ -377,6 +392,7 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
         match self.fault {
             Fault::InventAnswers => self.inventor.hear(&self.context, input),
             Fault::PassOver => self.censor.hear(input),
+            Fault::HoardCertificates => self.hoarder.hear(&self.context, input),
             Fault::FloodRelays { .. } | Fault::Overfill { .. } => self.collected.hear(input),
             _ => {}
         }
@@ -403,6 +419,11 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
             if let Some(block) = self.own_lie(&message) {
                 let message = Envelope::Blocks(vec![block]);
                 actions.push(Action::Send { to: To::One(me), message, after: None, sign: false });
+                continue;
+            }
+            if self.fault == Fault::HoardCertificates && to == To::One(me) && matches!(message, Envelope::Stored(_)) {
+                let due = Hoarder::acknowledges_at(&self.context, now);
+                self.hold(due, Action::Send { to, message, after, sign });
                 continue;
             }
             if to == To::All || to == To::One(me) {

@@ -73,6 +73,9 @@ pub enum Bug {
     /// request 4412). Here a replica does not rely on its own acknowledgement of a bundle that it lacks; that check had
     /// to be removed too.
     StoredUnseen,
+    /// A voter relies on any certificate that a bundle is stored, not on the one that the block names, so a faulty
+    /// replica can show each voter another one: a bug of our own.
+    AnyCertificate,
     /// An optimistic block is voted for although its parent is not certified (Doidge et al., DSN 2024: a vote for it
     /// needs the lock on its parent). Here the engine waits for that lock and the rule checks it; both had to be
     /// removed.

@@ -78,6 +78,9 @@ enum Line<'a> {
         digest: Digest,
         justify: Option<CertificateForm>,
         payload: &'a [Digest],
+        /// Names of the certificates on which the block relies for its bundles, if replicas certify their storage.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        covers: Vec<Option<&'a Digest>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         bundles: Option<Vec<String>>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,6 +211,7 @@ impl Writer {
             digest: block.digest(),
             justify,
             payload: &block.payload,
+            covers: block.covers().of_bundles().collect(),
             bundles,
             results,
         });

@@ -6,12 +6,15 @@
 //!
 //! [`Chain`] checks commits against one another. The tests of the core use it too.
 //!
+//! [`Availability`] checks that the bundles of blocks with a quorum of votes are in journals.
+//!
 //! [`Work`] checks the work of a replica against budgets: answers to one peer, results and size of a block, and bundles
 //! that wait because one peer relayed them.
 //!
 //! Only honest replicas are checked. A liar counts as having signed everything that helps to complete a certificate, so
 //! the oracles report nothing while at most f replicas lie and the others follow the protocol.
 
+mod availability;
 mod chain;
 mod property;
 mod relays;
@@ -22,6 +25,7 @@ mod voices;
 mod words;
 mod work;
 
+pub use availability::Availability;
 pub use chain::{Chain, Discord};
 pub use property::{Property, Violation};
 pub use relays::Relays;

@@ -22,6 +22,8 @@ choice!(
     Order = "statement-order",
     /// Certificates that honest replicas show or vote on, and their commits, are backed by signed votes of a quorum.
     Backing = "backing",
+    /// Each bundle of a block that a quorum voted for is in the journal of an honest replica.
+    Availability = "availability",
     /// No honest replica is in a view far above what a quorum can have caused.
     Views = "view-gap",
     /// Tables stay within their bounds.

@@ -4,8 +4,9 @@
 use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
 use quorate_consensus::data::digest_map::{DigestMap, Salt};
+use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::{Config, Envelope, Evidence, Message};
-use quorate_oracles::{Chain, Property, Relays, Statements, Violation, Weight, Work};
+use quorate_oracles::{Availability, Chain, Property, Relays, Statements, Violation, Weight, Work};
 use quorate_types::{
     Attachment, Block, Bundle, ClientId, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
 };
@@ -62,6 +63,8 @@ pub struct Oracle {
     quorum: Quorum,
     work: Work,
     relays: Relays,
+    /// Checks that bundles of certified blocks are in journals, if replicas certify the storage of bundles.
+    availability: Option<Availability>,
     /// Proposed blocks over the limit. No honest replica may vote for one.
     too_large: DigestMap<Weight>,
     /// The first violation.
@@ -77,6 +80,7 @@ impl Oracle {
             statements: Statements::new(protocol, replicas, quorum.faults()),
             work: Work::new(replicas, config),
             relays: Relays::new(replicas),
+            availability: config.dissemination.is_certified().then(|| Availability::new(replicas, quorum.faults())),
             too_large: DigestMap::with_hasher(Salt(0)),
             chain: Chain::new(genesis, replicas),
             faulty: Signers::empty(),
@@ -99,6 +103,7 @@ impl Oracle {
         if lies {
             self.liars.insert(replica);
             self.statements.lies(replica);
+            self.availability.iter_mut().for_each(|availability| availability.distrust(replica));
         } else {
             self.statements.distrust(replica);
         }
@@ -174,6 +179,10 @@ impl Oracle {
 
     /// Observes that a replica signs a statement.
     pub fn signs(&mut self, replica: ReplicaId, subject: &Subject, attachment: &Attachment) {
+        if let Some(availability) = &mut self.availability {
+            let found = availability.signs(replica, subject);
+            self.breached(found);
+        }
         let by_slot = match subject.domain {
             // It binds its signer to nothing.
             Domain::Stored => return,
@@ -309,9 +318,17 @@ impl Oracle {
         }
     }
 
+    /// Observes a record that a replica writes to its journal, or reads from it after a restart.
+    pub fn journals(&mut self, replica: ReplicaId, record: &Record) {
+        if let Some(availability) = &mut self.availability {
+            availability.journals(replica, record);
+        }
+    }
+
     /// Observes that a replica restarts. It executes its committed blocks again, and stays bound by its earlier
     /// statements.
     pub fn restarted(&mut self, replica: ReplicaId) {
+        self.availability.iter_mut().for_each(|availability| availability.restarts(replica));
         self.chain.goes_to(replica.index(), Height(0));
         self.done[replica.index()].clear();
         // The order of iteration has no effect.

@@ -5,8 +5,9 @@ use crate::participants::{InstanceId, InstanceSet, Participants};
 use crate::words::mix_all;
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::Message;
-use quorate_oracles::{Chain, Discord, Statements, Words};
+use quorate_oracles::{Availability, Chain, Discord, Statements, Words};
 pub use quorate_oracles::{Property, Violation};
 use quorate_types::{Block, Bundle, Digest, Domain, Height, ReplicaId, Subject};
 
@@ -33,6 +34,8 @@ pub struct Checker {
     statements: Words<u64>,
     /// Checks the statements of replicas against their earlier ones and against those of others.
     oracle: Statements,
+    /// Checks that bundles of certified blocks are in journals, if replicas certify the storage of bundles.
+    availability: Option<Availability>,
     violation: Option<Violation>,
     /// First violation that the oracle reported. It often precedes a more severe violation of the properties above, so
     /// the checks go on.
@@ -45,6 +48,7 @@ impl Checker {
         let mut checker = Checker {
             slotted: protocol.has_slots(),
             oracle: Statements::new(protocol, participants.replicas(), participants.quorum().faults()),
+            availability: None,
             early: None,
             trusted: 0,
             chain: Chain::new(genesis, participants.len()),
@@ -69,17 +73,37 @@ impl Checker {
         self.submitted = 0;
         self.statements.clear();
         self.oracle.clear();
+        self.availability.iter_mut().for_each(Availability::clear);
         let twins = (0..self.participants.replicas() as u16)
             .map(ReplicaId)
             .filter(|identity| self.participants.is_twin(*identity));
-        twins.for_each(|identity| self.oracle.distrust(identity));
+        for identity in twins {
+            self.oracle.distrust(identity);
+            self.availability.iter_mut().for_each(|availability| availability.distrust(identity));
+        }
         (self.violation, self.early) = (None, None);
     }
 
     /// Stops checking an instance.
     pub fn distrust(&mut self, instance: InstanceId) {
         self.trusted &= !(1 << instance.0);
-        self.oracle.lies(self.participants.identity(instance));
+        let identity = self.participants.identity(instance);
+        self.oracle.lies(identity);
+        self.availability.iter_mut().for_each(|availability| availability.distrust(identity));
+    }
+
+    /// Starts to check that the bundles of certified blocks are in journals. Call it before the scenario begins.
+    pub fn watch_availability(&mut self) {
+        let quorum = self.participants.quorum();
+        self.availability = Some(Availability::new(quorum.replicas(), quorum.faults()));
+        self.clear();
+    }
+
+    /// Observes a record that an instance writes to its journal, or reads from it.
+    pub fn journals(&mut self, instance: InstanceId, record: &Record) {
+        if let Some(availability) = &mut self.availability {
+            availability.journals(self.participants.identity(instance), record);
+        }
     }
 
     /// Returns whether an instance is checked.
@@ -163,6 +187,10 @@ impl Checker {
     pub fn states(&mut self, instance: InstanceId, subject: &Subject, statement: u64) {
         if !self.trusts(instance) {
             return;
+        }
+        if let Some(availability) = &mut self.availability {
+            let found = availability.signs(self.participants.identity(instance), subject);
+            self.breached(found);
         }
         let Subject { domain, view, height, .. } = *subject;
         let by_slot = match domain {
@@ -276,6 +304,9 @@ impl Checker {
 
     /// Notes that an instance has lost its state and executes everything again.
     pub fn forgets(&mut self, instance: InstanceId) {
+        if let Some(availability) = &mut self.availability {
+            availability.restarts(self.participants.identity(instance));
+        }
         self.chain.goes_to(instance.0, Height(0));
         self.newest[instance.0] = 0;
         self.bundles.values_mut().for_each(|submitted| submitted.by &= !(1 << instance.0));

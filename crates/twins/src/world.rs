@@ -176,6 +176,9 @@ impl<P: Protocol> World<P> {
             #[cfg(feature = "museum")]
             mutant: None,
         };
+        if world.config.dissemination.is_certified() {
+            world.checker.watch_availability();
+        }
         world.enter_instances();
         world
     }

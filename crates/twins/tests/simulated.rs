@@ -15,7 +15,7 @@ use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::{CertificateCache, ClientAuthentication, SchemeKind};
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::{
-    Alter, ClientsAt, CostTable, NetworkSpec, Property, Signatures, SimReport, SimSpec, run, run_altered,
+    Alter, ClientsAt, CostTable, Leaves, NetworkSpec, Property, Signatures, SimReport, SimSpec, run, run_altered,
 };
 use quorate_types::Quorum;
 use std::time::Duration;
@@ -122,6 +122,27 @@ fn no_replica_votes_for_a_block_beyond_the_bounds() {
             assert!(dropped(&report, LEADER, Drop::TooLarge) > 0, "{case}: the leader proposes no such block");
             fails(spec, Bug::BlocksUnbounded, "votes for a block of", &case);
         }
+    }
+}
+
+/// A replica lists its bundles twice and keeps the certificates while the others restart one after the other, as for a
+/// new release. Where voters rely on any certificate, they vote for a block whose bundles nobody honest has.
+#[test]
+fn certificates_kept_over_a_rolling_restart_prove_nothing() {
+    for protocol in ProtocolKind::ALL.iter().copied() {
+        let mut spec = spec(protocol, LEADER, Fault::HoardCertificates);
+        spec.consensus.dissemination = Dissemination::ReplicasCertified;
+        // The others restart between the two certificates of the first bundles and their proposal.
+        for replica in 1..4 {
+            let at_ms = VIEW_TIMEOUT_MS as f64 * (2.55 + 0.2 * f64::from(replica));
+            spec.network.faults.push(FaultSpec::Restart { at_ms, for_ms: 3.0, replica, journal: Leaves::default() });
+        }
+        spec.load.duration = Duration::from_secs(6);
+        let case = format!("kept certificates under {protocol}");
+        passes(&spec, &case);
+        let violation = run_altered(&spec, 1, &commands, Having(Bug::AnyCertificate)).violation;
+        let violation = violation.unwrap_or_else(|| panic!("{case}: relying on any certificate is not detected"));
+        assert_eq!(violation.property, Property::Availability, "{case}: {}", violation.what);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::bitset::Signers;
 use crate::certificate::{Certificate, Domain, Subject};
-use crate::codec::{DecodeError, Decoder, Encoder, Wire, decode_list, encode_list};
+use crate::codec::{DecodeError, Decoder, Encoder, Wire};
+use crate::covers::CoverNames;
 use crate::digest::{Digest, Hasher};
 use crate::ids::{Height, ReplicaId, View};
 use crate::limits::MAX_BLOCK_BUNDLES;
@@ -21,7 +22,12 @@ pub struct Block {
     pub justify: Certificate,
     /// Digests of the bundles to execute, in order.
     pub payload: Vec<Digest>,
+    /// Certificates that prove the storage of the bundles, if leaders propose only such bundles.
+    covers: CoverNames,
 }
+
+/// Bit of the payload's count on the wire which says that the names of certificates follow.
+const COVERED: u32 = 1 << 31;
 
 impl Block {
     /// Makes a block whose parent is the block that `justify` certifies.
@@ -31,8 +37,26 @@ impl Block {
     pub fn new(view: View, author: ReplicaId, justify: Certificate, payload: Vec<Digest>) -> Block {
         assert!(justify.attachments.is_empty(), "a certificate of votes has no attachments");
         let height = justify.subject.height.next();
-        let digest = digest(view, height, author, &justify, &payload);
-        Block { digest, view, height, author, justify, payload }
+        let covers = CoverNames::default();
+        let digest = digest(view, height, author, &justify, &payload, &covers);
+        Block { digest, view, height, author, justify, payload, covers }
+    }
+
+    /// Makes the same block rely on certificates for the storage of its bundles. Its digest covers their names, so that
+    /// all voters rely on the same certificates.
+    ///
+    /// # Panics
+    /// If the names are of another number of bundles.
+    pub fn with_covers(mut self, covers: CoverNames) -> Block {
+        assert!(covers.fit(self.payload.len()), "a block names the certificate of each of its bundles");
+        self.digest = digest(self.view, self.height, self.author, &self.justify, &self.payload, &covers);
+        self.covers = covers;
+        self
+    }
+
+    /// Returns the certificates that prove the storage of the bundles.
+    pub fn covers(&self) -> &CoverNames {
+        &self.covers
     }
 
     /// Makes the block of a slot, for protocols that agree on each slot separately, so that no block extends another.
@@ -92,7 +116,14 @@ impl Block {
     }
 }
 
-fn digest(view: View, height: Height, author: ReplicaId, justify: &Certificate, payload: &[Digest]) -> Digest {
+fn digest(
+    view: View,
+    height: Height,
+    author: ReplicaId,
+    justify: &Certificate,
+    payload: &[Digest],
+    covers: &CoverNames,
+) -> Digest {
     let mut header = Encoder::with_capacity(160);
     view.encode(&mut header);
     height.encode(&mut header);
@@ -104,6 +135,11 @@ fn digest(view: View, height: Height, author: ReplicaId, justify: &Certificate, 
     hasher.update(&header.finish());
     for bundle in payload {
         hasher.update(&bundle.0);
+    }
+    if !covers.is_empty() {
+        let mut names = Encoder::with_capacity(covers.wire_bytes());
+        covers.encode(&mut names);
+        hasher.update(&names.finish());
     }
     hasher.finish()
 }
@@ -126,7 +162,12 @@ impl Wire for Block {
         self.view.encode(out);
         self.author.encode(out);
         self.justify.encode(out);
-        encode_list(&self.payload, out);
+        let count = u32::try_from(self.payload.len()).expect("the wire format limits the bundles of a block");
+        out.put_u32(if self.covers.is_empty() { count } else { count | COVERED });
+        self.payload.iter().for_each(|bundle| bundle.encode(out));
+        if !self.covers.is_empty() {
+            self.covers.encode(out);
+        }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
@@ -140,7 +181,10 @@ impl Wire for Block {
         if justify.subject.height.0 == u64::MAX {
             return Err(input.invalid("block", "its parent already has the maximum height"));
         }
-        let payload = decode_list(input, "block payload", MAX_BLOCK_BUNDLES, 32)?;
-        Ok(Block::new(view, author, justify, payload))
+        let (covered, count) = input.get_flagged_count("block payload", COVERED, MAX_BLOCK_BUNDLES, 32)?;
+        let payload = (0..count).map(|_| Digest::decode(input)).collect::<Result<Vec<_>, _>>()?;
+        let covers = if covered { CoverNames::decode(input, count)? } else { CoverNames::default() };
+        let block = Block::new(view, author, justify, payload);
+        Ok(if covered { block.with_covers(covers) } else { block })
     }
 }

@@ -174,7 +174,20 @@ impl Decoder {
     /// Reads a count of items of at least `each` bytes. Fails if it is over `limit` or the items cannot fit in the
     /// remaining bytes.
     pub fn get_count(&mut self, what: &'static str, limit: usize, each: usize) -> Result<usize, DecodeError> {
-        let count = self.get_u32(what)? as usize;
+        let (_, count) = self.get_flagged_count(what, 0, limit, each)?;
+        Ok(count)
+    }
+
+    /// Reads a count like [`Decoder::get_count`], and whether the bit `flag`, above all counts, is set in it.
+    pub fn get_flagged_count(
+        &mut self,
+        what: &'static str,
+        flag: u32,
+        limit: usize,
+        each: usize,
+    ) -> Result<(bool, usize), DecodeError> {
+        let read = self.get_u32(what)?;
+        let count = (read & !flag) as usize;
         if count > limit {
             return Err(self.over_limit(what, count, limit));
         }
@@ -183,7 +196,7 @@ impl Decoder {
             let why = DecodeReason::Short { needed, left: self.left() };
             return Err(DecodeError { what, at: self.at, why });
         }
-        Ok(count)
+        Ok((read & flag != 0, count))
     }
 
     /// Reads length-prefixed bytes, as a slice of the received buffer unless the path copies.

@@ -15,6 +15,7 @@ pub mod client;
 pub mod codec;
 pub mod command;
 pub mod committee;
+pub mod covers;
 mod crypto_threads;
 pub mod digest;
 pub mod digest_index;
@@ -44,6 +45,7 @@ pub use client::{ClientRequest, Outcome, ReplicaReply, Results, ResultsBuilder, 
 pub use codec::{DecodeError, Decoder, Encoder, Wire, decode_message, decode_message_by, encode_message};
 pub use command::{Authenticator, Bundle, BundleBuilder, Command};
 pub use committee::{Committee, Member};
+pub use covers::CoverNames;
 pub use crypto_threads::{CryptoThreads, MAX_AUTO_CRYPTO_THREADS, MAX_CRYPTO_THREADS, NotCryptoThreads};
 pub use digest::{Digest, Hasher};
 pub use fault::Fault;

@@ -1,6 +1,7 @@
 //! A block's digest covers everything except the proof.
 
 use bytes::Bytes;
+use proptest::collection;
 use proptest::prelude::*;
 use quorate_types::*;
 
@@ -65,6 +66,24 @@ proptest! {
     }
 
     #[test]
+    fn the_digest_covers_which_bundle_relies_on_which_certificate(
+        block in crate::common::block(),
+        one in collection::vec(0u8..4, 5),
+        other in collection::vec(0u8..4, 5),
+    ) {
+        let name = |certificate: &u8| (*certificate > 0).then_some(Digest([*certificate; 32]));
+        let (one, other) = (&one[..block.payload.len()], &other[..block.payload.len()]);
+        let covered = |of: &[u8]| block.clone().with_covers(CoverNames::new(of.iter().map(name)));
+        prop_assert_eq!(covered(one).digest() == covered(other).digest(), one == other);
+        prop_assert_eq!(covered(one).digest() == block.digest(), one.iter().all(|certificate| *certificate == 0));
+        for (at, certificate) in one.iter().enumerate() {
+            prop_assert_eq!(covered(one).covers().of(at).copied(), name(certificate));
+        }
+        let named: Vec<Option<Digest>> = covered(one).covers().of_bundles().map(Option::<&Digest>::copied).collect();
+        prop_assert!(named.is_empty() || named.iter().copied().eq(one.iter().map(name)));
+    }
+
+    #[test]
     fn the_digest_does_not_cover_the_proof(block in crate::common::block(), proof in crate::common::bytes(64)) {
         let justify = Certificate { proof, ..block.justify.clone() };
         let other = Block::new(block.view, block.author, justify, block.payload.clone());
@@ -96,6 +115,25 @@ fn an_optimistic_block_names_its_parent_without_a_certificate() {
     let signers: Signers = (0..3).map(ReplicaId).collect();
     let certified = Block::new(View(2), ReplicaId(1), Certificate { signers, ..block.justify.clone() }, vec![]);
     assert!(!certified.is_optimistic() && certified.digest() != block.digest());
+}
+
+#[test]
+fn names_of_certificates_have_one_encoding() {
+    let genesis = Certificate::genesis(&ClusterId::from_name("a cluster"));
+    let block = Block::new(View(1), ReplicaId(0), genesis, vec![Digest([1; 32]), Digest([2; 32])]);
+    let covered = block.with_covers(CoverNames::new([Some(Digest([3; 32])), Some(Digest([4; 32]))]));
+    let mut out = Encoder::default();
+    covered.encode(&mut out);
+    let encoded = out.finish();
+    let at = encoded.len() - 4;
+    for (indices, sound) in
+        [([0u16, 1], true), ([1, 0], false), ([0, 0], false), ([0, 2], false), ([0, u16::MAX], false)]
+    {
+        let mut bytes = encoded[..at].to_vec();
+        indices.iter().for_each(|index| bytes.extend(index.to_le_bytes()));
+        let decoded = Block::decode(&mut Decoder::new(bytes.into()));
+        assert_eq!(decoded.is_ok(), sound, "{indices:?}: {decoded:?}");
+    }
 }
 
 #[test]

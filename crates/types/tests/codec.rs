@@ -93,6 +93,7 @@ wire_types! {
     certificate: Certificate = crate::common::certificate();
     vote: Vote = crate::common::vote();
     block: Block = crate::common::block();
+    covered_block: Block = crate::common::covered_block();
     bundle: Bundle = crate::common::bundle();
     results: Results = crate::common::results();
     request: ClientRequest = crate::common::request();

@@ -156,7 +156,7 @@ const RETRY: Duration = Duration::from_millis(DEFAULT_RETRY_MS);
 
 /// Returns whether the fault keeps the bundles of the faulty replica's clients from being ordered.
 fn delays_its_clients(fault: Fault) -> bool {
-    matches!(fault, Fault::WithholdBundles | Fault::EquivocateBatches | Fault::Busy)
+    matches!(fault, Fault::WithholdBundles | Fault::EquivocateBatches | Fault::HoardCertificates | Fault::Busy)
 }
 
 /// Returns why progress is not guaranteed, if it is not.

@@ -44,9 +44,10 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
     // Faults in spreading bundles only exist where replicas do so.
     let dissemination = match fault {
         Fault::WithholdBundles | Fault::SpreadToOne { .. } | Fault::Busy => Dissemination::Replicas,
-        Fault::WithholdAcknowledgements | Fault::ForgeAcknowledgements | Fault::EquivocateBatches => {
-            Dissemination::ReplicasCertified
-        }
+        Fault::WithholdAcknowledgements
+        | Fault::ForgeAcknowledgements
+        | Fault::EquivocateBatches
+        | Fault::HoardCertificates => Dissemination::ReplicasCertified,
         _ => Dissemination::Client,
     };
     SimSpec {

@@ -1,13 +1,15 @@
 //! Bundles that a Byzantine replica keeps for relays and oversized blocks.
 
-use super::samples::{ME, Mouth, Sample, assert_fits, unsigned};
+use super::samples::{ME, Mouth, SHAPE, Sample, VIEW_TIMEOUT, assert_fits, genesis, unsigned};
 use quorate_byzantine::Fault;
+use quorate_byzantine::behaviour::Context;
+use quorate_byzantine::hoarder::Hoarder;
 use quorate_consensus::data::batches::{Batch, Entry};
 use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::views::message::ViewMessage;
-use quorate_consensus::{Action, Envelope, To};
-use quorate_types::{Attachment, Bundle, Digest, Domain, Height, ReplicaId, Subject, View};
+use quorate_consensus::{Action, Envelope, Input, To};
+use quorate_types::{Attachment, Bundle, Digest, Domain, Height, Quorum, ReplicaId, Subject, Time, View, Vote};
 use std::sync::Arc;
 
 /// Returns the bundles that the others are relayed when the replica sends a message.
@@ -128,4 +130,37 @@ fn acknowledgements_are_withheld_or_forged_and_batches_contradict_each_other() {
     subjects.sort_unstable();
     subjects.dedup();
     assert_eq!(subjects.len(), 3, "each of the others gets another list");
+}
+
+#[test]
+fn bundles_are_certified_twice_and_each_certificate_is_shown_to_those_who_did_not_sign_it() {
+    let entry = Entry { bundle: Digest([1; 32]), commands: 1, bytes: 100 };
+    let batch = Arc::new(Batch::new(ME, 7, vec![entry]));
+    let quorum = Quorum::of(4).expect("a sound size");
+    let context = Context { me: ME, quorum, shape: SHAPE, view_timeout: VIEW_TIMEOUT };
+    let mut hoarder = Hoarder::default();
+    let listed = hoarder.instead::<ViewMessage>(&context, Time(0), &Envelope::Batch(batch.clone()));
+    let lists = |action: &Action<ViewMessage>| match action {
+        Action::Send { to: To::One(to), message: Envelope::Batch(batch), .. } => Some((*to, batch.clone())),
+        _ => None,
+    };
+    let first: Vec<_> = listed.before.iter().filter_map(lists).collect();
+    let second: Vec<_> = listed.later.iter().filter_map(|(_, action)| lists(action)).collect();
+    assert!(!listed.sends && first.len() == 2 && second.len() == 2);
+    assert!(first.iter().all(|(_, listed)| *listed == batch));
+    let double = second[0].1.clone();
+    assert!(double != batch && double.entries() == batch.entries());
+    let left_out: Vec<ReplicaId> = context.others().filter(|other| second.iter().all(|(to, _)| to != other)).collect();
+    for voter in second.iter().map(|(to, _)| *to).chain([ME]) {
+        let vote = Vote { voter, ..unsigned(double.subject(), Attachment::None) };
+        hoarder.hear::<ViewMessage>(&context, &Input::Receive { from: voter, message: Envelope::Stored(vote) });
+    }
+    let proposal = ViewMessage::proposal(ViewMessage::block(1, &genesis(), vec![entry.bundle]));
+    let shown = hoarder.instead(&context, Time(1), &Envelope::Protocol(proposal));
+    assert!(shown.sends, "the proposal follows");
+    let [Action::Send { to: To::One(to), message: Envelope::Covers(covers), .. }] = &shown.before[..] else {
+        panic!("{:?}", shown.before)
+    };
+    assert_eq!(vec![*to], left_out);
+    assert!(covers[0].batch == double && covers[0].is_well_formed());
 }

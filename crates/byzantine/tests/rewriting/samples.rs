@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Proofs are lists of 64-byte signatures.
-const SHAPE: quorate_types::identity::ProofShape =
+pub const SHAPE: quorate_types::identity::ProofShape =
     quorate_types::identity::ProofShape { signature_bytes: 64, is_aggregate: false };
 pub const ME: ReplicaId = ReplicaId(0);
 /// Base of view timeouts.

@@ -1,16 +1,16 @@
 //! Batches of spread bundles, and the certificates that n-f replicas hold them.
 //!
 //! A replica that spreads bundles lists them in a [`Batch`]. Each replica that holds all of them signs that it does
-//! ([`Domain::Stored`]), and n-f signatures make a certificate. From then on a leader may propose the bundles, and a
-//! replica that lacks one may vote for its block: at least n-2f honest replicas have it. The argument, also for
-//! replicas that crash, is in `docs/adr/045-certified-bundles.md`.
+//! ([`Domain::Stored`]), and n-f signatures make a certificate. From then on a leader may propose the bundles. Its
+//! block names the certificate of each, and a replica that lacks a bundle may vote for the block if it did not sign
+//! that one: at least one honest voter did, and had the bundle. The argument is in `docs/adr/045-certified-bundles.md`.
 
 use crate::data::block_limits::Load;
 use crate::data::digest_map::{DigestMap, Salt};
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::{
-    Bundle, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Hasher, Height, Quorum, ReplicaId, Subject,
-    Time, View, Wire,
+    Block, Bundle, Certificate, CoverNames, DecodeError, Decoder, Digest, Domain, Encoder, Hasher, Height, Quorum,
+    ReplicaId, Subject, Time, View, Wire,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,9 @@ const MAX_LISTED_BUNDLES: usize = 1 << 18;
 const MAX_BATCHES: usize = 4096;
 /// A certificate is kept at least this long, because a leader may show it just before it proposes the bundles.
 const MIN_KEPT: Duration = Duration::from_secs(2);
+/// Maximum number of certificates of one batch, with different signers. Its spreader makes one; only a faulty one makes
+/// more, and a replica that lacks the bundles of another waits for them.
+const MAX_CERTIFICATES: usize = 4;
 /// A batch that no quorum acknowledges is dropped after this time.
 pub const MAX_UNCERTIFIED: Duration = Duration::from_secs(60);
 
@@ -126,6 +129,22 @@ impl Cover {
     pub fn is_well_formed(&self) -> bool {
         self.certificate.subject == self.batch.subject() && self.certificate.attachments.is_empty()
     }
+
+    /// Returns the name by which blocks refer to the certificate: a digest of its batch and its signers.
+    pub fn name(&self) -> Digest {
+        name(&self.certificate)
+    }
+}
+
+/// Returns the name of a certificate. It does not cover the proof: a replica relies on the signers, whatever their
+/// signatures look like.
+fn name(certificate: &Certificate) -> Digest {
+    let mut out = Encoder::with_capacity(128);
+    certificate.subject.encode(&mut out);
+    certificate.signers.encode(&mut out);
+    let mut hasher = Hasher::new(*b"qA02");
+    hasher.update(&out.finish());
+    hasher.finish()
 }
 
 impl Wire for Cover {
@@ -141,8 +160,15 @@ impl Wire for Cover {
 
 struct Known {
     batch: Arc<Batch>,
-    certificate: Option<Certificate>,
+    /// Certificates with different signers, each with its name. This replica's own blocks name the first.
+    certificates: Vec<(Digest, Certificate)>,
     since: Time,
+}
+
+impl Known {
+    fn certificate(&self, name: &Digest) -> Option<&Certificate> {
+        self.certificates.iter().find(|(known, _)| known == name).map(|(_, certificate)| certificate)
+    }
 }
 
 /// The batches that a replica knows, its own and those of the others.
@@ -151,16 +177,26 @@ pub struct Batches {
     known: DigestMap<Known>,
     /// Last batch of each bundle, or the last one with a certificate, and the bundle's position there.
     of_bundle: DigestMap<(Digest, u32)>,
+    /// Batch of each certificate, by the certificate's name.
+    named: DigestMap<Digest>,
+    /// When each spreader last listed each bundle, by [`listing`].
+    listed: DigestMap<Time>,
+    /// A spreader that lists a bundle again within this time is not acknowledged.
+    relist_after: Duration,
     /// Number of batches of each spreader, and of bundles in them.
     kept: Vec<(usize, usize)>,
 }
 
 impl Batches {
-    pub fn new(quorum: Quorum, me: ReplicaId, salt: Salt) -> Batches {
+    /// Creates an empty collection. A spreader waits at least `relist_after` before it lists a bundle again.
+    pub fn new(quorum: Quorum, me: ReplicaId, relist_after: Duration, salt: Salt) -> Batches {
         Batches {
             me,
             known: DigestMap::with_hasher(salt),
             of_bundle: DigestMap::with_hasher(salt),
+            named: DigestMap::with_hasher(salt),
+            listed: DigestMap::with_hasher(salt),
+            relist_after,
             kept: vec![(0, 0); quorum.replicas()],
         }
     }
@@ -179,15 +215,29 @@ impl Batches {
 
     /// Adds a batch with its verified certificate, even if there is no room for more batches: a quorum had room for it.
     pub fn cover(&mut self, now: Time, cover: Cover) {
-        let Cover { batch, certificate } = cover;
+        let (name, Cover { batch, certificate }) = (cover.name(), cover);
         if let Some(known) = self.known.get_mut(&batch.digest) {
-            known.certificate.get_or_insert(certificate);
+            if known.certificate(&name).is_some() || known.certificates.len() >= MAX_CERTIFICATES {
+                return;
+            }
+            known.certificates.push((name, certificate));
             for (entry, at) in known.batch.entries.iter().zip(0..) {
                 self.of_bundle.insert(entry.bundle, (batch.digest, at));
             }
         } else {
-            self.insert(now, batch, Some(certificate));
+            self.insert(now, batch.clone(), Some((name, certificate)));
         }
+        self.named.insert(name, batch.digest);
+    }
+
+    /// Returns whether the spreader of a batch listed one of its bundles in another batch just before. An honest one
+    /// waits until a batch is overdue.
+    pub fn is_listed_again(&self, now: Time, batch: &Batch) -> bool {
+        let recently = |entry: &Entry| {
+            let listed = self.listed.get(&listing(&entry.bundle, batch.spreader));
+            listed.is_some_and(|listed| now < *listed + self.relist_after)
+        };
+        !self.contains(&batch.digest) && batch.entries.iter().any(recently)
     }
 
     fn has_room(&self, batch: &Batch) -> bool {
@@ -195,15 +245,17 @@ impl Batches {
         batches < MAX_BATCHES && bundles + batch.entries.len() <= MAX_LISTED_BUNDLES
     }
 
-    fn insert(&mut self, now: Time, batch: Arc<Batch>, certificate: Option<Certificate>) {
+    fn insert(&mut self, now: Time, batch: Arc<Batch>, certificate: Option<(Digest, Certificate)>) {
         let (batches, bundles) = &mut self.kept[batch.spreader.index()];
         (*batches, *bundles) = (*batches + 1, *bundles + batch.entries.len());
         for (entry, at) in batch.entries.iter().zip(0..) {
             if certificate.is_some() || self.cover_of(&entry.bundle).is_none() {
                 self.of_bundle.insert(entry.bundle, (batch.digest, at));
             }
+            self.listed.insert(listing(&entry.bundle, batch.spreader), now);
         }
-        self.known.insert(batch.digest, Known { batch, certificate, since: now });
+        let certificates = certificate.into_iter().collect();
+        self.known.insert(batch.digest, Known { batch, certificates, since: now });
     }
 
     pub fn contains(&self, batch: &Digest) -> bool {
@@ -212,18 +264,39 @@ impl Batches {
 
     /// Returns a batch that has no certificate yet.
     pub fn uncertified(&self, batch: &Digest) -> Option<&Arc<Batch>> {
-        self.known.get(batch).filter(|known| known.certificate.is_none()).map(|known| &known.batch)
+        self.known.get(batch).filter(|known| known.certificates.is_empty()).map(|known| &known.batch)
     }
 
-    /// Returns whether a batch is known with its certificate.
-    pub fn is_certified(&self, batch: &Digest) -> bool {
-        self.known.get(batch).is_some_and(|known| known.certificate.is_some())
+    /// Returns whether a cover brings nothing: its certificate is known, or there is no room for another one of its
+    /// batch.
+    pub fn has_enough(&self, cover: &Cover) -> bool {
+        let known = self.known.get(&cover.certificate.subject.digest);
+        known.is_some_and(|known| {
+            known.certificates.len() >= MAX_CERTIFICATES || known.certificate(&cover.name()).is_some()
+        })
     }
 
     /// Returns the certified batch that lists a bundle.
     pub fn cover_of(&self, bundle: &Digest) -> Option<(&Arc<Batch>, &Certificate)> {
         let known = self.known.get(&self.of_bundle.get(bundle)?.0)?;
-        Some((&known.batch, known.certificate.as_ref()?))
+        known.certificates.first().map(|(_, certificate)| (&known.batch, certificate))
+    }
+
+    /// Returns the certificates on which a block with these bundles relies.
+    pub fn names(&self, payload: &[Digest]) -> CoverNames {
+        CoverNames::new(payload.iter().map(|bundle| {
+            let known = self.known.get(&self.of_bundle.get(bundle)?.0)?;
+            known.certificates.first().map(|(name, _)| *name)
+        }))
+    }
+
+    /// Returns the covers that a block names, as far as they are known.
+    pub fn named_by(&self, block: &Block) -> Vec<Cover> {
+        let cover = |name| {
+            let known = self.known.get(self.named.get(name)?)?;
+            Some(Cover { batch: known.batch.clone(), certificate: known.certificate(name)?.clone() })
+        };
+        block.covers().names().iter().filter_map(cover).collect()
     }
 
     /// Returns the covers of these bundles, each once.
@@ -241,16 +314,22 @@ impl Batches {
         covers
     }
 
-    /// Returns the size of a bundle that is not here, if a certificate shows that the bundle can be fetched. One that
-    /// this replica signed itself does not show that: this replica has lost the bundle since, and the other signers may
-    /// have, too.
-    pub(crate) fn vouch(&self, bundle: &Digest) -> Option<Load> {
-        let (batch, certificate) = self.cover_of(bundle)?;
-        if certificate.signers.contains(self.me) && !bug!(StoredUnseen) {
+    /// Returns the size of the bundle at this position of a block, which is not here, if the certificate that the block
+    /// names for it shows that an honest voter has the bundle. One that this replica signed itself does not show that:
+    /// this replica has lost the bundle since, and the other signers may have, too.
+    pub(crate) fn vouch(&self, block: &Block, position: usize) -> Option<Load> {
+        let bundle = block.payload.get(position)?;
+        let any = || bug!(AnyCertificate).then(|| self.names(std::slice::from_ref(bundle)).names().first().copied());
+        let name = any().flatten().or(block.covers().of(position).copied())?;
+        let known = self.known.get(self.named.get(&name)?)?;
+        if known.certificate(&name)?.signers.contains(self.me) && !bug!(StoredUnseen) {
             return None;
         }
-        let (_, at) = self.of_bundle.get(bundle)?;
-        batch.entries.get(*at as usize).map(Entry::load)
+        let (last, at) = self.of_bundle.get(bundle)?;
+        match *last == known.batch.digest {
+            true => known.batch.entries.get(*at as usize).map(Entry::load),
+            false => known.batch.entries.iter().find(|entry| entry.bundle == *bundle).map(Entry::load),
+        }
     }
 
     /// Returns a replica that has signed that it holds a bundle. Different bundles have different ones.
@@ -262,18 +341,22 @@ impl Batches {
 
     /// Drops the batches that are no longer needed: those without an open bundle, and those that nobody certifies.
     pub fn sweep(&mut self, now: Time, is_open: impl Fn(&Digest) -> bool) {
-        let (kept, of_bundle) = (&mut self.kept, &mut self.of_bundle);
-        self.known.retain(|digest, known| {
+        let Batches { known, kept, of_bundle, named, listed, .. } = self;
+        known.retain(|digest, known| {
             let age = now.since(known.since);
             let open = || known.batch.entries.iter().any(|entry| is_open(&entry.bundle));
-            let keep = match known.certificate {
-                Some(_) => age < MIN_KEPT || open(),
-                None => age < MAX_UNCERTIFIED && open(),
+            let keep = match known.certificates.is_empty() {
+                false => age < MIN_KEPT || open(),
+                true => age < MAX_UNCERTIFIED && open(),
             };
             if !keep {
                 let (batches, bundles) = &mut kept[known.batch.spreader.index()];
                 (*batches, *bundles) = (*batches - 1, *bundles - known.batch.entries.len());
+                for (name, _) in &known.certificates {
+                    named.remove(name);
+                }
                 for entry in &known.batch.entries {
+                    listed.remove(&listing(&entry.bundle, known.batch.spreader));
                     if of_bundle.get(&entry.bundle).is_some_and(|(batch, _)| batch == digest) {
                         of_bundle.remove(&entry.bundle);
                     }
@@ -291,4 +374,13 @@ impl Batches {
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
+}
+
+/// Returns the key of a spreader's listing of a bundle.
+fn listing(bundle: &Digest, spreader: ReplicaId) -> Digest {
+    let mut key = *bundle;
+    for (byte, of_spreader) in key.0.iter_mut().rev().zip(spreader.0.to_le_bytes()) {
+        *byte ^= of_spreader;
+    }
+    key
 }

@@ -153,6 +153,11 @@ impl BlockTree {
         self.committed
     }
 
+    /// Returns the height of the last block that is known to be final.
+    pub fn decided(&self) -> Height {
+        self.decided
+    }
+
     /// Returns the number of uncommitted blocks that carry commands, on any fork.
     pub fn open_payloads(&self) -> usize {
         self.open_payloads

@@ -21,7 +21,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Number of replicas whose batches a replica handles in each [`MIN_INTERVAL`].
 const REPLICAS_PER_INTERVAL: usize = 8;
 /// A batch waits this many view timeouts for a quorum, before its bundles are sent again in another.
-const PATIENCE: u32 = 4;
+pub const PATIENCE: u32 = 4;
 /// That time doubles with each batch in a row that no quorum acknowledged, up to this factor.
 const MAX_PATIENCE_FACTOR: u32 = 8;
 

@@ -23,10 +23,12 @@ use crate::data::digest_map::{DigestMap, Salt};
 use crate::data::lateness::Lateness;
 use crate::data::ledger::Ledger;
 use crate::data::pool::{Need, Offered, Pool, Source};
+use crate::data::spreading::PATIENCE;
 use crate::data::wants::Wants;
 use crate::recovery::frontier::Frontier;
 use crate::seam::{Envelope, MAX_FETCHED_BLOCKS};
 use crate::voting::leader::LeaderElection;
+pub use delivery::MAX_UNEXECUTED_BLOCKS;
 use quorate_types::{Block, Bundle, Digest, Height, Quorum, ReplicaId, Time, View};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -87,7 +89,7 @@ pub struct Store {
     released: Vec<Digest>,
     /// Parents of optimistic proposals that came without them, by the view and digest of the proposal.
     ahead: BTreeMap<(View, Digest), Digest>,
-    /// Requested blocks that only such proposals name.
+    /// Requested blocks that nothing proves to be certified: only such proposals name them, or claims of peers.
     supposed: BTreeSet<Digest>,
 }
 
@@ -131,7 +133,8 @@ impl Store {
             // Without checkpoints no height is a multiple of it.
             checkpoint_interval: if config.phases_only { u64::MAX } else { config.checkpoint_interval },
             certifies: config.dissemination.is_certified(),
-            batches: Batches::new(quorum, me, salt),
+            // Half of the patience of an honest spreader, because messages may be late.
+            batches: Batches::new(quorum, me, config.view_timeout() * PATIENCE / 2, salt),
             decided: None,
             stuck: None,
             fresh_absent: Vec::new(),
@@ -410,8 +413,7 @@ impl Store {
     fn take_whole(&mut self, digest: &Digest) -> Option<Arc<Block>> {
         let waiting = self.waiting.get(digest).filter(|waiting| !waiting.lacks_parent && waiting.lacks_bundles == 0)?;
         let (block, source, is_proposal) = (waiting.block.clone(), waiting.source, waiting.is_proposal);
-        let gone: Vec<Digest> =
-            block.payload.iter().copied().filter(|bundle| self.is_lacking(bundle, is_proposal)).collect();
+        let (gone, _) = self.look_at_payload(&block, is_proposal);
         if gone.is_empty() {
             self.waiting.remove(digest);
             return Some(block);
@@ -545,6 +547,8 @@ impl Store {
         });
         let (users, pool) = (&self.users, &self.pool);
         self.wants.retain(|height| height > committed, |bundle| users.contains_key(bundle) || pool.is_absent(bundle));
+        let wants = &self.wants;
+        self.supposed.retain(|block| wants.has_block(block));
     }
 
     /// Appends the requests that are due, each with the peer to send it to.

@@ -49,6 +49,13 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// Returns whether a block names no more bundles than the configuration allows, and certificates of their storage
+    /// only if there are any.
+    pub fn may_propose(&self, block: &Block) -> bool {
+        let certified = self.config.dissemination.is_certified();
+        block.payload.len() <= self.config.batch.max_commands() && (certified || block.covers().is_empty())
+    }
+
     /// Returns the bundles that travel with the proposal of a block.
     pub fn carried_bundles(&self, block: &Block) -> Vec<Bundle> {
         let pool = &self.store.pool;

@@ -174,13 +174,13 @@ impl<M: Message> Turn<'_, M> {
         self.out.relay(to, bundles);
     }
 
-    /// Shows peers that the bundles of a block, which is proposed to them next, can be fetched. Replicas that signed so
-    /// need no proof.
+    /// Shows peers the certificates that a block names, which is proposed to them next. Replicas that signed one do not
+    /// rely on it.
     pub fn show_covers(&mut self, to: To, block: &Block) {
         if !self.parts.config.dissemination.is_certified() {
             return;
         }
-        let covers = self.parts.store.batches().covers(&block.payload);
+        let covers = self.parts.store.batches().named_by(block);
         let goes_to = |replica: &ReplicaId| *replica != self.parts.me && !matches!(to, To::One(one) if one != *replica);
         let recipients: Vec<ReplicaId> =
             (0..self.parts.quorum.replicas() as u16).map(ReplicaId).filter(goes_to).collect();

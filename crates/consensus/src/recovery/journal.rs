@@ -80,7 +80,7 @@ impl Record {
         match self {
             Record::Bundles(bundles) => bundles.iter().map(|bundle| bundle.body().len()).sum(),
             Record::Block(block) | Record::Ancestor { block, .. } => {
-                block.justify.proof.len() + block.payload.len() * size_of::<Digest>()
+                block.justify.proof.len() + block.payload.len() * size_of::<Digest>() + block.covers().wire_bytes()
             }
             Record::Certificate(certificate) => certificate.proof.len(),
             Record::Message(message) => message.len(),

@@ -48,7 +48,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     /// Signs that this replica holds the bundles of a batch. They need not be durable first: a replica that has lost a
-    /// bundle in a crash does not rely on a certificate with its own signature.
+    /// bundle in a crash votes for no block that relies on a certificate with its own signature.
     fn acknowledge(&mut self, to: ReplicaId, batch: &Batch) {
         let vote = self.parts.safety.stored(batch).to_vote(self.parts.me);
         let (to, message) = (To::One(to), Envelope::Stored(vote));
@@ -59,7 +59,8 @@ impl<P: Protocol> Replica<P> {
         self.out.actions.push(Action::Send { to, message, after: None, sign: false });
     }
 
-    /// Acknowledges a peer's batch if all its bundles are here. If not, the peer sends them again.
+    /// Acknowledges a peer's batch if all its bundles are here. If not, the peer sends them again. A signature costs more
+    /// than the batch, so nobody gets many for one bundle.
     pub(super) fn on_batch(&mut self, now: Time, from: ReplicaId, batch: Arc<Batch>) {
         if !self.certifies() {
             return self.drop_message(from, Drop::Unasked);
@@ -68,6 +69,9 @@ impl<P: Protocol> Replica<P> {
             return self.drop_message(from, Drop::Malformed);
         }
         let store = &mut self.parts.store;
+        if store.batches().is_listed_again(now, &batch) {
+            return self.drop_message(from, Drop::Repeated);
+        }
         let held = |entry: &Entry| store.pool.get(&entry.bundle).is_some_and(|bundle| Entry::of(bundle) == *entry);
         if !batch.entries().iter().all(held) && !bug!(StoredUnseen) {
             return self.drop_message(from, Drop::BundlesMissing);
@@ -121,8 +125,7 @@ impl<P: Protocol> Replica<P> {
         let store = &self.parts.store;
         covers.retain(|cover| {
             let is_new = |bundle| !store.pool.contains(bundle) || store.pool.is_uncertified(bundle);
-            let certified = store.batches().is_certified(&cover.certificate.subject.digest);
-            !certified && cover.batch.entries().iter().any(|entry| is_new(&entry.bundle))
+            !store.batches().has_enough(cover) && cover.batch.entries().iter().any(|entry| is_new(&entry.bundle))
         });
         self.check_covers(from, covers);
     }

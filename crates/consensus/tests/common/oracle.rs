@@ -3,7 +3,8 @@
 
 use super::play::Play;
 use quorate_consensus::Evidence;
-use quorate_oracles::Chain;
+use quorate_consensus::recovery::journal::Record;
+use quorate_oracles::{Availability, Chain};
 use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Quorum, ReplicaId, Subject, View};
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
@@ -23,6 +24,7 @@ pub struct Oracle<P> {
     signed: BTreeMap<Slot, (Subject, Attachment)>,
     voters: BTreeMap<Digest, BTreeSet<ReplicaId>>,
     accused: BTreeSet<ReplicaId>,
+    availability: Availability,
     /// Whether replicas may have forgotten bundles executed before their journals begin. They may order these again,
     /// but execute them only once.
     pub forgetful: bool,
@@ -43,6 +45,7 @@ impl<P: Play> Oracle<P> {
             signed: BTreeMap::new(),
             voters: BTreeMap::new(),
             accused: BTreeSet::new(),
+            availability: Availability::new(quorum.replicas(), quorum.faults()),
             forgetful: false,
             phases_only: false,
             play: PhantomData,
@@ -52,6 +55,7 @@ impl<P: Play> Oracle<P> {
     /// Stops checking this replica.
     pub fn distrust(&mut self, replica: ReplicaId) {
         self.byzantine.insert(replica);
+        self.availability.distrust(replica);
         assert!(self.byzantine.len() <= self.quorum.faults(), "at most f replicas are faulty");
     }
 
@@ -79,6 +83,16 @@ impl<P: Play> Oracle<P> {
         );
     }
 
+    /// Records a record that a replica writes to its journal, or reads from it after a restart.
+    pub fn journaled(&mut self, replica: ReplicaId, record: &Record) {
+        self.availability.journals(replica, record);
+    }
+
+    /// Records that a replica restarts, before it reads its journal.
+    pub fn restarts(&mut self, replica: ReplicaId) {
+        self.availability.restarts(replica);
+    }
+
     /// Records that a statement which no replica has heard was lost with its record.
     pub fn lost(&mut self, replica: ReplicaId, subject: Subject) {
         let slot = slot::<P>(replica, &subject);
@@ -101,6 +115,9 @@ impl<P: Play> Oracle<P> {
         // An acknowledgement of a batch binds a replica to nothing.
         if self.is_byzantine(replica) || subject.domain == Domain::Stored {
             return;
+        }
+        if let Err(violation) = self.availability.signs(replica, &subject) {
+            panic!("{replica:?} signs {subject:?}: {}", violation.what);
         }
         let slot = slot::<P>(replica, &subject);
         let statement = (subject, attachment.clone());

@@ -59,6 +59,8 @@ struct Node<P: Play> {
     /// The height of the last block that it handed to its application in this life.
     executed: Height,
     tamper: Option<Tamper<P::Message>>,
+    /// Last missing bundle of a final block whose availability was checked.
+    missing: Option<Digest>,
     commits: Vec<Committed>,
     marks: Vec<Mark>,
     /// Digest of everything that it executed.
@@ -118,6 +120,7 @@ impl<P: Play> World<P> {
             fuse: None,
             executed: Height(0),
             tamper: None,
+            missing: None,
             commits: Vec::new(),
             marks: Vec::new(),
             state: Digest::ZERO,
@@ -255,6 +258,13 @@ impl<P: Play> World<P> {
         }
     }
 
+    /// Submits a bundle that was made before to some replicas.
+    pub fn resubmit_to(&mut self, replicas: &[u16], bundle: &Bundle) {
+        for replica in replicas {
+            self.push(self.now, Happening::Submit { replica: ReplicaId(*replica), bundle: bundle.clone() });
+        }
+    }
+
     /// Drops all messages in flight between replicas.
     pub fn drop_all_in_flight(&mut self) {
         self.queue.retain(|_, happening| !matches!(happening, Happening::Deliver { from, to, .. } if from != to));
@@ -364,6 +374,7 @@ impl<P: Play> World<P> {
             }
             self.perform(replica, action);
         }
+        self.check_availability(replica);
     }
 
     fn perform(&mut self, me: ReplicaId, action: Act<P::Message>) {
@@ -373,6 +384,7 @@ impl<P: Play> World<P> {
                 if let Record::Promise(promise) = &record {
                     self.oracle.persisted(me, promise.subject, &promise.attachment);
                 }
+                self.oracle.journaled(me, &record);
                 let earlier = self.nodes[me.index()].durable.insert(id, record);
                 assert!(earlier.is_none(), "{me:?} uses the id {id:?} for two records");
             }

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod certifying;
+mod covers;
 mod crashes;
 mod fair;
 mod gaps;

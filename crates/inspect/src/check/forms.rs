@@ -76,6 +76,9 @@ pub struct BlockForm {
     pub digest: Name,
     pub justify: Option<CertificateForm>,
     pub payload: Vec<Name>,
+    /// Name of the certificate that proves the storage of each bundle; empty if none is named.
+    #[serde(default)]
+    pub covers: Vec<Option<Name>>,
     pub bundles: Option<Vec<Hex>>,
     pub results: Option<Vec<Hex>>,
 }

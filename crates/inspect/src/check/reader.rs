@@ -12,8 +12,8 @@ use quorate_crypto::{
 };
 use quorate_types::digest::{Hasher, encode_hex};
 use quorate_types::{
-    Block, Bundle, Certificate, ClusterId, Committee, Decoder, Digest, Domain, Height, Member, Outcome, Quorum,
-    ReplicaId, Results, Subject, View, Wire,
+    Block, Bundle, Certificate, ClusterId, Committee, CoverNames, Decoder, Digest, Domain, Height, Member, Outcome,
+    Quorum, ReplicaId, Results, Subject, View, Wire,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -175,7 +175,11 @@ impl Reader {
                 "{name}: a chain's block needs its parent's certificate, and a slot's block must not have one"
             ));
         }
-        let payload = form.payload.iter().map(|Name(digest)| *digest).collect();
+        let payload: Vec<Digest> = form.payload.iter().map(|Name(digest)| *digest).collect();
+        if !form.covers.is_empty() && form.covers.len() != payload.len() {
+            return Err(format!("{name} names certificates of {} bundles, not of its own", form.covers.len()));
+        }
+        let covers = CoverNames::new(form.covers.iter().map(|name| name.as_ref().map(|Name(digest)| *digest)));
         let (view, author) = (View(form.view), ReplicaId(form.author));
         let is_proven = form.justify.as_ref().is_some_and(|form| !form.unproven);
         let justify =
@@ -189,7 +193,8 @@ impl Reader {
         let block = match justify.clone() {
             Some(justify) => Block::new(view, author, justify, payload),
             None => Block::of_slot(view, author, Height(form.height), payload),
-        };
+        }
+        .with_covers(covers);
         let digest = block.digest();
         if digest != form.digest.0 {
             return Err(format!("{name} does not match its digest"));

@@ -159,7 +159,11 @@ impl Reader {
         if justify.is_none() != self.is_by_slot() {
             return Err("a block of a chain has a parent, one of a slot has none".into());
         }
-        let digest = block_digest(height, view, author, justify.as_ref(), &payload);
+        let covers = match line.get("covers") {
+            None => Vec::new(),
+            Some(_) => list(line, "covers")?.iter().map(as_optional_digest).collect::<Result<_, _>>()?,
+        };
+        let digest = block_digest(height, view, author, justify.as_ref(), &payload, &covers);
         if digest != digest_at(line, "digest")? {
             return Err(format!("the block at height {height} does not match its digest"));
         }
@@ -374,7 +378,14 @@ fn subject(certificate: &Certificate) -> Vec<u8> {
     bytes
 }
 
-fn block_digest(height: u64, view: u64, author: u16, justify: Option<&Certificate>, payload: &[Digest]) -> Digest {
+fn block_digest(
+    height: u64,
+    view: u64,
+    author: u16,
+    justify: Option<&Certificate>,
+    payload: &[Digest],
+    covers: &[Option<Digest>],
+) -> Digest {
     let blank = Certificate { domain: 2, view: 0, height: height - 1, digest: [0; 32], signers: Vec::new() };
     let justify = justify.unwrap_or(&blank);
     let mut header = Vec::new();
@@ -387,7 +398,23 @@ fn block_digest(height: u64, view: u64, author: u16, justify: Option<&Certificat
     header.push(bits.len() as u8);
     header.extend(bits);
     header.extend((payload.len() as u32).to_le_bytes());
-    hash(b"qH01", &[&header, &payload.concat()])
+    let (mut names, mut indices): (Vec<Digest>, Vec<u8>) = (Vec::new(), Vec::new());
+    for cover in covers {
+        let known = cover.map(|cover| {
+            names.iter().position(|name| *name == cover).unwrap_or_else(|| {
+                names.push(cover);
+                names.len() - 1
+            })
+        });
+        indices.extend(known.map_or(u16::MAX, |known| known as u16).to_le_bytes());
+    }
+    let mut covered = Vec::new();
+    if !names.is_empty() {
+        covered.extend((names.len() as u32).to_le_bytes());
+        covered.extend(names.concat());
+        covered.extend(indices);
+    }
+    hash(b"qH01", &[&header, &payload.concat(), &covered])
 }
 
 /// Returns whether a bundle with this expiry can have these results at this height; `None` if they are truncated.
@@ -445,6 +472,10 @@ fn bytes(value: &Value) -> Result<Vec<u8>, String> {
 
 fn as_digest(value: &Value) -> Result<Digest, String> {
     bytes(value)?.try_into().map_err(|_| "a digest has 32 bytes".to_owned())
+}
+
+fn as_optional_digest(value: &Value) -> Result<Option<Digest>, String> {
+    if value.is_null() { Ok(None) } else { as_digest(value).map(Some) }
 }
 
 fn digest_at(line: &Value, key: &str) -> Result<Digest, String> {

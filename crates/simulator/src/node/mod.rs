@@ -340,8 +340,10 @@ impl<P: Protocol> Node<P> {
         self.recalls = true;
         let restored = self.restore(world);
         while let Some(input) = self.recalled.pop_front() {
-            if let Input::Forgot = input {
-                world.oracle.forgets(self.parts.me);
+            match &input {
+                Input::Forgot => world.oracle.forgets(self.parts.me),
+                Input::Recall { record, .. } => world.oracle.journals(self.parts.me, record),
+                _ => {}
             }
             self.feed(input, world);
         }
@@ -443,6 +445,7 @@ impl<P: Protocol> Node<P> {
             Action::Persist { id, record } => {
                 if self.passes() {
                     self.ledger.charge(Work::Records, 1, world.charges.record);
+                    world.oracle.journals(self.parts.me, &record);
                     self.journal.append(id, record, world.charges.flush.is_zero());
                     self.passes();
                 }

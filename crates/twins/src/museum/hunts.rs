@@ -263,6 +263,7 @@ fn misbehaves<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut 
                 | Fault::WithholdAcknowledgements
                 | Fault::ForgeAcknowledgements
                 | Fault::EquivocateBatches
+                | Fault::HoardCertificates
         )
     };
     // Faults that assemble certificates need to receive messages; the ambush hunt covers them.

@@ -136,6 +136,7 @@ impl<P: Protocol> World<P> {
         match action {
             Action::Send { to, message, sign, .. } => self.send(instance, *to, message, *sign),
             Action::Persist { id, record } => {
+                self.checker.journals(instance, record);
                 if self.journals {
                     self.instances[instance.0].journal.push((*id, record.clone()));
                 }

@@ -56,6 +56,7 @@ impl<P: Protocol> World<P> {
         self.announced = false;
         self.transcript.add(&self.participants, instance, || format!("RESTARTS with {} records", journal.len()));
         for (id, record) in journal {
+            self.checker.journals(instance, &record);
             self.step(instance, Input::Recall { id, record });
         }
         self.step(instance, Input::Start);

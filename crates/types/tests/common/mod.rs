@@ -94,6 +94,15 @@ pub fn block() -> impl Strategy<Value = Block> {
     })
 }
 
+/// A block that names certificates of storage for some of its bundles.
+pub fn covered_block() -> impl Strategy<Value = Block> {
+    (block(), collection::vec(0u8..4, 5)).prop_map(|(block, certificates)| {
+        let name = |certificate: &u8| (*certificate > 0).then_some(Digest([*certificate; 32]));
+        let names = CoverNames::new(certificates[..block.payload.len()].iter().map(name));
+        block.with_covers(names)
+    })
+}
+
 pub fn client() -> impl Strategy<Value = ClientId> {
     any::<u128>().prop_map(ClientId)
 }

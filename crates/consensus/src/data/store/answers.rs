@@ -40,5 +40,5 @@ impl Store {
 
 /// Returns the approximate size of a block on the wire, in bytes.
 pub(crate) fn bytes_of(block: &Block) -> usize {
-    block.justify.proof.len() + block.payload.len() * size_of::<Digest>()
+    block.justify.proof.len() + block.payload.len() * size_of::<Digest>() + block.covers().wire_bytes()
 }

@@ -33,6 +33,19 @@ impl Store {
         self.wants.add_block(due, digest, height, source);
     }
 
+    /// Requests a block that view changes claim to be prepared, without a proof. It is taken for a proposal: perhaps
+    /// only f+1 replicas voted for it, and no honest one of them has its bundles.
+    pub fn want_claimed_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
+        if !self.certifies {
+            return self.want_block(now, digest, height, source);
+        }
+        let known = self.tree.contains(&digest) || self.waiting.contains_key(&digest) || self.wants.has_block(&digest);
+        if height > self.committed() && !known {
+            self.supposed.insert(digest);
+            self.wants.add_block(now + self.delay, digest, height, source);
+        }
+    }
+
     /// Requests the missing parent of an optimistic proposal from its proposer, who claims to have voted for it. It may
     /// be made up, so the request ends with the view of the proposal.
     pub(super) fn suppose_parent(&mut self, now: Time, block: &Block, source: ReplicaId) {

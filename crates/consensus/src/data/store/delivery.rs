@@ -8,6 +8,7 @@ use crate::data::block_limits::Load;
 use crate::seam::Envelope;
 use crate::voting::leader::LeaderElection;
 use quorate_types::{Block, Bundle, Digest, Height, Time};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A missing bundle of a block in the tree is requested after this many times `fetch_delay_ms`. It delays no vote, and
@@ -15,6 +16,10 @@ use std::sync::Arc;
 const ABSENT_DELAYS: u32 = 10;
 /// Number of sweeps, one per [`SWEEP_INTERVAL`](crate::replica), for which an uncertified bundle is kept.
 const MAX_SWEEPS: u64 = 60;
+/// Maximum number of final blocks above the executed one. A replica that is further behind neither proposes nor votes
+/// in protocols with views, so blocks that a quorum cannot execute use up neither memory nor the journal. Slots have a
+/// window.
+pub const MAX_UNEXECUTED_BLOCKS: u64 = 512;
 
 impl Store {
     /// Returns the blocks that are not whole without a bundle.
@@ -77,6 +82,21 @@ impl Store {
         self.stuck.is_some()
     }
 
+    /// Returns whether more than [`MAX_UNEXECUTED_BLOCKS`] final blocks wait for bundles.
+    pub fn lags(&self) -> bool {
+        self.certifies && self.tree.decided().0 > self.committed().0 + MAX_UNEXECUTED_BLOCKS
+    }
+
+    /// Returns whether a block and its bundles are here.
+    pub fn holds(&self, digest: &Digest) -> bool {
+        self.tree.get(digest).is_some_and(|block| self.first_absent(block).is_none())
+    }
+
+    /// Returns the missing bundle for which the execution of final blocks waits.
+    pub fn awaited(&self) -> Option<Digest> {
+        self.stuck
+    }
+
     /// Adds a batch, all of whose bundles are here. Returns false if its spreader has too many.
     pub fn list(&mut self, now: Time, batch: Arc<Batch>) -> bool {
         self.batches.add(now, batch)
@@ -85,23 +105,49 @@ impl Store {
     /// Adds a batch with its verified certificate. Returns the number of commands that become pending. Appends the
     /// blocks that become whole to `whole`.
     pub fn cover(&mut self, now: Time, cover: Cover, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> usize {
-        let batch = cover.batch.clone();
+        let (name, batch) = (cover.name(), cover.batch.clone());
         self.batches.cover(now, cover);
-        let mut commands = 0;
+        let (mut commands, mut helped) = (0, BTreeSet::new());
         for entry in batch.entries() {
             match self.pool.contains(&entry.bundle) {
                 true => commands += self.pool.certify(&entry.bundle),
-                false => self.vouched_for(&entry.bundle, leaders, whole),
+                false => helped.extend(self.blocks_waiting_for(&entry.bundle)),
             }
+        }
+        let names_it = |digest: &Digest| {
+            let waiting = self.waiting.get(digest);
+            waiting.is_some_and(|waiting| waiting.block.covers().names().contains(&name)) || bug!(AnyCertificate)
+        };
+        helped.retain(names_it);
+        for block in helped {
+            self.look_again(&block, leaders, whole);
         }
         commands
     }
 
-    /// Lets the waiting blocks that lack a bundle go on without it, if a certificate shows that it can be fetched.
-    fn vouched_for(&mut self, bundle: &Digest, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
-        let Some(load) = self.batches.vouch(bundle) else { return };
-        for user in self.users.remove(bundle).unwrap_or_default() {
-            self.supply_user(&user, load, leaders, whole);
+    /// Lets a waiting block go on without the bundles for which a certificate that it names is known now.
+    fn look_again(&mut self, digest: &Digest, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
+        let Some(waiting) = self.waiting.get(digest) else { return };
+        let (block, is_proposal) = (waiting.block.clone(), waiting.is_proposal);
+        for (position, bundle) in block.payload.iter().enumerate() {
+            let Some(users) = self.users.get_mut(bundle) else { continue };
+            let Some(at) = users.iter().position(|user| user == digest) else { continue };
+            let Some(load) = self.vouch(&block, position, is_proposal) else { continue };
+            let users = self.users.get_mut(bundle).expect("the bundle was found just now");
+            users.swap_remove(at);
+            if users.is_empty() {
+                self.users.remove(bundle);
+            }
+            self.supply_user(digest, load, leaders, whole);
+        }
+    }
+
+    /// Returns a block that names the certificates of its bundles.
+    pub fn name_covers(&self, block: Block) -> Block {
+        let names = self.certifies.then(|| self.batches.names(&block.payload)).filter(|names| !names.is_empty());
+        match names {
+            Some(names) => block.with_covers(names),
+            None => block,
         }
     }
 
@@ -126,26 +172,22 @@ impl Store {
         }
     }
 
-    /// Returns whether a missing bundle of a block need not be here for a vote: a certificate shows that it can be
-    /// fetched. The certificate of a certified block is one: n-f replicas had its bundles or saw their certificates.
-    fn vouch(&self, bundle: &Digest, is_proposal: bool) -> Option<Load> {
+    /// Returns the size of the missing bundle at this position of a block if it need not be here for a vote: the
+    /// certificate that the block names for it shows that an honest voter has it. So does the certificate of a block
+    /// that is certified itself; its limits need no check.
+    fn vouch(&self, block: &Block, position: usize, is_proposal: bool) -> Option<Load> {
         if !self.certifies {
             return None;
         }
-        if is_proposal { self.batches.vouch(bundle) } else { Some(Load::default()) }
-    }
-
-    /// Returns whether a bundle is neither here nor vouched for.
-    pub(super) fn is_lacking(&self, bundle: &Digest, is_proposal: bool) -> bool {
-        !self.pool.contains(bundle) && self.vouch(bundle, is_proposal).is_none()
+        if is_proposal { self.batches.vouch(block, position) } else { Some(Load::default()) }
     }
 
     /// Returns the bundles of a block that are missing and not vouched for, and the total load of the others.
     pub(super) fn look_at_payload(&self, block: &Block, is_proposal: bool) -> (Vec<Digest>, Load) {
         let (mut lacking, mut load) = (Vec::new(), Load::default());
         self.pool.warm(block.payload.iter().copied());
-        for digest in &block.payload {
-            match self.pool.load_of(digest).or_else(|| self.vouch(digest, is_proposal)) {
+        for (position, digest) in block.payload.iter().enumerate() {
+            match self.pool.load_of(digest).or_else(|| self.vouch(block, position, is_proposal)) {
                 Some(known) => load.add(known),
                 None => lacking.push(*digest),
             }

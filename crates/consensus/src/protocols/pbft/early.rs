@@ -69,8 +69,8 @@ impl Early {
     }
 }
 
-/// Returns the size of a PRE-PREPARE in memory: its bundles, and their digests in the block.
+/// Returns the size of a PRE-PREPARE in memory: its bundles, and their digests and certificates in the block.
 fn size(message: &PrePrepare) -> usize {
     let bundles: usize = message.bundles.iter().map(|bundle| bundle.body().len()).sum();
-    bundles + message.block.payload.len() * size_of::<Digest>()
+    bundles + message.block.payload.len() * size_of::<Digest>() + message.block.covers().wire_bytes()
 }

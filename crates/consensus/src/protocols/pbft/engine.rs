@@ -130,7 +130,7 @@ impl<S: Showing> Engine<S> {
             return Admission::Drop(Drop::NotTheSender);
         }
         let carried = are_named(&message.block.payload, &message.bundles) || bug!(EarlyKept);
-        if !message.is_well_formed() || message.block.payload.len() > parts.config.batch.max_commands() || !carried {
+        if !message.is_well_formed() || !parts.may_propose(&message.block) || !carried {
             return Admission::Drop(Drop::Malformed);
         }
         if view < current {
@@ -279,13 +279,27 @@ impl<S: Showing> Engine<S> {
 
     /// Accepts a block that a quorum voted for, even if the primary sent this replica a different one.
     pub(super) fn adopt(&mut self, slot: Height, digest: Digest, source: Option<ReplicaId>, turn: &mut Turn<'_>) {
+        self.accept(slot, digest, turn);
+        turn.parts.store.want_block(turn.now, digest, slot, source.unwrap_or(turn.parts.me));
+    }
+
+    /// Accepts the block that a new view carries over. If only claims say that it was prepared, it needs its bundles or
+    /// their certificates like a proposal.
+    pub(super) fn adopt_carried(&mut self, slot: Height, digest: Digest, source: ReplicaId, turn: &mut Turn<'_>) {
+        if S::CARRIED_IS_HELD {
+            return self.adopt(slot, digest, Some(source), turn);
+        }
+        self.accept(slot, digest, turn);
+        turn.parts.store.want_claimed_block(turn.now, digest, slot, source);
+    }
+
+    fn accept(&mut self, slot: Height, digest: Digest, turn: &mut Turn<'_>) {
         let entry = self.log.slot(slot);
         if let Some(other) = entry.accepted.replace(digest).filter(|other| *other != digest) {
             turn.parts.store.set_aside(&other);
         }
         entry.since.get_or_insert(turn.now);
         turn.parts.store.take_up(&digest);
-        turn.parts.store.want_block(turn.now, digest, slot, source.unwrap_or(turn.parts.me));
     }
 
     /// Handles a quorum of COMMITs.

@@ -203,6 +203,12 @@ impl Message for PbftMessage {
     }
 }
 
+/// Returns a primary's block with the contents of this one.
+fn made_by_primary(block: &Block) -> Block {
+    let made = Block::of_slot(block.view, block.author, block.height, block.payload.clone());
+    if block.covers().is_empty() { made } else { made.with_covers(block.covers().clone()) }
+}
+
 impl PrePrepare {
     /// Returns the view for which the block is proposed.
     pub fn view(&self) -> View {
@@ -218,7 +224,7 @@ impl PrePrepare {
             && *attachment == Attachment::None
             && *voter == block.author
             && block.is_unlinked()
-            && *block == Block::of_slot(block.view, block.author, block.height, block.payload.clone()).into()
+            && **block == made_by_primary(block)
             && !block.payload.is_empty()
     }
 }

@@ -23,6 +23,7 @@
 mod catch_up;
 mod early;
 pub mod engine;
+mod held;
 mod inquiry;
 pub mod log;
 pub mod message;

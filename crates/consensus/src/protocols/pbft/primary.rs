@@ -59,7 +59,7 @@ impl<S: Showing> Engine<S> {
         let room = self.batching.room();
         let payload = pool.select(room);
         turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
-        let block = Arc::new(Block::of_slot(view, me, slot, payload));
+        let block = Arc::new(turn.parts.store.name_covers(Block::of_slot(view, me, slot, payload)));
         if let Some(time) = self.batching.on_block(turn.now) {
             turn.out.arm(Timer::Batch, time);
         }

@@ -82,6 +82,7 @@ impl<S: Showing> Engine<S> {
         if waited.is_some_and(|waited| waited >= patience) {
             return self.change_view(turn.view().next(), turn);
         }
+        self.try_open(turn);
         if let Some(change) = self.change.as_mut() {
             change.committed = turn.parts.store.committed();
             turn.out.recast(To::Others, PbftMessage::ViewChange(change.clone()));
@@ -210,15 +211,15 @@ impl<S: Showing> Engine<S> {
         let (Some(mine), true) = (mine, leads) else { return };
         let others = asking.filter(|change| change.vote.voter != turn.parts.me);
         let all: Vec<&ViewChange> = std::iter::once(mine).chain(others).collect();
-        let Some((changes, selection)) = choose::<S>(&all, turn.parts.quorum) else { return };
-        let chosen = &all[..changes.len()];
+        let Some((chosen, selection)) = self.choose_held(all, turn) else { return };
+        let changes: Vec<Declaration> = chosen.iter().map(|change| change.declaration()).collect();
         let matching = changes.iter().filter(|change| change.checkpoint == selection.stable).count();
         if bug!(MatchingCheckpointsOnly) && matching < quorum {
             return;
         }
         let stable = chosen.iter().map(|change| &change.checkpoint).find(|proof| proof.subject == selection.stable);
         let checkpoint = stable.expect("the selected checkpoint comes from one of the view changes").clone();
-        let prepared = S::proofs(&selection, chosen);
+        let prepared = S::proofs(&selection, &chosen);
         let digest = NewView::digest(&changes);
         if let Some(ballot) = turn.parts.safety.open_view(view, selection.stable.height, digest) {
             turn.cast(&ballot, To::All, |endorsement| {
@@ -314,7 +315,8 @@ impl<S: Showing> Engine<S> {
             match chosen {
                 Some(subject) => {
                     let source = new_view.changes.iter().find(|change| change.prepared.contains(subject));
-                    self.adopt(slot, subject.digest, source.map(|change| change.vote.voter), turn);
+                    let source = source.map_or(turn.parts.me, |change| change.vote.voter);
+                    self.adopt_carried(slot, subject.digest, source, turn);
                 }
                 None => {
                     let block = Arc::new(Block::of_slot(view, primary, slot, Vec::new()));
@@ -343,10 +345,13 @@ impl<S: Showing> Engine<S> {
 }
 
 /// Chooses the view changes of a NEW-VIEW: the first quorum, or all if a quorum leaves something open.
-fn choose<S: Showing>(all: &[&ViewChange], quorum: Quorum) -> Option<(Vec<Declaration>, Selection)> {
+pub(super) fn choose<'a, S: Showing>(
+    all: &[&'a ViewChange],
+    quorum: Quorum,
+) -> Option<(Vec<&'a ViewChange>, Selection)> {
     let of = |count: usize| {
         let changes: Vec<Declaration> = all[..count].iter().map(|change| change.declaration()).collect();
-        S::select(&changes, quorum).map(|selection| (changes, selection))
+        S::select(&changes, quorum).map(|selection| (all[..count].to_vec(), selection))
     };
     of(quorum.quorum()).or_else(|| of(all.len()).filter(|_| S::MORE_HELPS))
 }

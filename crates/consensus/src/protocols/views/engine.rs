@@ -204,7 +204,12 @@ impl<F: Family> Views<F> {
         let view = turn.parts.pacemaker.view();
         let proposed = turn.parts.safety.proposed() >= view && !self.proposes_twice(turn.parts);
         let silent = turn.parts.safety.timed_out().max(turn.parts.safety.abstains()) >= view;
-        if proposed || silent || self.leader(turn.parts) != Some(turn.parts.me) || self.upholds_proposal(turn) {
+        if proposed
+            || silent
+            || turn.parts.store.lags()
+            || self.leader(turn.parts) != Some(turn.parts.me)
+            || self.upholds_proposal(turn)
+        {
             return;
         }
         if let Some(left) = self.awaits_higher(turn.now, turn.parts) {
@@ -290,7 +295,7 @@ impl<F: Family> Views<F> {
         let before = turn.parts.store.pool.pending_commands();
         let payload = turn.parts.store.pool.select(room);
         turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
-        let block = Arc::new(make(turn.parts.me, payload));
+        let block = Arc::new(turn.parts.store.name_covers(make(turn.parts.me, payload)));
         let view = block.view;
         let ballot = match block.is_optimistic() {
             true => turn.parts.safety.propose_optimistically(&block),
@@ -526,6 +531,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
             }
             Event::Supplied => {
                 turn.deliver();
+                self.views.try_vote(turn);
                 self.views.work(turn);
             }
             Event::Timeout(Timer::View) => self.views.on_view_alarm(turn),

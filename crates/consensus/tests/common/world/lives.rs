@@ -28,6 +28,28 @@ impl<P: Play> Node<P> {
 }
 
 impl<P: Play> World<P> {
+    /// Checks that a bundle of a final block for which an honest replica waits is held by an honest replica, in its
+    /// memory or its journal, or was executed by one.
+    pub(super) fn check_availability(&mut self, replica: ReplicaId) {
+        let missing = self.nodes[replica.index()].replica.parts().store.awaited();
+        if missing == self.nodes[replica.index()].missing || self.oracle.is_byzantine(replica) {
+            return;
+        }
+        self.nodes[replica.index()].missing = missing;
+        let Some(missing) = missing else { return };
+        let holds = |other: &ReplicaId| {
+            let node = &self.nodes[other.index()];
+            let journaled = |record: &Record| matches!(record, Record::Bundles(bundles) if bundles.iter().any(|bundle| bundle.digest() == missing));
+            let executed = || node.commits.iter().any(|commit| commit.block.payload.contains(&missing));
+            let held = node.alive && node.replica.parts().store.pool.contains(&missing);
+            !self.oracle.is_byzantine(*other) && (held || node.durable.values().any(journaled) || executed())
+        };
+        assert!(
+            self.replicas().iter().any(holds),
+            "{replica:?} waits for bundle {missing:?} of a final block, which no honest replica has"
+        );
+    }
+
     /// Crashes a replica until it is restarted. Its messages in flight still arrive.
     pub fn kill(&mut self, replica: u16) {
         let node = &mut self.nodes[usize::from(replica)];
@@ -84,7 +106,9 @@ impl<P: Play> World<P> {
         }
         let node = &self.nodes[usize::from(replica)];
         let records: Vec<_> = node.durable.iter().map(|(id, record)| (*id, record.clone())).collect();
+        self.oracle.restarts(me);
         for (id, record) in records {
+            self.oracle.journaled(me, &record);
             // Decode the records from bytes, as a host would.
             let mut out = Encoder::with_capacity(512);
             let pieces = record.pieces(&mut out).concat();
@@ -106,6 +130,7 @@ impl<P: Play> World<P> {
     /// Restarts a replica whose journal is lost.
     pub fn restart_without_memory(&mut self, replica: u16) {
         self.oracle.forgets(ReplicaId(replica));
+        self.oracle.restarts(ReplicaId(replica));
         let node = &mut self.nodes[usize::from(replica)];
         node.durable.clear();
         (node.alive, node.life, node.awaited) = (true, node.life + 1, None);

@@ -27,7 +27,7 @@ impl<F: Family> Views<F> {
             .as_ref()
             .is_some_and(|evidence| evidence.subject.domain == F::ENDS_VIEW && evidence.view() == block.justify.view());
         let carried = are_named(&block.payload, &proposal.bundles);
-        if !fits || slanders || block.payload.len() > parts.config.batch.max_commands() || !carried {
+        if !fits || slanders || !parts.may_propose(block) || !carried {
             return Admission::Drop(Drop::Malformed);
         }
         if block.height <= parts.store.committed() && from != parts.me {

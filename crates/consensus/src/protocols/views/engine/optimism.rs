@@ -25,8 +25,7 @@ impl<F: Family> Views<F> {
         let (block, high) = (&proposal.block, proposal.evidence.as_ref());
         let fits = F::FACTS.optimistic_proposals && proposal.is_well_formed(from) && builds_on::<F>(&block.justify);
         let shown = high.is_none_or(|high| builds_on::<F>(high) && high.view() < block.view);
-        let small = block.payload.len() <= parts.config.batch.max_commands();
-        if !fits || !shown || !small || !are_named(&block.payload, &proposal.bundles) {
+        if !fits || !shown || !parts.may_propose(block) || !are_named(&block.payload, &proposal.bundles) {
             return Admission::Drop(Drop::Malformed);
         }
         if block.height <= parts.store.committed() && from != parts.me {
@@ -49,11 +48,13 @@ impl<F: Family> Views<F> {
 
     /// Returns whether enough is known to decide on a vote for a block: it is complete, and if it is optimistic, its
     /// view has begun and this replica is locked on a block of the view before. Until the certified block is complete,
-    /// the lock lags behind the highest certificate.
+    /// the lock lags behind the highest certificate. A replica with too many unexecuted final blocks decides later.
     pub(super) fn is_decidable(&self, block: &Block, parts: &Parts) -> bool {
         let is_high = || parts.safety.lock().view >= block.justify.view() || bug!(ParentUncertified);
         let is_locked = || block.view <= parts.pacemaker.view() && is_high();
-        parts.store.tree.get(&block.digest()).is_some() && (!block.is_optimistic() || is_locked())
+        !parts.store.lags()
+            && parts.store.tree.get(&block.digest()).is_some()
+            && (!block.is_optimistic() || is_locked())
     }
 
     /// Votes for an optimistic proposal whose parent's certificate arrived after the timeouts that began the view, or
@@ -95,7 +96,7 @@ impl<F: Family> Views<F> {
     /// Proposes for the next view if this replica leads it, has voted in the current one, and there is enough to
     /// propose on the block that it voted for.
     pub(super) fn propose_optimistically(&mut self, turn: &mut Turn<'_, F::Message>) {
-        if !F::FACTS.optimistic_proposals {
+        if !F::FACTS.optimistic_proposals || turn.parts.store.lags() {
             return;
         }
         let Some(parent) = self.extends_optimistically(turn.parts) else { return };
