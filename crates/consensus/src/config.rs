@@ -109,8 +109,8 @@ pub struct Config {
     /// Shortest view timeout that `adaptive` may choose, in milliseconds. Default 50.
     pub min_view_timeout_ms: u64,
     /// Upper bound on the delay of a message between honest replicas, in milliseconds: Δ in the papers. If the protocol
-    /// requires it, a leader whose view began with timeouts waits this long (`hotstuff-2`) or twice as long
-    /// (`simple-moonshot`) for a higher certificate, but at most a quarter of the view. Default 100.
+    /// requires it (`hotstuff-2`, `simple-moonshot`), a leader whose view began with timeouts waits twice this long for
+    /// a higher certificate, but at most a quarter of the view. Default 100.
     pub max_delay_ms: u64,
     /// Maximum bytes of bundles that wait to be proposed; further ones are refused. While twice as many bytes wait for
     /// execution, replicas do not vote for proposals. Default 256 MiB.

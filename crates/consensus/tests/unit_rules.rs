@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use quorate_consensus::data::block_tree::BlockTree;
 use quorate_consensus::data::digest_map::Salt;
 use quorate_consensus::protocols::chained::rules::*;
+use quorate_consensus::protocols::views::Known;
 use quorate_types::*;
 use std::sync::Arc;
 
@@ -138,6 +139,31 @@ fn hotstuff_2_leaders_wait_unless_they_have_the_certificate_of_the_previous_view
         assert_eq!(HotStuff2::awaits_higher(View(view), &certify(&blocks[1])), waits, "view {view}");
     }
     assert!(!Jolteon::awaits_higher(View(9), &certify(&blocks[1])), "other protocols never wait");
+}
+
+/// Where leaders wait for locks, only timely certificates raise them.
+#[test]
+fn a_certificate_is_timely_until_its_view_is_over_or_timed_out() {
+    let blocks = chain(&[3]);
+    let (tree, high) = (tree(&blocks), certify(&blocks[0]));
+    let known = |view, timed_out, high_began| {
+        let (view, timed_out) = (View(view), View(timed_out));
+        Known { view, high: &high, high_began, lock: genesis().subject, timed_out, tree: &tree }
+    };
+    for (view, timed_out, of, timely) in
+        [(5, 0, 5, true), (5, 4, 6, true), (5, 0, 4, false), (5, 5, 5, false), (5, 5, 6, true)]
+    {
+        assert_eq!(
+            known(view, timed_out, true).is_timely(View(of)),
+            timely,
+            "v{of} in v{view}, timed out of {timed_out}"
+        );
+    }
+    for (view, timed_out, began, timely) in
+        [(4, 2, true, true), (4, 3, true, false), (4, 2, false, false), (5, 2, true, false)]
+    {
+        assert_eq!(known(view, timed_out, began).high_was_timely(), timely, "v{view}, timed out of {timed_out}");
+    }
 }
 
 #[test]
@@ -349,5 +375,6 @@ fn simple_moonshot_votes_for_other_blocks_locks_commits_and_waits_like_hotstuff_
     for (view, waits) in [(4, false), (5, true)] {
         assert_eq!(SimpleMoonshot::awaits_higher(View(view), &certify(&blocks[1])), waits, "view {view}");
     }
-    assert_eq!((SimpleMoonshot::AWAITED_DELAYS, HotStuff2::AWAITED_DELAYS), (2, 1), "2Δ, and Δ");
+    let delays = [SimpleMoonshot::FACTS.awaited_delays, HotStuff2::FACTS.awaited_delays];
+    assert_eq!(delays, [2, 2], "2Δ: for a timeout to arrive, and the answer to come back");
 }

@@ -20,6 +20,10 @@ pub struct Facts {
     /// Whether the leader of the next view proposes on the block that it has just voted for, before that is certified.
     /// All replicas then collect the votes, since none can vote for such a block without the certificate of its parent.
     pub optimistic_proposals: bool,
+    /// How long a leader whose view began with timeouts waits for the highest lock of any honest replica, in message
+    /// delays; 0 if the timeouts bound the locks. If it waits, only timely certificates raise a lock, so that no replica
+    /// is locked on one that the leader had no chance to hear of.
+    pub awaited_delays: u32,
     /// Whether certificates of votes are shown to third parties, in proposals or view changes.
     pub shows_votes: bool,
 }

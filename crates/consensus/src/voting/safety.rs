@@ -191,13 +191,18 @@ impl Safety {
         self.vote_in(Domain::Vote, block)
     }
 
+    /// Returns whether [`Safety::vote_in`] returns a ballot for a block of `view`.
+    pub fn may_vote_in(&self, domain: Domain, view: View) -> bool {
+        view > self.voted[phase_of(domain)].max(self.timed_out).max(self.abstains)
+    }
+
     /// Returns a ballot to vote for `block` in the phase that `domain` names: once per view, in ascending views, and
     /// not after timing out of the view.
     pub fn vote_in(&mut self, domain: Domain, block: &Block) -> Option<Ballot> {
-        let phase = BLOCK_VOTES.iter().position(|phase| *phase == domain).expect("this is a vote on a block");
-        if block.view <= self.voted[phase].max(self.timed_out).max(self.abstains) {
+        if !self.may_vote_in(domain, block.view) {
             return None;
         }
+        let phase = phase_of(domain);
         self.voted[phase] = block.view;
         self.mint(Ballot { subject: block.subject(domain), attachment: Attachment::None, proof: None })
     }
@@ -333,8 +338,7 @@ impl Safety {
             // It binds a replica to nothing, and is not journaled.
             Domain::Stored => return,
             Domain::Vote | Domain::Prepare | Domain::PreCommit | Domain::Commit => {
-                let phase = BLOCK_VOTES.iter().position(|phase| *phase == domain).expect("this is a vote on a block");
-                raise(&mut self.voted[phase], view);
+                raise(&mut self.voted[phase_of(domain)], view);
             }
         }
         let newer = |last: &Promise| (view, height) >= (last.subject.view, last.subject.height);
@@ -400,6 +404,11 @@ impl Safety {
         let lockable = [Domain::Vote, Domain::PreCommit, Domain::Prepare, Domain::Commit];
         assert!(lockable.contains(&self.lock.domain), "a lock is on a certified block");
     }
+}
+
+/// Returns the index in [`BLOCK_VOTES`] of the phase that a domain names.
+fn phase_of(domain: Domain) -> usize {
+    BLOCK_VOTES.iter().position(|phase| *phase == domain).expect("this is a vote on a block")
 }
 
 /// Returns the subject of the votes to time out of a view.

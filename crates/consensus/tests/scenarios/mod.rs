@@ -6,6 +6,7 @@ mod covers;
 mod crashes;
 mod fair;
 mod gaps;
+mod late_certificates;
 mod light_load;
 mod poison;
 mod spreading;

@@ -166,9 +166,8 @@ pub struct BenchSpec {
     /// View timeout: fixed, doubled after each failed view, or adapted to the duration of views.
     #[arg(long, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]
     pub view_duration: ViewDuration,
-    /// Longest delay of a message between correct replicas, in milliseconds. A leader of hotstuff-2 waits this long for
-    /// a higher certificate after a failed view, and one of simple-moonshot twice as long, but at most a quarter of the
-    /// view timeout.
+    /// Longest delay of a message between correct replicas, in milliseconds. A leader of hotstuff-2 or simple-moonshot
+    /// waits twice this long for a higher certificate after a failed view, but at most a quarter of the view timeout.
     #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 100, value_parser = check::number::<u64>("max_delay_ms"))]
     pub max_delay_ms: u64,
     /// PBFT: maximum number of slots in use above the last stable checkpoint.

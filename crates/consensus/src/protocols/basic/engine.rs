@@ -56,6 +56,7 @@ impl Family for BasicHotStuff {
         bound_by: Bond::LockedBlock,
         timeouts_carry_certificates: false,
         optimistic_proposals: false,
+        awaited_delays: 0,
         shows_votes: true,
     };
     const VOTES: Domain = Domain::Prepare;

@@ -20,10 +20,18 @@ pub struct Chained<R> {
 }
 
 impl<R: Rules> Chained<R> {
-    /// Returns the lock and the commit that the rules derive from a certified block in the tree.
-    fn certified<'a>(digest: &Digest, tree: &'a BlockTree) -> impl Iterator<Item = Consequence> + use<'a, R> {
+    /// Whether a certificate raises the lock only if it is timely.
+    const LOCKS_IN_TIME: bool = R::FACTS.awaited_delays > 0;
+
+    /// Returns the lock, unless the certificate is `late`, and the commit that the rules derive from a certified block
+    /// in the tree.
+    fn certified<'a>(
+        digest: &Digest,
+        late: bool,
+        tree: &'a BlockTree,
+    ) -> impl Iterator<Item = Consequence> + use<'a, R> {
         let block = tree.get(digest);
-        let lock = block.and_then(|block| R::lock_after(block, tree)).map(Consequence::Lock);
+        let lock = block.filter(|_| !late).and_then(|block| R::lock_after(block, tree)).map(Consequence::Lock);
         let commits = block.and_then(|block| R::commits(block, tree));
         // Where all replicas collect the votes, all know the certificate.
         let announce = !R::FACTS.optimistic_proposals;
@@ -39,7 +47,6 @@ impl<R: Rules> Family for Chained<R> {
     const ENDS_VIEW: Domain = Domain::Vote;
     const BUILDS_ON: &'static [Domain] = &[Domain::Vote];
     const NEXT_LEADER_COLLECTS: bool = true;
-    const AWAITED_DELAYS: u32 = R::AWAITED_DELAYS;
 
     fn new(_genesis: &Certificate) -> Self {
         Chained { rules: PhantomData }
@@ -82,7 +89,10 @@ impl<R: Rules> Family for Chained<R> {
         }
         let mut consequences = vec![Consequence::Raise(certificate.clone())];
         match known.tree.contains(&subject.digest) {
-            true => consequences.extend(Self::certified(&subject.digest, known.tree)),
+            true => {
+                let late = Self::LOCKS_IN_TIME && !known.is_timely(subject.view);
+                consequences.extend(Self::certified(&subject.digest, late, known.tree));
+            }
             false => consequences.push(Consequence::Fetch(subject)),
         }
         consequences
@@ -91,9 +101,11 @@ impl<R: Rules> Family for Chained<R> {
     fn on_complete_block(&self, block: &Block, known: Known<'_>) -> Vec<Consequence> {
         // If views failed in between, the parent's certificate may have committed a block that the highest certificate
         // does not. An optimistic block does not show that its parent is certified.
-        let parent = (!block.is_optimistic()).then(|| Self::certified(&block.parent(), known.tree));
+        let parent =
+            (!block.is_optimistic()).then(|| Self::certified(&block.parent(), Self::LOCKS_IN_TIME, known.tree));
         let is_high = block.digest() == known.high.subject.digest;
-        let own = is_high.then(|| Self::certified(&block.digest(), known.tree));
+        let late = Self::LOCKS_IN_TIME && !known.high_was_timely();
+        let own = is_high.then(|| Self::certified(&block.digest(), late, known.tree));
         parent.into_iter().flatten().chain(own.into_iter().flatten()).collect()
     }
 }

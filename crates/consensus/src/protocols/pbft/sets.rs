@@ -49,6 +49,7 @@ impl Showing for Sets {
         essence: "PBFT whose votes convince only their receivers, so that codes may replace their signatures. To \
                   replace a primary, replicas claim what they prepared and what they voted for; NEW-VIEW carries over \
                   what the claims of n-f replicas leave no alternative to.",
+        awaited_delays: 0,
         shows_votes: false,
         ..Proofs::FACTS
     };

@@ -59,6 +59,7 @@ impl Showing for Proofs {
         bound_by: Bond::Slot,
         timeouts_carry_certificates: false,
         optimistic_proposals: false,
+        awaited_delays: 0,
         shows_votes: true,
     };
     const CARRIED_IS_HELD: bool = true;

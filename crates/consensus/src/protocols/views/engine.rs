@@ -2,6 +2,7 @@
 //! replicas catch up.
 
 mod admission;
+mod locks;
 mod optimism;
 mod recovery;
 mod timeouts;
@@ -9,7 +10,7 @@ mod voting;
 
 use super::message::{FromView, Proposal, Timeout, ViewMessage};
 use super::{Consequence, Family, Known, begins, builds_on, shows_what_it_tells};
-use crate::config::{Config, LeaderKind, MAX_WAIT_DIVISOR};
+use crate::config::{Config, LeaderKind};
 use crate::data::answers::Question;
 use crate::data::batching::{Batching, Decision, Room, Situation};
 use crate::data::store::Taken;
@@ -26,6 +27,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use locks::Locks;
 use recovery::Recall;
 
 /// Maximum distance, in views, between this replica's view and a vote that it counts, while it waits for a block.
@@ -58,6 +60,8 @@ struct Views<F: Family> {
     ahead_on: Option<Subject>,
     /// View in which this replica showed the others that its optimistic proposal stands.
     upheld: View,
+    /// What is known about the locks that the leader of the current view has to hear of.
+    locks: Locks,
     /// Endorsements of recent proposals, to detect a leader that makes two of one kind in a view.
     proposals: BTreeMap<(View, ReplicaId, Domain), Vote>,
     /// Highest certificate in the journal.
@@ -84,6 +88,7 @@ impl<F: Family> Views<F> {
             unannounced: false,
             ahead_on: None,
             upheld: View(0),
+            locks: Locks::new(),
             proposals: BTreeMap::new(),
             family: PhantomData,
         }
@@ -91,7 +96,14 @@ impl<F: Family> Views<F> {
 
     /// Returns what the family's decisions depend on.
     fn known<'a>(&'a self, parts: &'a Parts) -> Known<'a> {
-        Known { view: parts.pacemaker.view(), high: &self.high, lock: parts.safety.lock(), tree: &parts.store.tree }
+        Known {
+            view: parts.pacemaker.view(),
+            high: &self.high,
+            high_began: self.evidence.is_none(),
+            lock: parts.safety.lock(),
+            timed_out: parts.safety.timed_out(),
+            tree: &parts.store.tree,
+        }
     }
 
     /// Carries out the family's decisions about a certificate or block that `from` sent.
@@ -180,6 +192,8 @@ impl<F: Family> Views<F> {
             self.give_up(turn);
         }
         self.ahead_on = optimism::parent_ahead(view, turn.parts);
+        self.locks.enter(view);
+        self.show_lock(turn);
         self.try_vote(turn);
         self.work(turn);
         if turn.parts.pacemaker.is_working() {
@@ -233,15 +247,6 @@ impl<F: Family> Views<F> {
                 self.announce(turn);
             }
         }
-    }
-
-    /// Returns how much longer a leader waits for a higher certificate, if the protocol requires it: at most
-    /// 1/[`MAX_WAIT_DIVISOR`] of its view timeout in total.
-    fn awaits_higher(&self, now: Time, parts: &Parts) -> Option<Duration> {
-        let patience =
-            (parts.config.max_delay() * F::AWAITED_DELAYS).min(parts.pacemaker.duration() / MAX_WAIT_DIVISOR);
-        let left = patience.saturating_sub(now.since(parts.pacemaker.entered()));
-        (!left.is_zero() && F::awaits_higher(parts.pacemaker.view(), &self.high)).then_some(left)
     }
 
     /// Returns whether the injected bug `ProposesTwice` lets a leader propose again, because the votes of the previous
@@ -404,6 +409,8 @@ impl<F: Family> ViewEngine<F> {
         let (view, high) = (timeout.vote.subject.view, timeout.high.view());
         self.learn_from(from, &timeout.high, timeout.evidence.as_ref(), turn);
         let over = view < turn.parts.pacemaker.view();
+        self.views.locks.note_timeout(view, from, turn.parts.pacemaker.view());
+        self.views.show_lock(turn);
         if from != turn.parts.me && (over || high < self.views.high.view()) {
             self.views.show(from, view, turn);
         }
@@ -466,6 +473,7 @@ impl<F: Family> ViewEngine<F> {
             ViewMessage::Timeout(timeout) => self.on_timeout_message(from, &timeout, turn),
             ViewMessage::Advance { high, evidence } => {
                 self.learn_from(from, &high, evidence.as_deref(), turn);
+                self.views.on_shown(&high, from, turn);
                 self.views.watch(turn);
             }
             ViewMessage::Vote(_) => unreachable!("votes are admitted to the tally"),

@@ -38,8 +38,25 @@ pub struct Known<'a> {
     pub view: View,
     /// Highest certificate that a block may extend.
     pub high: &'a Certificate,
+    /// Whether the highest certificate began the current view, and not timeouts.
+    pub high_began: bool,
     pub lock: Subject,
+    /// Last view that this replica timed out of.
+    pub timed_out: View,
     pub tree: &'a BlockTree,
+}
+
+impl Known<'_> {
+    /// Returns whether a certificate of `view` that is learnt now is timely: of the current view or a later one, which
+    /// this replica has not timed out of.
+    pub fn is_timely(&self, view: View) -> bool {
+        view >= self.view && view > self.timed_out
+    }
+
+    /// Returns whether the highest certificate was timely when this replica learnt it, and began the current view.
+    pub fn high_was_timely(&self) -> bool {
+        self.high_began && self.high.view().next() == self.view && self.high.view() > self.timed_out
+    }
 }
 
 /// What follows from a certificate or a complete block. The engine carries out consequences in the order given.
@@ -76,8 +93,6 @@ pub trait Family: Send + Sized + 'static {
     /// Whether the next leader, who builds on their certificate, collects the votes for a block. Otherwise its proposer
     /// does.
     const NEXT_LEADER_COLLECTS: bool;
-    /// Longest time that a leader waits if it [awaits a higher certificate](Family::awaits_higher), in message delays.
-    const AWAITED_DELAYS: u32 = 1;
 
     /// Creates the initial state.
     fn new(genesis: &Certificate) -> Self;
@@ -103,7 +118,7 @@ pub trait Family: Send + Sized + 'static {
         justify.view() >= evidence.and_then(Certificate::highest_attached_view).unwrap_or(View(0))
     }
 
-    /// Returns whether a leader of `view` waits up to [`AWAITED_DELAYS`](Family::AWAITED_DELAYS) times the longest
+    /// Returns whether a leader of `view` waits up to [`awaited_delays`](Facts::awaited_delays) times the longest
     /// message delay for a certificate higher than its highest.
     fn awaits_higher(_view: View, _high: &Certificate) -> bool {
         false

@@ -24,6 +24,7 @@ impl Rules for ChainedHotStuff {
         bound_by: Bond::LockedBlock,
         timeouts_carry_certificates: false,
         optimistic_proposals: false,
+        awaited_delays: 0,
         shows_votes: true,
     };
 

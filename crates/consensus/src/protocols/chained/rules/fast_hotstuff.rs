@@ -24,6 +24,7 @@ impl Rules for FastHotStuff {
         bound_by: Bond::Timeouts,
         timeouts_carry_certificates: true,
         optimistic_proposals: false,
+        awaited_delays: 0,
         shows_votes: true,
     };
 

@@ -1,9 +1,18 @@
 //! HotStuff-2: Malkhi, Nayak, "HotStuff-2: optimal two-phase responsive BFT", 2023, in its pipelined form. The rank of
 //! a certificate in the paper is its view here.
 //!
-//! Timeouts start a view without proving that no replica holds a higher lock. A leader without a certificate of the
-//! previous view therefore waits one message delay: by then it has heard the highest lock of any honest replica, and
-//! extends it.
+//! **Safety.** If a block B of view v commits, a quorum voted in v+1 for a block on its certificate, and each of these
+//! votes raised the voter's lock to view v. Any later quorum shares an honest replica with this one, which votes for no
+//! block whose certificate ranks below v. By induction over views, every block certified after v+1 extends B: its
+//! certificate is that of B, the only one of v, or is of a block that extends B. Locks raised otherwise are not needed.
+//! Timely certificates, of the current view, raise them too, so that a leader cannot pass over a block that all know to
+//! be certified.
+//!
+//! **Liveness.** Timeouts start a view without proving that no replica holds a higher lock. A leader without a
+//! certificate of the previous view therefore waits two message delays, one for timeouts to arrive and one for answers:
+//! by then it has heard the highest lock of any honest replica, and extends it (the argument is in `engine/locks.rs`).
+//! So locks must not rise later. A certificate that a faulty replica kept and shows to one other is *late*, once that
+//! one has timed out of its view or is in a later one: it raises the highest known certificate, but no lock.
 
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::data::block_tree::BlockTree;
@@ -19,13 +28,14 @@ impl Rules for HotStuff2 {
         name: "hotstuff-2",
         title: "HotStuff-2",
         essence: "Two blocks in consecutive views with QCs commit the first of them, and a replica is locked on the \
-                  highest QC that it knows. It votes if the proposal's QC is of no earlier view. After a failed view \
-                  the leader waits for the highest lock, as long as a message takes (max_delay_ms), unless it has the \
-                  QC of that view.",
+                  highest QC that it voted on or learnt in time. It votes if the proposal's QC is of no earlier view. \
+                  After a failed view the leader waits for the highest lock, twice as long as a message takes \
+                  (max_delay_ms), unless it has the QC of that view.",
         shape: Shape::Chain(2),
         bound_by: Bond::LockedView,
         timeouts_carry_certificates: false,
         optimistic_proposals: false,
+        awaited_delays: 2, // Enter: for a timeout to arrive and the answer to come back
         shows_votes: true,
     };
 
@@ -39,7 +49,7 @@ impl Rules for HotStuff2 {
     }
 
     fn lock_after(certified: &Block, _tree: &BlockTree) -> Option<Subject> {
-        Some(certified.subject(Domain::Vote)) // Lock: the highest certificate
+        Some(certified.subject(Domain::Vote)) // Lock: the highest certificate, if timely
     }
 
     fn commits(certified: &Block, tree: &BlockTree) -> Option<Arc<Block>> {
@@ -47,6 +57,6 @@ impl Rules for HotStuff2 {
     }
 
     fn awaits_higher(view: View, high: &Certificate) -> bool {
-        high.view().next() != view // Enter: at once with the certificate of the previous view, else after Δ
+        high.view().next() != view // Enter: at once with the certificate of the previous view, else after 2Δ
     }
 }

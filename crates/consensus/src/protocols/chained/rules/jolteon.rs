@@ -21,6 +21,7 @@ impl Rules for Jolteon {
         bound_by: Bond::Timeouts,
         timeouts_carry_certificates: false,
         optimistic_proposals: false,
+        awaited_delays: 0,
         shows_votes: true,
     };
 

@@ -21,8 +21,6 @@ pub use crate::protocols::views::{Candidate, Refusal};
 /// Voting, locking and commit rules of a chained protocol.
 pub trait Rules: Send + 'static {
     const FACTS: Facts;
-    /// Longest time that a leader waits if it [awaits a higher certificate](Rules::awaits_higher), in message delays.
-    const AWAITED_DELAYS: u32 = 1;
 
     /// Checks whether the rules allow a vote for a block. [`Safety`](crate::voting::safety::Safety) ensures one vote
     /// per view, in ascending views.
@@ -40,7 +38,7 @@ pub trait Rules: Send + 'static {
     }
 
     /// Returns whether a leader of `view` waits for a certificate higher than its highest: up to
-    /// [`AWAITED_DELAYS`](Rules::AWAITED_DELAYS) times `max_delay_ms`, the longest message delay. By default, it does
+    /// [`awaited_delays`](Facts::awaited_delays) times `max_delay_ms`, the longest message delay. By default, it does
     /// not wait.
     fn awaits_higher(_view: View, _high: &Certificate) -> bool {
         false

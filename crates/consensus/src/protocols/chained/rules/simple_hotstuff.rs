@@ -22,6 +22,7 @@ impl Rules for SimpleHotStuff {
         bound_by: Bond::LockedView,
         timeouts_carry_certificates: false,
         optimistic_proposals: false,
+        awaited_delays: 0,
         shows_votes: true,
     };
 

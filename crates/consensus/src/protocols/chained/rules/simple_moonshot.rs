@@ -8,13 +8,17 @@
 //!
 //! **Safety.** A replica votes once per view, in ascending views, for an optimistic block or for another one. It votes
 //! for an optimistic block only when it is locked on its parent, which a quorum then certified in the previous view. So
-//! each vote is for a block whose parent is certified and ranks no lower than the voter's lock, as in HotStuff-2, whose
-//! argument applies. It does not matter who sent the certificate, nor that the leader did not have it.
+//! each vote is for a block whose parent is certified and ranks no lower than the voter's lock, and raises the lock to
+//! it, as in HotStuff-2, whose argument applies. It does not matter who sent the certificate, nor that the leader did
+//! not have it.
 //!
-//! **Liveness.** The leader of a view that began with timeouts waits before it proposes. Any honest replica that has
-//! the certificate of the failed view shows it to those that timed out. If it arrives in time, the optimistic proposal
-//! stands and the leader shows the certificate to the others; no honest replica can then have voted for anything else.
-//! If not, the leader proposes again, on the highest certificate.
+//! **Liveness.** The leader of a view v that began with timeouts waits before it proposes, as in HotStuff-2: by then it
+//! has heard of any certificate that an honest replica is locked on. If that is the certificate of its optimistic
+//! block's parent, the optimistic proposal stands. The leader then shows the certificate to the others, as their vote
+//! needs the lock, and certificates of v-1 that arrive after v-1 timed out are late and do not lock, unless the leader
+//! of v shows them: it builds on nothing else. No honest replica has voted for another block of v. If the leader hears
+//! of no such certificate, no honest replica is locked on the parent, so none has voted for the optimistic block, and
+//! the leader proposes again, on the highest certificate.
 //!
 //! Differences from the paper: the leader does not repeat its optimistic block as a normal proposal when its view
 //! begins with the certificate of the parent, and replicas do not show each certificate to all. All replicas collect
@@ -42,9 +46,9 @@ impl Rules for SimpleMoonshot {
         bound_by: Bond::LockedView,
         timeouts_carry_certificates: false,
         optimistic_proposals: true,
+        awaited_delays: 2, // Propose: 2Δ, for a timeout to arrive and the answer to come back
         shows_votes: true,
     };
-    const AWAITED_DELAYS: u32 = 2; // Propose: 2Δ, for a timeout to arrive and the answer to come back
 
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
         let Candidate { block, lock, .. } = candidate;

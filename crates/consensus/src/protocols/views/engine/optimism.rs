@@ -47,10 +47,11 @@ impl<F: Family> Views<F> {
     }
 
     /// Returns whether enough is known to decide on a vote for a block: it is complete, and if it is optimistic, its
-    /// view has begun and this replica is locked on a block of the view before. Until the certified block is complete,
-    /// the lock lags behind the highest certificate. A replica with too many unexecuted final blocks decides later.
+    /// view has begun and this replica is locked on a block of the view before, or may lock on one as it votes. Until
+    /// the certified block is complete, the lock lags behind the highest certificate. A replica with too many unexecuted
+    /// final blocks decides later.
     pub(super) fn is_decidable(&self, block: &Block, parts: &Parts) -> bool {
-        let is_high = || parts.safety.lock().view >= block.justify.view() || bug!(ParentUncertified);
+        let is_high = || self.lock_against(block, parts).view >= block.justify.view() || bug!(ParentUncertified);
         let is_locked = || block.view <= parts.pacemaker.view() && is_high();
         !parts.store.lags()
             && parts.store.tree.get(&block.digest()).is_some()
@@ -67,18 +68,20 @@ impl<F: Family> Views<F> {
     }
 
     /// Returns whether this replica's optimistic proposal for the current view is on the block that it would extend
-    /// now. If timeouts began the view, shows the others the certificate of that block, because they may have no other
-    /// reason to know it.
+    /// now. If any replica is known to have timed out of the previous view, shows the others the certificate of that
+    /// block: they may not know it or, because they timed out, not be locked on it.
     pub(super) fn upholds_proposal(&mut self, turn: &mut Turn<'_, F::Message>) -> bool {
         if self.ahead_on != Some(self.high.subject) {
             return false;
         }
         let view = turn.view();
-        let by_timeouts = self.evidence.as_ref().is_some_and(|evidence| evidence.subject.domain == Domain::Timeout);
-        if by_timeouts && self.upheld < view {
+        if self.upheld < view {
             self.upheld = view;
-            let advance = ViewMessage::Advance { high: Box::new(self.high.clone()), evidence: None };
-            turn.out.send(To::Others, advance.into());
+            if self.previous_view_timed_out(turn.parts) {
+                let advance = ViewMessage::Advance { high: Box::new(self.high.clone()), evidence: None };
+                turn.out.send(To::Others, advance.into());
+            }
+            self.on_shown(&self.high.clone(), turn.parts.me, turn);
         }
         true
     }

@@ -44,7 +44,8 @@ impl<F: Family> Views<F> {
                 turn.out.drop_message(block.author, Drop::NotTheLeader);
                 continue;
             }
-            let candidate = Candidate { block, evidence: proposal.evidence(), lock: turn.parts.safety.lock() };
+            let candidate =
+                Candidate { block, evidence: proposal.evidence(), lock: self.lock_against(block, turn.parts) };
             let unchecked = bug!(ParentUncertified) && block.is_optimistic();
             if let Err(rule) = F::may_vote(candidate, tree)
                 && !unchecked
@@ -59,6 +60,9 @@ impl<F: Family> Views<F> {
                 turn.out
                     .mark(Mark::Refused { view: block.view, rule: "the leader passes over what has waited longest" });
                 continue;
+            }
+            if F::FACTS.awaited_delays > 0 && turn.parts.safety.may_vote_in(F::VOTES, block.view) {
+                turn.parts.safety.lock_on(block.justify.subject);
             }
             if let Some(ballot) = turn.parts.safety.vote_in(F::VOTES, block) {
                 self.collector = if let To::One(collector) = to { Some(collector) } else { None };
