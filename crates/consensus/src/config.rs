@@ -106,11 +106,13 @@ pub struct Config {
     pub view_duration: ViewDuration,
     /// Base of view timeouts, in milliseconds. Default 1000.
     pub view_timeout_ms: u64,
-    /// Shortest view timeout that `adaptive` may choose, in milliseconds. Default 50.
+    /// Shortest view timeout that `adaptive` may choose, in milliseconds. Where leaders wait for higher certificates
+    /// (`hotstuff-2`, `simple-moonshot`), at least eight times `max_delay_ms`, whatever is set here: four times as long as
+    /// they wait. At most `view_timeout_ms`. Default 50.
     pub min_view_timeout_ms: u64,
     /// Upper bound on the delay of a message between honest replicas, in milliseconds: Δ in the papers. If the protocol
     /// requires it (`hotstuff-2`, `simple-moonshot`), a leader whose view began with timeouts waits twice this long for
-    /// a higher certificate, but at most a quarter of the view. Default 100.
+    /// a higher certificate, but at most a quarter of the view: set at most an eighth of `view_timeout_ms`. Default 100.
     pub max_delay_ms: u64,
     /// Maximum bytes of bundles that wait to be proposed; further ones are refused. While twice as many bytes wait for
     /// execution, replicas do not vote for proposals. Default 256 MiB.
@@ -227,6 +229,24 @@ impl Config {
     /// Time that a leader waits for late votes once a quorum has voted.
     pub fn vote_wait(&self) -> Duration {
         Duration::from_micros(self.vote_wait_us)
+    }
+
+    /// Longest time that a leader whose view began with timeouts waits for a higher certificate; zero if the protocol
+    /// does not require it.
+    pub fn awaited(&self) -> Duration {
+        self.max_delay() * self.protocol.facts().awaited_delays
+    }
+
+    /// Shortest timeout of a view, before any doubling. In a view shorter than [`MAX_WAIT_DIVISOR`] times as long as its
+    /// leader has to wait, the leader would wait less, and not hear of the highest lock.
+    pub fn shortest_view_timeout(&self) -> Duration {
+        match self.view_duration {
+            ViewDuration::Adaptive => {
+                let least = Duration::from_millis(self.min_view_timeout_ms).max(self.awaited() * MAX_WAIT_DIVISOR);
+                least.min(self.view_timeout())
+            }
+            ViewDuration::Fixed | ViewDuration::Exponential => self.view_timeout(),
+        }
     }
 
     /// Returns whether the loss of one message should not take another one with it: copies are no use otherwise, and

@@ -4,7 +4,7 @@ use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::Config;
-use quorate_consensus::config::ViewDuration;
+use quorate_consensus::config::{MAX_WAIT_DIVISOR, ProtocolKind, ViewDuration};
 use quorate_consensus::voting::pacemaker::{Alarm, Pacemaker};
 use quorate_types::*;
 use std::time::Duration;
@@ -269,5 +269,20 @@ fn views_missed_by_a_suspended_process_are_not_fruitless() {
     for view in 6..20 {
         pacemaker.enter(at(30_000), View(view), true);
         assert!(!pacemaker.is_fruitless(at(30_000)), "a suspended replica is about to learn of commits");
+    }
+}
+
+/// A rule relies on its wait in every view, however short the measured ones are.
+#[test]
+fn adaptive_views_are_long_enough_for_their_leaders_wait_in_every_protocol() {
+    for protocol in ProtocolKind::ALL.iter().copied() {
+        let config = Config { protocol, view_duration: ViewDuration::Adaptive, max_delay_ms: 60, ..config() };
+        let mut pacemaker = Pacemaker::new(&config, quorum(4));
+        after_views(&mut pacemaker, &[1; 50]);
+        let wait = millis(60) * protocol.facts().awaited_delays;
+        assert!(pacemaker.duration() / MAX_WAIT_DIVISOR >= wait, "{protocol}: {:?}", pacemaker.duration());
+        let expected = if wait.is_zero() { 50 } else { 480 };
+        assert_eq!(pacemaker.duration(), millis(expected), "{protocol} is no slower than it must be");
+        assert_eq!(pacemaker.shortest(), millis(expected) / 2, "{protocol}");
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! The wait is bounded, because blocks may name bundles that only come when they are requested.
 
-use crate::config::{Config, ViewDuration};
+use crate::config::Config;
 use crate::data::digest_map::{DigestMap, Salt};
 use quorate_types::{Digest, Time};
 use std::collections::VecDeque;
@@ -51,10 +51,7 @@ pub struct Lateness {
 impl Lateness {
     pub fn new(config: &Config, salt: Salt) -> Lateness {
         let least = Duration::from_millis(config.fetch_delay_ms);
-        let shortest = match config.view_duration {
-            ViewDuration::Adaptive => Duration::from_millis(config.min_view_timeout_ms).min(config.view_timeout()),
-            ViewDuration::Fixed | ViewDuration::Exponential => config.view_timeout(),
-        };
+        let shortest = config.shortest_view_timeout();
         let most = least.saturating_mul(MAX_MULTIPLE).min(shortest / VIEW_DIVISOR).max(least);
         Lateness {
             least_ns: nanos(least),

@@ -27,6 +27,7 @@ const UNSEEN_TIMEOUTS: u32 = 2;
 pub struct Pacemaker {
     kind: ViewDuration,
     base: Duration,
+    /// Minimum view timeout.
     least: Duration,
     view: View,
     entered: Time,
@@ -66,7 +67,7 @@ impl Pacemaker {
         Pacemaker {
             kind: config.view_duration,
             base: config.view_timeout(),
-            least: Duration::from_millis(config.min_view_timeout_ms),
+            least: config.shortest_view_timeout(),
             view: View(0),
             entered: Time(0),
             spent: Duration::ZERO,
@@ -114,10 +115,7 @@ impl Pacemaker {
 
     /// Returns the minimum time before a replica times out of a view on its own.
     pub fn shortest(&self) -> Duration {
-        match self.kind {
-            ViewDuration::Adaptive => self.least.min(self.base) / 2,
-            _ => self.base / 2,
-        }
+        self.least / 2
     }
 
     /// Returns how long after sending a timeout message to send it again.

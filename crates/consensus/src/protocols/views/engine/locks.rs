@@ -66,8 +66,7 @@ impl<F: Family> Views<F> {
     /// Returns how much longer a leader waits for a higher certificate, if the protocol requires it: at most
     /// 1/[`MAX_WAIT_DIVISOR`] of its view timeout in total.
     pub(super) fn awaits_higher(&self, now: Time, parts: &Parts) -> Option<Duration> {
-        let patience =
-            (parts.config.max_delay() * F::FACTS.awaited_delays).min(parts.pacemaker.duration() / MAX_WAIT_DIVISOR);
+        let patience = parts.config.awaited().min(parts.pacemaker.duration() / MAX_WAIT_DIVISOR);
         let left = patience.saturating_sub(now.since(parts.pacemaker.entered()));
         (!left.is_zero() && F::awaits_higher(parts.pacemaker.view(), &self.high)).then_some(left)
     }
