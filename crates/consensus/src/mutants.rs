@@ -100,7 +100,7 @@ impl Bug {
     pub const UNDER_LOAD: [Bug; 3] = [Bug::BlocksUnbounded, Bug::RelaysUnbounded, Bug::RelaysUnscreened];
 
     /// All other bugs. Each is an exhibit of the museum.
-    pub const SHOWN: [Bug; 24] = [
+    pub const SHOWN: [Bug; 25] = [
         Bug::CommitsOverMissing,
         Bug::ViewJumpOnProposal,
         Bug::ViewJumpOnViewChange,
@@ -122,6 +122,7 @@ impl Bug {
         Bug::BlamedUnheard,
         Bug::TimeoutsAlone,
         Bug::StoredUnseen,
+        Bug::AnyCertificate,
         Bug::ParentUncertified,
         Bug::OpposedCarriedOver,
         Bug::ClaimBelieved,

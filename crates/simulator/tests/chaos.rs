@@ -3,7 +3,7 @@
 use crate::common::{commands, spec};
 use quorate_byzantine::Fault;
 use quorate_client::load::LoadMode;
-use quorate_consensus::config::{LeaderKind, ProtocolKind};
+use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
 use quorate_simulator::chaos::unequal_links;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::{NetworkSpec, Property, run};
@@ -11,13 +11,25 @@ use std::time::Duration;
 
 /// Seeds of each protocol; `QUORATE_SIM_SEEDS=<count>` runs more.
 const SEEDS: u64 = 6;
+const CERTIFYING_SEEDS: u64 = 3;
 
 #[test]
 fn every_protocol_survives_chaos() {
-    let seeds = std::env::var("QUORATE_SIM_SEEDS").map_or(SEEDS, |count| count.parse().expect("a number"));
+    survive_chaos(Dissemination::Client, SEEDS);
+}
+
+/// Replicas crash between their acknowledgements and the blocks that rely on them.
+#[test]
+fn replicas_that_certify_bundles_survive_chaos() {
+    survive_chaos(Dissemination::ReplicasCertified, CERTIFYING_SEEDS);
+}
+
+fn survive_chaos(dissemination: Dissemination, seeds: u64) {
+    let seeds = std::env::var("QUORATE_SIM_SEEDS").map_or(seeds, |count| count.parse().expect("a number"));
     for protocol in ProtocolKind::ALL {
         for seed in 0..seeds {
             let mut spec = spec(*protocol);
+            spec.consensus.dissemination = dissemination;
             spec.consensus.view_timeout_ms = 100;
             spec.consensus.leader = protocol.leaders()[seed as usize % protocol.leaders().len()];
             spec.chaos = Some(Duration::from_secs(2));
@@ -29,7 +41,11 @@ fn every_protocol_survives_chaos() {
             (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (60, 1 << 20);
             let report = run(&spec, seed, &commands);
             let said = report.transcript.join("\n");
-            assert_eq!(report.violation, None, "{protocol} seed {seed} ({:?})\n{said}", spec.consensus.leader);
+            assert_eq!(
+                report.violation, None,
+                "{protocol} {dissemination} seed {seed} ({:?})\n{said}",
+                spec.consensus.leader
+            );
             assert!(report.virtual_time >= Duration::from_secs(2));
         }
     }

@@ -309,4 +309,8 @@ pub const EXHIBITS: &[Exhibit] = &[
         .source("Castro and Liskov, TOCS 2002, section 4.5, condition A2")
         .mutant(Mutant::Hook(Bug::ClaimBelieved))
         .breaks(Property::Agreement, PbftMac, claims::invented_claim),
+    exhibit(38, "", "a voter relies on any certificate that a bundle is stored, not on the one that the block names")
+        .source("our own, found by review")
+        .mutant(Mutant::Hook(Bug::AnyCertificate))
+        .breaks(Property::Liveness, Jolteon, spreading::certificates_that_do_not_add_up),
 ];
