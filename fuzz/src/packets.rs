@@ -8,7 +8,7 @@ use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd,
 use quorate_transports::{QuicVotes, TransportKind, WireSettings};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::limits::MAX_FRAME_BYTES;
-use quorate_types::{ClusterId, ReplicaId, Time};
+use quorate_types::{ClusterId, Parameters, ReplicaId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +61,7 @@ impl Ground {
                 cluster: ClusterId::from_name("fuzz"),
                 me: LocalEnd::Replica(Arc::new(Anyone(me))),
                 verifier: Arc::new(Anyone(me)),
+                parameters: Parameters::default(),
                 key_update_records: KEY_UPDATE_RECORDS,
                 sessions: Sessions::default(),
             };

@@ -5,7 +5,7 @@
 use bytes::{Bytes, BytesMut};
 use quorate_channels::{ChannelConfig, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions, Side};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClusterId, Hasher, ReplicaId};
+use quorate_types::{ClusterId, Hasher, Parameters, ReplicaId};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -43,6 +43,7 @@ fn end(replica: u16, sessions: Sessions) -> ChannelConfig {
         cluster: ClusterId::from_name("example"),
         me: LocalEnd::Replica(Arc::new(Hash(ReplicaId(replica)))),
         verifier: Arc::new(Hash(ReplicaId(replica))),
+        parameters: Parameters::default(),
         key_update_records: KEY_UPDATE_RECORDS,
         sessions,
     }

@@ -1,7 +1,7 @@
 //! Reasons why a channel rejects the other end, with their causes and remedies.
 
 use crate::{Carriage, RemoteIdentity};
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{ClusterId, Difference, ReplicaId};
 use thiserror::Error;
 
 /// Reason why a handshake failed.
@@ -45,6 +45,12 @@ pub enum ChannelError {
     /// The claimed replica did not sign this handshake.
     #[error("the signature is not replica {0}'s: its key differs from the committee's, or the peer is an impostor")]
     Signature(ReplicaId),
+    /// A member of the committee has other values of parameters that must be equal.
+    #[error(
+        "replica {replica} has another configuration: {}; help: parameters of the whole cluster are changed while all \
+         replicas are stopped", list(.differences)
+    )]
+    Parameters { replica: ReplicaId, differences: Vec<Difference> },
     /// A field of the handshake is invalid.
     #[error("the peer's handshake is malformed: {0}; it runs another program or is an attacker")]
     Malformed(&'static str),
@@ -60,4 +66,10 @@ pub enum ChannelError {
     /// The operating system has no randomness.
     #[error("the operating system provides no randomness for a handshake: {0}")]
     Randomness(String),
+}
+
+/// Joins differences to a sentence.
+fn list(differences: &[Difference]) -> String {
+    let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }

@@ -31,7 +31,7 @@ pub use suite::{ChannelProfile, ChannelSuite};
 
 use bytes::BytesMut;
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, ReplicaId};
+use quorate_types::{ClientId, ClusterId, Parameters, ReplicaId};
 use std::fmt;
 use std::sync::Arc;
 
@@ -133,6 +133,8 @@ pub struct ChannelConfig {
     pub kind: ChannelKind,
     /// Ends of other clusters are rejected.
     pub cluster: ClusterId,
+    /// What replicas compare with each other. Clients have none.
+    pub parameters: Parameters,
     /// Identity that this end represents.
     pub me: LocalEnd,
     /// Holds the keys of the committee.

@@ -13,23 +13,39 @@
 //! initiator                                responder
 //! hello                              ->
 //!                                    <-    hello, proof
-//! proof, if it is a replica          ->
+//! proof, digest, if it is a replica  ->
+//!                                    <-    digest
+//! values, if the digests differ      <->   values
 //! ```
 //! Over packets, [the same handshake](crate::plain_packets) is repeated until it is answered, and each packet carries a
 //! number that only somebody on the path can know.
 //!
 //! A proof is a length of two bytes and the signature. A responder that rejects a hello still sends its own, without a
 //! proof, so that the initiator's operator sees the reason too.
+//!
+//! **Parameters.** Two replicas that have authenticated each other compare digests of the [`Parameters`] that all
+//! replicas must have equal. If they differ, each sends its values (a length of two bytes and their encoding), names the
+//! differences, and the handshake fails at both ends. An end that has not proved its identity sees neither.
 
 use crate::hello::{self, HELLO_BYTES, HelloBytes, Place};
 use crate::{Channel, ChannelConfig, ChannelError, LocalEnd, NONCE_BYTES, RemoteIdentity, Side};
 use bytes::{Buf, BytesMut};
-use quorate_types::ReplicaId;
 use quorate_types::limits::MAX_SIGNATURE_BYTES;
+use quorate_types::parameters::MAX_PARAMETERS_BYTES;
+use quorate_types::{Parameters, ReplicaId};
+
+const DIGEST_BYTES: usize = 32;
 
 enum State {
     AwaitHello,
-    AwaitProof { theirs: HelloBytes, claims: ReplicaId },
+    AwaitProof {
+        theirs: HelloBytes,
+        claims: ReplicaId,
+    },
+    /// The replica is authenticated.
+    AwaitDigest(ReplicaId),
+    /// The digests differ.
+    AwaitValues(ReplicaId),
     Established(RemoteIdentity),
     Refused(ChannelError),
 }
@@ -89,6 +105,8 @@ impl PlainChannel {
         match &self.state {
             State::AwaitHello => self.receive_hello(wire, outgoing),
             State::AwaitProof { theirs, claims } => self.receive_proof(wire, theirs, *claims, outgoing),
+            State::AwaitDigest(replica) => Ok(self.receive_digest(wire, *replica, outgoing)),
+            State::AwaitValues(replica) => self.receive_values(wire, *replica),
             State::Established(_) => Ok(None),
             State::Refused(why) => Err(why.clone()),
         }
@@ -177,7 +195,40 @@ impl PlainChannel {
         if self.place() == Place::Initiator {
             self.prove(theirs, outgoing);
         }
-        Ok(Some(State::Established(RemoteIdentity::Replica(claims))))
+        if matches!(self.config.me, LocalEnd::Client(_)) {
+            return Ok(Some(State::Established(RemoteIdentity::Replica(claims))));
+        }
+        outgoing.extend_from_slice(&self.config.parameters.digest().0);
+        Ok(Some(State::AwaitDigest(claims)))
+    }
+
+    fn receive_digest(&self, wire: &mut BytesMut, replica: ReplicaId, outgoing: &mut Vec<u8>) -> Option<State> {
+        let theirs = wire.get(..DIGEST_BYTES)?;
+        let is_equal = theirs == self.config.parameters.digest().0;
+        wire.advance(DIGEST_BYTES);
+        if is_equal {
+            return Some(State::Established(RemoteIdentity::Replica(replica)));
+        }
+        let values = self.config.parameters.encode();
+        outgoing.extend_from_slice(&(values.len() as u16).to_le_bytes());
+        outgoing.extend_from_slice(&values);
+        Some(State::AwaitValues(replica))
+    }
+
+    /// Names the parameters that differ.
+    fn receive_values(&self, wire: &BytesMut, replica: ReplicaId) -> Result<Option<State>, ChannelError> {
+        let Some(length) = wire.get(..2) else { return Ok(None) };
+        let bytes = usize::from(u16::from_le_bytes([length[0], length[1]]));
+        if bytes > MAX_PARAMETERS_BYTES {
+            return Err(ChannelError::HandshakeTooLong { bytes, limit: MAX_PARAMETERS_BYTES });
+        }
+        let Some(values) = wire.get(2..2 + bytes) else { return Ok(None) };
+        let theirs = Parameters::decode(values).ok_or(ChannelError::Malformed("its parameters cannot be read"))?;
+        let differences = self.config.parameters.differences(&theirs);
+        match differences.is_empty() {
+            true => Err(ChannelError::Malformed("its parameters do not have the digest that it sent")),
+            false => Err(ChannelError::Parameters { replica, differences }),
+        }
     }
 }
 

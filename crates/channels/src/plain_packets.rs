@@ -19,6 +19,7 @@ use crate::{
 };
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_types::limits::MAX_SIGNATURE_BYTES;
+use quorate_types::parameters::MAX_PARAMETERS_BYTES;
 use quorate_types::{Hasher, Time};
 use std::time::Duration;
 
@@ -29,8 +30,8 @@ const RESET: u8 = 0x53;
 pub(crate) const DATA_HEAD_BYTES: usize = 1 + TOKEN_BYTES;
 const TOKEN_BYTES: usize = 8;
 const HANDSHAKE_HEAD_BYTES: usize = 1 + 2 * TOKEN_BYTES + 2 + 2;
-/// Longest handshake of one end: a hello, and a proof with its length.
-const MAX_HANDSHAKE_BYTES: usize = hello::HELLO_BYTES + 2 + MAX_SIGNATURE_BYTES;
+/// Longest handshake of one end: a hello, a proof with its length, a digest, and parameters with their length.
+const MAX_HANDSHAKE_BYTES: usize = hello::HELLO_BYTES + 2 + MAX_SIGNATURE_BYTES + 32 + 2 + MAX_PARAMETERS_BYTES;
 /// First wait before a handshake packet is repeated; it doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LAST_WAIT: Duration = Duration::from_millis(800);

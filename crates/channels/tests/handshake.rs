@@ -7,7 +7,7 @@ use quorate_channels::{
     RemoteIdentity, Sessions, Side,
 };
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, Hasher, ReplicaId};
+use quorate_types::{ClientId, ClusterId, Hasher, Parameters, ReplicaId};
 use std::sync::Arc;
 
 const OVER_STREAMS: [ChannelKind; 2] = [ChannelKind::PLAIN, ChannelKind::TLS];
@@ -45,6 +45,7 @@ pub fn config(cluster: &str, me: LocalEnd) -> ChannelConfig {
         cluster,
         me,
         verifier: Arc::new(ToyVerifier),
+        parameters: Parameters::default(),
         key_update_records: KEY_UPDATE_RECORDS,
         sessions: Sessions::default(),
     }
@@ -214,7 +215,8 @@ fn a_proof_is_valid_in_one_handshake_only() {
     assert_eq!(later.failed, Some(ChannelError::Signature(ReplicaId(0))));
     // Reflected: the responder's proof in the initiator's role.
     let mut again = open(&replica(1), Side::Responder, 2);
-    let hello = a.sent.len() - (2 + 32);
+    // A proof with its length, and the digest of the parameters.
+    let hello = a.sent.len() - (2 + 32 + 32);
     again.receive(&[&a.sent[..hello], &b.sent[hello..]].concat());
     assert_eq!(again.failed, Some(ChannelError::Signature(ReplicaId(0))));
     // Relayed: replica 0's signature for replica 1 does not admit anyone as replica 0 at replica 2.

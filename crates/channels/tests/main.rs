@@ -3,5 +3,6 @@
 mod certificate;
 mod handshake;
 mod packets;
+mod parameters;
 mod resumption;
 mod tls;

@@ -79,7 +79,7 @@ pub(crate) fn assemble(
     let Opened { journal, memory, mark, directory, finding } = durability::open(&config.journal, home, identity)?;
     let wire = config.wire();
     let endpoints = endpoints(config, &wire, endpoint)?;
-    let transport = wire.replica(&committee, endpoints, identity_key, identities)?;
+    let transport = wire.replica(&committee, config.parameters(), endpoints, identity_key, identities)?;
     let places = transport.listening().expect("a replica's transport listens");
     let bell = Bell::new(transport.waker());
     let waker = bell.waker();

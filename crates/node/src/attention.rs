@@ -2,6 +2,7 @@
 
 use crate::host::Host;
 use crate::measure;
+use crate::observer::disagreement;
 use quorate_consensus::Protocol;
 use quorate_types::ReplicaId;
 
@@ -23,13 +24,15 @@ impl<P: Protocol> Host<P> {
         if let Some(fault) = &devices.fault {
             attention.push(format!("misbehaves on purpose: {fault}"));
         }
+        let disagreements = self.disagreements.iter();
+        attention.extend(disagreements.map(|(peer, differences)| disagreement(*peer, differences)));
         let (connected, peers) = (self.connected(), devices.quorum.replicas() - 1);
         let needed = devices.quorum.quorum() - 1;
         if connected.len() < needed {
             attention.push(format!("reaches {} of {peers} other replicas, and needs {needed}", connected.len()));
         } else {
             let missing = (0..devices.replicas).map(ReplicaId).filter(|peer| *peer != devices.me);
-            let missing = missing.filter(|peer| !connected.contains(peer));
+            let missing = missing.filter(|peer| !connected.contains(peer) && !self.disagreements.contains_key(peer));
             attention.extend(missing.map(|peer| format!("is not connected to replica {peer}")));
         }
         if devices.gateway.admission.is_full() {

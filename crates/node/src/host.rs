@@ -25,7 +25,7 @@ use quorate_storage::CpuAccount;
 use quorate_storage::account::thread_cpu_ns;
 use quorate_transports::{Counters, Refusal, Remote};
 use quorate_types::stages::{self, MessageKind, Stage};
-use quorate_types::{Bundle, ReplicaId, Signers, Status, ThreadTimes, Time, meter};
+use quorate_types::{Bundle, Difference, ReplicaId, Signers, Status, ThreadTimes, Time, meter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -95,6 +95,8 @@ pub(crate) struct Host<P: Protocol> {
     peers: PeerFrames<Frame<Envelope<P::Message>>>,
     /// Peers that have sent an invalid message or a forged bundle on their current link.
     garbling: Signers,
+    /// Peers whose latest handshake showed another configuration.
+    pub(crate) disagreements: BTreeMap<ReplicaId, Vec<Difference>>,
     undecodable_from_peers: u64,
 }
 
@@ -152,6 +154,7 @@ impl<P: Protocol> Host<P> {
             clients: Clients::default(),
             peers,
             garbling: Signers::empty(),
+            disagreements: BTreeMap::new(),
             undecodable_from_peers: 0,
         }
     }
@@ -298,6 +301,7 @@ impl<P: Protocol> Host<P> {
                     Remote::Operator(_) => {}
                     Remote::Client(client) => self.devices.gateway.connected(client, link),
                     Remote::Replica(replica) => {
+                        self.disagreements.remove(&replica);
                         self.garbling = self.garbling.iter().filter(|other| *other != replica).collect()
                     }
                 }
@@ -353,6 +357,12 @@ impl<P: Protocol> Host<P> {
     fn tell_refusals(&mut self) {
         for refusal in self.devices.network.take_refusals() {
             let Refusal { address, dialled, why } = refusal;
+            if let Some((peer, differences)) = why.disagreement() {
+                let differences = differences.to_vec();
+                self.disagreements.insert(peer, differences.clone());
+                self.devices.tell(NodeEvent::Disagrees { peer, differences });
+                continue;
+            }
             self.devices.tell(NodeEvent::Unauthenticated { address, dialled, why: why.to_string() });
         }
     }

@@ -36,6 +36,7 @@ mod measure;
 pub mod memory;
 pub mod network;
 pub mod observer;
+pub mod parameters;
 pub mod peers;
 mod process;
 pub mod recording;

@@ -97,6 +97,7 @@ impl Observer for LogObserver {
             Lost { .. } | Unauthenticated { .. } | Undecodable { .. } | Forged { .. } => {
                 emit!(WARN, "network", replica, left_out, event);
             }
+            Disagrees { .. } => emit!(ERROR, "network", replica, left_out, event),
             Evidence(_) => emit!(ERROR, "consensus", replica, left_out, event),
             Misbehaving(_) | Forgot | Abstains { .. } | TimedOut(_) => {
                 emit!(WARN, "consensus", replica, left_out, event);
@@ -118,6 +119,7 @@ fn limited(event: &NodeEvent) -> Option<(&'static str, Option<ReplicaId>)> {
     match event {
         NodeEvent::Lost { remote: Remote::Replica(peer), .. } => Some(("lost", Some(*peer))),
         NodeEvent::Unauthenticated { dialled, .. } => Some(("unauthenticated", *dialled)),
+        NodeEvent::Disagrees { peer, .. } => Some(("disagrees", Some(*peer))),
         NodeEvent::Undecodable { from, .. } => Some(("undecodable", Some(*from))),
         NodeEvent::Forged { from } => Some(("forged", Some(*from))),
         NodeEvent::TimedOut(_) => Some(("timed-out", None)),

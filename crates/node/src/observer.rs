@@ -4,7 +4,7 @@ use crate::config_file::ConfigFault;
 use crate::laboratory::Fault;
 use quorate_consensus::Evidence;
 use quorate_transports::{Listening, Remote};
-use quorate_types::{Address, Height, ReplicaId, View};
+use quorate_types::{Address, Difference, Height, ReplicaId, View};
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
@@ -54,6 +54,8 @@ pub enum NodeEvent {
     Lost { remote: Remote, why: String },
     /// A connection failed before it was authenticated.
     Unauthenticated { address: Address, dialled: Option<ReplicaId>, why: String },
+    /// A peer has other values of parameters that must be equal, so there is no link to it.
+    Disagrees { peer: ReplicaId, differences: Vec<Difference> },
     /// A frame of a peer is not a valid message. Reported once per link, always counted.
     Undecodable { from: ReplicaId, why: String },
     /// A peer forwarded a bundle that its client did not sign. Reported once per link, always counted.
@@ -112,6 +114,7 @@ impl fmt::Display for NodeEvent {
             NodeEvent::Unauthenticated { address, dialled: Some(replica), why } => {
                 write!(f, "no link to replica {replica} at {address}: {why}")
             }
+            NodeEvent::Disagrees { peer, differences } => f.write_str(&disagreement(*peer, differences)),
             NodeEvent::Undecodable { from, why } => write!(f, "replica {from} sent an invalid message: {why}"),
             NodeEvent::Forged { from } => write!(f, "replica {from} forwarded a bundle that its client did not sign"),
             NodeEvent::TimedOut(view) => write!(f, "view {view} timed out"),
@@ -119,6 +122,16 @@ impl fmt::Display for NodeEvent {
             NodeEvent::Stopped { height } => write!(f, "stopped on request, executed up to height {height}"),
         }
     }
+}
+
+/// Returns a sentence about a replica with another configuration.
+pub(crate) fn disagreement(peer: ReplicaId, differences: &[Difference]) -> String {
+    let values: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    format!(
+        "exchanges no messages with replica {peer}, whose configuration differs: {}; help: set the same values on all \
+         replicas, while all are stopped",
+        values.join("; ")
+    )
 }
 
 /// Receiver of a node's events. Runs on the replica's own thread, so it must return at once.

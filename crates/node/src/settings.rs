@@ -2,6 +2,7 @@
 //! the file that `quorate testnet` writes and for `docs/CONFIGURATION.md`.
 
 use crate::config::NodeConfig;
+use crate::parameters::is_cluster_key;
 use quorate_channels::ChannelKind;
 use quorate_consensus::config::{
     BatchPolicy, Dissemination, LeaderKind, ProtocolKind, SOURCE as CONSENSUS, ViewDuration, VotesTo,
@@ -50,7 +51,7 @@ pub fn keys() -> Vec<Key> {
     let is_table = |name: &str| TABLES.iter().any(|table| table.name == name);
     let of = |table: &'static Table| fields(table.name, table.source, table.of);
     let keys = TABLES.iter().flat_map(of).filter(|key| !(key.table.is_empty() && is_table(&key.name)));
-    keys.map(|key| Key { doc: with_choices(&key), ..key }).collect()
+    keys.map(|key| with_scope(Key { doc: with_choices(&key), ..key })).collect()
 }
 
 /// Returns the public fields of a struct, with their documentation; `table` is the table that the struct holds.
@@ -100,6 +101,14 @@ fn with_choices(key: &Key) -> String {
     };
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     format!("{} One of {}.", key.doc, names.join(", "))
+}
+
+/// Says of a key that must be equal on all replicas that it must be, unless its text does.
+fn with_scope(key: Key) -> Key {
+    match is_cluster_key(key.table, &key.name) && !key.doc.contains("same on") {
+        true => Key { doc: format!("{} The same on every replica.", key.doc), ..key },
+        false => key,
+    }
 }
 
 /// Returns the default of a key as TOML; `None` if it has none or is absent by default.

@@ -5,7 +5,7 @@ use quorate_consensus::{Envelope, Message};
 use quorate_crypto::{Crypto, Identities, Identity, ReplicaKeys, SchemeKind};
 use quorate_node::{EmbeddedCluster, NodeConfig, NodeEvent, Observer, testnet};
 use quorate_transports::{Endpoint, Event, LinkConfig, Remote, TcpTransport, Transport};
-use quorate_types::{Bundle, Committee, Digest, ReplicaId, Vote, decode_message, encode_message};
+use quorate_types::{Bundle, Committee, Digest, Parameters, ReplicaId, Vote, decode_message, encode_message};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ impl Attacker {
         let mut nodes =
             testnet::generate(template, &addresses).unwrap().into_iter().zip(listeners.into_iter().map(Endpoint::from));
         let ((config, keys), endpoint) = nodes.next().unwrap();
-        let attacker = Attacker::new(config.committee().unwrap(), keys, endpoint);
+        let attacker = Attacker::new(config.committee().unwrap(), config.parameters(), keys, endpoint);
         let told = Told::default();
         let observer = || -> Box<dyn Observer> {
             let told = told.clone();
@@ -44,7 +44,7 @@ impl Attacker {
         (attacker, cluster, told)
     }
 
-    fn new(committee: Committee, keys: ReplicaKeys, endpoint: Endpoint) -> Attacker {
+    fn new(committee: Committee, parameters: Parameters, keys: ReplicaKeys, endpoint: Endpoint) -> Attacker {
         let identity = Identity::new(&committee, Attacker::ID, keys.identity).unwrap();
         let crypto = Crypto::new(SchemeKind::ED25519, &committee, Attacker::ID, keys.voting, 16).unwrap();
         let channels = ChannelConfig {
@@ -52,6 +52,7 @@ impl Attacker {
             cluster: committee.cluster,
             me: LocalEnd::Replica(Arc::new(identity)),
             verifier: Arc::new(Identities::new(&committee).unwrap()),
+            parameters,
             key_update_records: KEY_UPDATE_RECORDS,
             sessions: Sessions::default(),
         };

@@ -12,6 +12,7 @@ mod interrupt;
 mod log;
 mod memory;
 mod network;
+mod parameters;
 mod peers;
 mod replies;
 mod restart;

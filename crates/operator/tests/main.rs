@@ -6,6 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+mod standstill;
 
 const REPLICAS: u16 = 4;
 /// A replica has a port for peers, one for clients and one for operators.
@@ -37,9 +40,10 @@ fn succeeds(arguments: &[&str]) -> String {
 
 /// Returns the first of consecutive free ports, below those that the system assigns to connections.
 fn free_ports() -> u16 {
-    let start = 9_000 + (std::process::id() % 64) as u16 * PORTS;
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    let start = 9_000 + (std::process::id() % 64) as u16 * PORTS + 64 * PORTS * GIVEN.fetch_add(1, Ordering::Relaxed);
     let is_free = |base: &u16| (*base..*base + PORTS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
-    (start..20_000).step_by(PORTS.into()).find(is_free).expect("some ports are free")
+    (start..21_000).step_by(PORTS.into()).find(is_free).expect("some ports are free")
 }
 
 /// Directory of a cluster with running replicas, which are killed with SIGKILL at the end.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
 use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClusterId, Committee, Member, ReplicaId};
+use quorate_types::{ClusterId, Committee, Member, Parameters, ReplicaId};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -68,6 +68,7 @@ fn transports() -> Vec<TcpTransport> {
             cluster,
             me: LocalEnd::Replica(Arc::new(Unsigned(me))),
             verifier: Arc::new(Unsigned(me)),
+            parameters: Parameters::default(),
             key_update_records: KEY_UPDATE_RECORDS,
             sessions: Sessions::default(),
         };

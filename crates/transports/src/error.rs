@@ -3,7 +3,7 @@
 use crate::framing::FrameTooLong;
 use crate::setting::ConfigError;
 use quorate_channels::{ChannelError, Loss};
-use quorate_types::{Address, Fault, ReplicaId};
+use quorate_types::{Address, Difference, Fault, ReplicaId};
 use std::io;
 use std::net::IpAddr;
 use thiserror::Error;
@@ -113,6 +113,17 @@ pub enum LinkError {
 }
 
 impl LinkError {
+    /// Returns the replica whose configuration differs, and in which parameters, if that is the reason.
+    pub fn disagreement(&self) -> Option<(ReplicaId, &[Difference])> {
+        match self {
+            LinkError::Channel(ChannelError::Parameters { replica, differences })
+            | LinkError::Packets(Loss::Channel(ChannelError::Parameters { replica, differences })) => {
+                Some((*replica, differences))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns whether a client's link was cut for its use of resources, rather than lost.
     pub(crate) fn is_cut(&self) -> bool {
         use LinkError::{Descriptors, Ended, FrameTimeout, FrameTooLong, Idle, Memory, Stalled};

@@ -6,7 +6,7 @@ use crate::setting::ConfigError;
 use crate::{Endpoint, Endpoints, Transport, TransportKind};
 use quorate_channels::{Carriage, ChannelConfig, ChannelKind, LocalEnd, Sessions};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{Address, ClientId, Committee};
+use quorate_types::{Address, ClientId, Committee, Parameters};
 use std::io;
 use std::sync::Arc;
 
@@ -76,18 +76,19 @@ impl Wire {
         self.transport.carrier().listen(address)
     }
 
-    /// Creates the transport of the replica that owns `signer`.
+    /// Creates the transport of the replica that owns `signer`. It connects to replicas with equal parameters only.
     ///
     /// # Errors
     /// If the wire [does not fit](Wire::fits), a setting is invalid, or the operating system refuses something.
     pub fn replica(
         &self,
         committee: &Committee,
+        parameters: Parameters,
         endpoints: Endpoints,
         signer: Arc<dyn Signer>,
         verifier: Arc<dyn Verifier>,
     ) -> Result<Box<dyn Transport>, SetupError> {
-        let end = self.end(committee, LocalEnd::Replica(signer), verifier)?;
+        let end = self.end(committee, parameters, LocalEnd::Replica(signer), verifier)?;
         self.transport.carrier().replica(committee, endpoints, end, self.settings.clone())
     }
 
@@ -101,20 +102,21 @@ impl Wire {
         client: ClientId,
         verifier: Arc<dyn Verifier>,
     ) -> Result<Box<dyn Transport>, SetupError> {
-        let end = self.end(committee, LocalEnd::Client(client), verifier)?;
+        let end = self.end(committee, Parameters::default(), LocalEnd::Client(client), verifier)?;
         self.transport.carrier().client(committee, end, self.settings.clone())
     }
 
     fn end(
         &self,
         committee: &Committee,
+        parameters: Parameters,
         me: LocalEnd,
         verifier: Arc<dyn Verifier>,
     ) -> Result<ChannelConfig, WireError> {
         self.fits()?;
         let key_update_records = self.settings.links.key_update_records;
         let (kind, cluster, sessions) = (self.channel, committee.cluster, Sessions::kept());
-        Ok(ChannelConfig { kind, cluster, me, verifier, key_update_records, sessions })
+        Ok(ChannelConfig { kind, cluster, parameters, me, verifier, key_update_records, sessions })
     }
 }
 

@@ -10,7 +10,7 @@ use quorate_channels::{
 use quorate_transports::{
     Association, Datagrams, Endpoint, Endpoints, LinkConfig, TransportKind, TransportProfile, Wire, WireSettings,
 };
-use quorate_types::{ClientId, ClusterId, Committee, ReplicaId, Time};
+use quorate_types::{ClientId, ClusterId, Committee, Parameters, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
@@ -129,7 +129,11 @@ impl Ground {
             unreachable!("this end is a replica's")
         };
         let endpoints = Endpoints::from(Some(Endpoint::from(socket)));
-        End::new(self.wire.replica(&self.committee, endpoints, signer, Arc::new(ToyVerifier)).expect("a transport"))
+        End::new(
+            self.wire
+                .replica(&self.committee, Parameters::default(), endpoints, signer, Arc::new(ToyVerifier))
+                .expect("a transport"),
+        )
     }
 
     pub fn client(&self, id: u64) -> End {

@@ -10,7 +10,7 @@ use quorate_channels::{
     ChannelConfig, ChannelError, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Loss, Machine, Output, Sessions, Side,
 };
 use quorate_transports::{LinkConfig, PacketConfig, QuicConfig, TransportKind, Wire, WireSettings};
-use quorate_types::{ClientId, ClusterId, ReplicaId, Time};
+use quorate_types::{ClientId, ClusterId, Parameters, ReplicaId, Time};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
@@ -491,6 +491,7 @@ fn quic_is_refused_with_another_channel() {
     let client = ChannelConfig {
         kind: ChannelKind::TLS,
         cluster: cluster(),
+        parameters: Parameters::default(),
         me,
         verifier: Arc::new(ToyVerifier),
         key_update_records: KEY_UPDATE_RECORDS,

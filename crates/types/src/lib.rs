@@ -25,6 +25,7 @@ pub mod ids;
 pub mod limits;
 pub mod line;
 pub mod meter;
+pub mod parameters;
 pub mod quorum;
 mod replica_threads;
 pub mod sealed;
@@ -50,6 +51,7 @@ pub use crypto_threads::{CryptoThreads, MAX_AUTO_CRYPTO_THREADS, MAX_CRYPTO_THRE
 pub use digest::{Digest, Hasher};
 pub use fault::Fault;
 pub use ids::{ClientId, ClusterId, Height, ReplicaId, View};
+pub use parameters::{Difference, Parameters};
 pub use quorum::Quorum;
 pub use replica_threads::{
     MAX_AUTO_REPLICA_THREADS, MAX_REPLICA_THREADS, NotReplicaThreads, ReplicaStages, ReplicaThreads,

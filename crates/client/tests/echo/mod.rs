@@ -9,8 +9,9 @@ use quorate_crypto::{
 };
 use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::{
-    Bundle, ClientId, ClientRequest, ClusterId, Committee, Digest, Encoder, Height, Member, Outcome, ReplicaId,
-    ReplicaReply, Results, SealedReplies, Status, ThreadTimes, View, decode_message, encode_message, question_digest,
+    Bundle, ClientId, ClientRequest, ClusterId, Committee, Digest, Encoder, Height, Member, Outcome, Parameters,
+    ReplicaId, ReplicaReply, Results, SealedReplies, Status, ThreadTimes, View, decode_message, encode_message,
+    question_digest,
 };
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -88,6 +89,7 @@ impl EchoCluster {
                     cluster: committee.cluster,
                     me: LocalEnd::Replica(Arc::new(Identity::new(&committee, replica, keys.identity).unwrap())),
                     verifier: identities.clone(),
+                    parameters: Parameters::default(),
                     key_update_records: KEY_UPDATE_RECORDS,
                     sessions: Sessions::default(),
                 };

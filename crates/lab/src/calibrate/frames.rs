@@ -10,7 +10,7 @@ use quorate_simulator::CostTable;
 use quorate_simulator::costs::FrameCosts;
 use quorate_transports::{TransportKind, Wire};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClusterId, ReplicaId, Time};
+use quorate_types::{ClusterId, Parameters, ReplicaId, Time};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -97,6 +97,7 @@ impl Pair {
             cluster: ClusterId::from_name("calibrate"),
             me: LocalEnd::Replica(Arc::new(Anyone(ReplicaId(replica)))),
             verifier: Arc::new(Anyone(ReplicaId(replica))),
+            parameters: Parameters::default(),
             key_update_records: KEY_UPDATE_RECORDS,
             sessions: Sessions::default(),
         };

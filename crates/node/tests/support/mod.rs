@@ -8,8 +8,8 @@ use quorate_crypto::{ClientIdentity, Identities, ReplyVerifier};
 use quorate_node::EmbeddedCluster;
 use quorate_transports::{Event, LinkConfig, LinkId, Remote, TcpTransport, Transport};
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, Committee, Digest, Height, ReplicaId, ReplicaReply, Results,
-    Status, decode_message, encode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, Committee, Digest, Height, Parameters, ReplicaId, ReplicaReply,
+    Results, Status, decode_message, encode_message,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,6 +53,7 @@ impl TestClient {
             cluster: committee.cluster,
             me: LocalEnd::Client(identity.origin()),
             verifier: Arc::new(identities),
+            parameters: Parameters::default(),
             key_update_records: KEY_UPDATE_RECORDS,
             sessions: Sessions::default(),
         };

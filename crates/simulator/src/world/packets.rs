@@ -11,7 +11,7 @@ use quorate_consensus::Protocol;
 use quorate_links::{Purpose, Random};
 use quorate_transports::{Association, Wire};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, Hasher, ReplicaId, Time};
+use quorate_types::{ClientId, ClusterId, Hasher, Parameters, ReplicaId, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -123,6 +123,7 @@ impl<M> Connections<M> {
             cluster: ClusterId::from_name("simulation"),
             me: speaks_for,
             verifier: Arc::new(Identity(replica)),
+            parameters: Parameters::default(),
             key_update_records: self.wire.settings.links.key_update_records,
             // Every connection has a full handshake: what one run keeps must not change the packets of the next.
             sessions: Sessions::default(),

@@ -11,7 +11,7 @@ use quorate_transports::{
     Wire, WireSettings,
 };
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, Committee, Hasher, Member, ReplicaId};
+use quorate_types::{ClientId, ClusterId, Committee, Hasher, Member, Parameters, ReplicaId};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,6 +59,7 @@ pub fn replica_end(cluster: ClusterId, replica: u16, key: u8) -> ChannelConfig {
         cluster,
         me,
         verifier: Arc::new(ToyVerifier),
+        parameters: Parameters::default(),
         key_update_records: KEY_UPDATE_RECORDS,
         sessions: Sessions::kept(),
     }
@@ -71,6 +72,7 @@ pub fn client_end(cluster: ClusterId, client: u64) -> ChannelConfig {
         cluster,
         me,
         verifier: Arc::new(ToyVerifier),
+        parameters: Parameters::default(),
         key_update_records: KEY_UPDATE_RECORDS,
         sessions: Sessions::kept(),
     }

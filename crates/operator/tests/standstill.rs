@@ -1,0 +1,97 @@
+//! `quorate-node status` on clusters of real processes that look healthy from one replica and are not.
+
+use crate::{Net, REPLICAS, call, free_ports, program, succeeds};
+use serde_json::Value;
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// A test that waits longer for an event has hung.
+const HANG: Duration = Duration::from_secs(120);
+
+impl Net {
+    /// Writes a cluster of four.
+    fn written(name: &str, flags: &[&str]) -> Net {
+        let path = std::env::temp_dir().join(format!("quorate-{name}-test-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        let ports = free_ports().to_string();
+        let dir = path.to_str().expect("a test's path is UTF-8").to_owned();
+        succeeds(&[&["testnet", "--dir", &dir, "--base-port", &ports], flags].concat());
+        Net { path, nodes: Vec::new() }
+    }
+
+    fn dir(&self) -> &str {
+        self.path.to_str().expect("a test's path is UTF-8")
+    }
+
+    /// Replaces a line of a replica's configuration.
+    fn configure(&self, replica: u16, key: &str, value: &str) {
+        let path = self.path.join(format!("replica-{replica}/config.toml"));
+        let text = fs::read_to_string(&path).expect("the configuration can be read");
+        let is_key = |line: &str| line.trim_start_matches("# ").split_once(" =").is_some_and(|(name, _)| name == key);
+        assert_eq!(text.lines().filter(|line| is_key(line)).count(), 1, "{key} has one line");
+        let lines = text.lines().map(|line| if is_key(line) { format!("{key} = {value}") } else { line.to_owned() });
+        fs::write(&path, lines.collect::<Vec<_>>().join("\n")).expect("the configuration can be written");
+    }
+
+    fn start(&mut self, replicas: impl IntoIterator<Item = u16>) {
+        for replica in replicas {
+            let home = self.path.join(format!("replica-{replica}"));
+            let log = fs::File::options().create(true).append(true).open(home.join("log")).expect("a log");
+            let mut command = program();
+            command.args(["run", "--dir"]).arg(home).stdout(Stdio::null()).stderr(log);
+            self.nodes.push(command.spawn().expect("a replica starts"));
+        }
+    }
+
+    fn log(&self, replica: u16) -> String {
+        fs::read_to_string(self.path.join(format!("replica-{replica}/log"))).unwrap_or_default()
+    }
+
+    /// Reads the status until `is_told` of the attention of each replica; returns it, and the exit status.
+    fn status(&self, is_told: impl Fn(&[String]) -> bool) -> (Vec<String>, Option<i32>) {
+        let start = Instant::now();
+        loop {
+            let output = call(&["status", "--dir", self.dir(), "--json", "--timeout-ms", "5000"]);
+            let status: Value = serde_json::from_slice(&output.stdout).expect("the status is JSON");
+            let replicas = status["replicas"].as_array().expect("a list of replicas");
+            let attention: Vec<String> = replicas.iter().map(|of| of["attention"].to_string()).collect();
+            if is_told(&attention) {
+                return (attention, output.status.code());
+            }
+            let logs: Vec<String> = (0..REPLICAS).map(|replica| self.log(replica)).collect();
+            assert!(start.elapsed() < HANG, "the status does not say it: {attention:#?}\n{}", logs.join("\n"));
+        }
+    }
+
+    fn put(&self, key: &str) {
+        succeeds(&["client", "--dir", self.dir(), "put", key, "value"]);
+    }
+}
+
+/// Each of these let a replica run for ever without a word, or ended in advice to delete a sound journal.
+#[test]
+fn a_parameter_that_differs_is_named_with_both_values_by_both_ends() {
+    let cases = [
+        ("protocol", "\"hotstuff-2\"", "`consensus.protocol` is", "jolteon", "hotstuff-2"),
+        ("retained_blocks", "2000", "`consensus.retained_blocks` is", "16384", "2000"),
+        ("batch", "10", "`consensus.batch` is", "auto", "10"),
+        ("application", "\"log\"", "`application` is", "kv", "log"),
+    ];
+    for (key, value, names, usual, other) in cases {
+        let mut net = Net::written("parameters", &[]);
+        net.configure(3, key, value);
+        net.start(0..REPLICAS);
+        let here = format!("{names} {usual} here and {other} there");
+        let there = format!("{names} {other} here and {usual} there");
+        let (attention, exit) = net.status(|told| {
+            (0..3).all(|replica| told[replica].contains("replica 3") && told[replica].contains(&here))
+                && (0..3).all(|replica| told[3].contains(&format!("replica {replica}, whose")))
+                && told[3].contains(&there)
+        });
+        assert_eq!(exit, Some(1), "{attention:?}");
+        assert!(net.log(0).contains(&here) && net.log(3).contains(&there), "{}", net.log(0));
+        // The others are a quorum, and go on without it.
+        net.put(key);
+    }
+}

@@ -1,0 +1,96 @@
+//! Configuration values that all replicas of a cluster must have equal, as replicas compare them when they connect.
+
+use crate::digest::{Digest, Hasher};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Maximum length of encoded parameters, in bytes: they fit into one packet of every transport.
+pub const MAX_PARAMETERS_BYTES: usize = 1100;
+/// Maximum length of a key or a value, in bytes.
+const MAX_TEXT_BYTES: usize = 127;
+
+/// Keys and values that must be equal on all replicas, in the order of the keys. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Parameters(Arc<BTreeMap<String, String>>);
+
+/// Key whose values differ. `None` for an end that does not know the key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    pub key: String,
+    pub own: Option<String>,
+    pub peer: Option<String>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+        write!(f, "`{}` is {} here and {} there", self.key, value(&self.own), value(&self.peer))
+    }
+}
+
+impl Parameters {
+    /// Makes parameters of keys and values.
+    ///
+    /// # Panics
+    /// If a text has characters other than printable ASCII or over 127 bytes, or all together exceed
+    /// [`MAX_PARAMETERS_BYTES`].
+    pub fn new<K: Into<String>>(values: impl IntoIterator<Item = (K, String)>) -> Parameters {
+        let values: BTreeMap<String, String> = values.into_iter().map(|(key, value)| (key.into(), value)).collect();
+        let sound = values.iter().all(|(key, value)| is_text(key.as_bytes()) && is_text(value.as_bytes()));
+        assert!(sound, "keys and values are short printable ASCII: {values:?}");
+        let parameters = Parameters(Arc::new(values));
+        assert!(parameters.encode().len() <= MAX_PARAMETERS_BYTES, "the parameters fit into one packet");
+        parameters
+    }
+
+    /// Returns a digest of all keys and values.
+    pub fn digest(&self) -> Digest {
+        let mut hasher = Hasher::new(*b"qP01");
+        hasher.update(&self.encode());
+        hasher.finish()
+    }
+
+    /// Returns the encoding: each key and each value as a length of one byte and its text.
+    pub fn encode(&self) -> Vec<u8> {
+        let texts = self.0.iter().flat_map(|(key, value)| [key, value]);
+        texts.flat_map(|text| [&[text.len() as u8], text.as_bytes()].concat()).collect()
+    }
+
+    /// Reads an [encoding](Parameters::encode) of another end. `None` if it is malformed, is not printable, or has keys
+    /// out of order.
+    pub fn decode(mut bytes: &[u8]) -> Option<Parameters> {
+        if bytes.len() > MAX_PARAMETERS_BYTES {
+            return None;
+        }
+        let mut text = || {
+            let (length, rest) = bytes.split_first()?;
+            let (text, rest) = rest.split_at_checked(usize::from(*length))?;
+            bytes = rest;
+            Some(String::from_utf8(text.to_vec()).ok().filter(|text| is_text(text.as_bytes())))
+        };
+        let mut values = BTreeMap::new();
+        while let Some(key) = text() {
+            let (key, value) = (key?, text()??);
+            if values.last_key_value().is_some_and(|(last, _)| *last >= key) {
+                return None;
+            }
+            values.insert(key, value);
+        }
+        bytes.is_empty().then(|| Parameters(Arc::new(values)))
+    }
+
+    /// Returns the keys whose values differ from a peer's, in order.
+    pub fn differences(&self, peer: &Parameters) -> Vec<Difference> {
+        let keys: std::collections::BTreeSet<&String> = self.0.keys().chain(peer.0.keys()).collect();
+        let difference = |key: &String| {
+            let (own, theirs) = (self.0.get(key), peer.0.get(key));
+            (own != theirs).then(|| Difference { key: key.clone(), own: own.cloned(), peer: theirs.cloned() })
+        };
+        keys.into_iter().filter_map(difference).collect()
+    }
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    bytes.len() <= MAX_TEXT_BYTES && bytes.iter().all(|byte| (b' '..=b'~').contains(byte))
+}
