@@ -12,6 +12,8 @@ use quorate_types::{
     Bundle, ClientId, ClusterId, Command, DecodeError, Decoder, Digest, Hasher, Height, Outcome, Results,
     ResultsBuilder, Wire,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use thiserror::Error;
 
 /// Once the results of a bundle take this many bytes, its remaining commands are refused. Otherwise a few bytes of
 /// queries could request more than fits in a reply or in memory.
@@ -37,6 +39,24 @@ pub struct Reply {
     pub is_new: bool,
 }
 
+/// Panic of an application while it executed a command. The executor's state is unknown: it must not be used again.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "the application {application} panicked at height {height}, on command {sequence} of client {client}: {message}; \
+     the command is in the agreed order, so every replica with this application ends there, also after a restart; \
+     help: start all replicas with a version of the application that executes the command without a panic, and with \
+     the same result on all; keep all journals"
+)]
+pub struct ApplicationPanic {
+    pub application: &'static str,
+    /// Height of the block with the command.
+    pub height: Height,
+    pub client: ClientId,
+    pub sequence: u64,
+    /// Message of the panic.
+    pub message: String,
+}
+
 /// Executor of an application's commands, at most once each, in the agreed order.
 pub struct Executor {
     application: Box<dyn Application>,
@@ -56,6 +76,8 @@ pub struct Executor {
     results: ResultsBuilder,
     /// Reused for each command.
     result: Vec<u8>,
+    /// The command that the application executes now.
+    executing: Option<(ClientId, u64)>,
     /// `None`: one command after the other, on this thread.
     parallelism: Option<Parallelism>,
     /// Reused for the results of prepared commands.
@@ -81,6 +103,7 @@ impl Executor {
             block_results_bytes: 0,
             results: ResultsBuilder::default(),
             result: Vec::new(),
+            executing: None,
             parallelism: None,
             buffers: Buffers::default(),
         }
@@ -106,6 +129,28 @@ impl Executor {
     /// Limits the units of sessions ([`Sessions::with_limit`]), equally on every replica and before the first command.
     pub fn with_session_limit(self, session_limit: usize) -> Executor {
         Executor { sessions: Sessions::with_limit(session_limit), session_limit, ..self }
+    }
+
+    /// Executes a block like [`Executor::execute`].
+    ///
+    /// # Errors
+    /// [`ApplicationPanic`] if the application panics on a command. All other panics continue.
+    pub fn try_execute(
+        &mut self,
+        height: Height,
+        bundles: &[Bundle],
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), ApplicationPanic> {
+        let done = catch_unwind(AssertUnwindSafe(|| self.execute(height, bundles, replies)));
+        done.map_err(|panic| match self.executing {
+            None => resume_unwind(panic),
+            Some((client, sequence)) => {
+                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                let message = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                let message = message.unwrap_or_else(|| "no message".to_owned());
+                ApplicationPanic { application: self.application.name(), height, client, sequence, message }
+            }
+        })
     }
 
     /// Executes the block at the next height and appends a reply for each bundle. Commands that were executed before,
@@ -207,6 +252,7 @@ impl Executor {
                 Admission::Fresh => {
                     executed += 1;
                     self.result.clear();
+                    self.executing = Some((command.client, command.sequence));
                     match ready {
                         None => self.application.execute(&command, &mut self.result),
                         Some(ready) => {
@@ -217,6 +263,7 @@ impl Executor {
                         }
                     }
                     assert!(self.result.len() <= MAX_RESULT_BYTES, "result of {} is too long", self.application.name());
+                    self.executing = None;
                     Outcome::Executed(&self.result)
                 }
                 Admission::Duplicate => Outcome::Duplicate,

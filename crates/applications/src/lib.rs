@@ -18,7 +18,7 @@ pub mod session;
 
 pub use application::{Application, Frozen, MAX_RESULT_BYTES, RestoreError};
 pub use checkpoint::{Checkpoint, CheckpointRule, CheckpointTask};
-pub use executor::{Executor, Reply};
+pub use executor::{ApplicationPanic, Executor, Reply};
 pub use footprint::{Changes, Footprint, Rest, Touched};
 pub use frozen::FrozenState;
 pub use history::{Divergence, compare_histories};

@@ -11,7 +11,7 @@ use crate::footprint::{Footprint, Rest, Written};
 use quorate_types::Command;
 use std::any::Any;
 use std::collections::VecDeque;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -140,7 +140,10 @@ impl<'a> Waves<'a> {
             while let Some(position) = costly.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let kept = buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
                 let mut result = kept.unwrap_or_default();
-                if let Some(rest) = application.prepare(&commands[*position], &mut result) {
+                // A command on which the application panics is executed at its turn, where the panic is reported.
+                let prepared =
+                    catch_unwind(AssertUnwindSafe(|| application.prepare(&commands[*position], &mut result)));
+                if let Ok(Some(rest)) = prepared {
                     done.push((*position, Ready { result, rest }));
                 }
             }

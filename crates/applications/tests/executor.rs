@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use quorate_applications::executor::{MAX_BLOCK_RESULTS_BYTES, MAX_RESULTS_BYTES};
 use quorate_applications::key_value::MAX_VALUE_BYTES;
 use quorate_applications::{
-    Application, ApplicationKind, Executor, Frozen, KeyValueResult, Reply, RestoreError, compare_histories,
+    Application, ApplicationKind, ApplicationPanic, Executor, Footprint, Frozen, KeyValueResult, MAX_RESULT_BYTES,
+    Parallelism, Reply, Rest, RestoreError, Touched, compare_histories,
 };
 use quorate_types::{
     Bundle, BundleBuilder, ClientId, ClusterId, Command, Height, Outcome, ReplicaId, ReplicaReply, Results, Wire,
@@ -318,4 +319,68 @@ fn the_log_chains_its_bundles() {
     assert_eq!(one.query(b""), two.query(b""), "the division into blocks does not affect the log");
     assert_ne!(one.query(b""), three.query(b""));
     assert_eq!(one.query(b"")[..8], 2u64.to_le_bytes());
+}
+
+/// Application that panics on a payload, wherever it meets it.
+struct Bomb;
+
+impl Application for Bomb {
+    fn name(&self) -> &'static str {
+        "bomb"
+    }
+    fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
+        match command.payload {
+            b"boom" => panic!("no such account: {}", 17),
+            b"long" => result.resize(MAX_RESULT_BYTES + 1, 0),
+            _ => {}
+        }
+    }
+    fn footprint<'a>(&self, _command: &Command<'a>) -> Footprint<'a> {
+        Footprint { reads: Touched::Keys(Vec::new()), writes: Touched::Keys(Vec::new()), effort_ns: 1_000 }
+    }
+    fn prepare(&self, command: &Command<'_>, _result: &mut Vec<u8>) -> Option<Rest> {
+        assert_ne!(command.payload, b"boom", "not ready");
+        None
+    }
+    fn query(&self, _question: &[u8]) -> Vec<u8> {
+        Vec::new()
+    }
+    fn freeze(&mut self) -> Frozen {
+        Box::new(Bytes::new)
+    }
+    fn snapshot_bytes(&self) -> usize {
+        0
+    }
+    fn restore(&mut self, _snapshot: Bytes) -> Result<(), RestoreError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_panic_of_the_application_names_the_command() {
+    for threads in [1, 3] {
+        let parallelism = Parallelism { min_command_effort_ns: 1, min_wave_effort_ns: 1, ..Parallelism::of(threads) };
+        let executor = || {
+            let executor = Executor::new(Box::new(Bomb), &ClusterId::from_name("test"));
+            executor.with_parallelism(parallelism.clone())
+        };
+        let mut replies = Vec::new();
+        let mut one = executor();
+        one.try_execute(Height(1), &[bundle(1, &[(1, 1, b"fine")])], &mut replies).expect("nothing panics");
+        let bundles = [bundle(1, &[(1, 2, b"fine"), (2, 1, b"fine")]), bundle(3, &[(3, 8, b"fine"), (3, 9, b"boom")])];
+        let panic = one.try_execute(Height(2), &bundles, &mut replies).expect_err("it panics");
+        let (client, message) = (ClientId(3), "no such account: 17".to_owned());
+        let expected = ApplicationPanic { application: "bomb", height: Height(2), client, sequence: 9, message };
+        assert_eq!(panic, expected, "{threads} threads");
+        let told = panic.to_string();
+        assert!(
+            told.contains("the application bomb panicked at height 2, on command 9 of client 3: no such"),
+            "{told}"
+        );
+        assert!(told.contains("; help: "), "{told}");
+        let panic = executor().try_execute(Height(1), &[bundle(4, &[(4, 5, b"long")])], &mut replies);
+        let panic = panic.expect_err("the result is over the limit");
+        assert_eq!((panic.client, panic.sequence), (ClientId(4), 5));
+        assert!(panic.message.contains("result of bomb is too long"), "{}", panic.message);
+    }
 }

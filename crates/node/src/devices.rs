@@ -235,7 +235,7 @@ impl<M: Message> Devices<M> {
                 self.ask(Question::Assemble(job, task));
             }
             Action::Arm { timer, after } => self.alarms.arm(timer, now + after),
-            Action::Commit { block, bundles } if block.height > self.restored => self.commit(&block, &bundles),
+            Action::Commit { block, bundles } if block.height > self.restored => self.commit(&block, &bundles)?,
             Action::Commit { .. } => {}
             Action::DigestState { frontier } if frontier.height() > self.restored => self.digest(&frontier)?,
             Action::DigestState { .. } => {}
@@ -564,15 +564,16 @@ impl<M: Message> Devices<M> {
         self.encoder.take()
     }
 
-    fn commit(&mut self, block: &Block, bundles: &[Bundle]) {
+    fn commit(&mut self, block: &Block, bundles: &[Bundle]) -> Result<(), HostError> {
         self.blocks += 1;
         {
             let _requests = stages::message(MessageKind::Request, bundles.len());
             let _stage = stages::enter(Stage::Execute);
-            self.executor.execute(block.height, bundles, &mut self.replies);
+            self.executor.try_execute(block.height, bundles, &mut self.replies)?;
         }
         let _replies = stages::message(MessageKind::Reply, self.replies.len());
         self.gateway.deliver(&mut self.network, &mut self.replies);
+        Ok(())
     }
 
     pub fn tell(&mut self, event: NodeEvent) {

@@ -180,7 +180,7 @@ fn keeps_journal(config: &NodeConfig) -> bool {
     config.journal.kind == JournalKind::File && config.journal.directory.is_absolute()
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no panic message".to_owned())
 }

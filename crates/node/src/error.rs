@@ -2,7 +2,7 @@
 
 use crate::config_file::{ConfigFault, ConfigFileError};
 use crate::limits::{PORTS_PER_REPLICA, RESERVED_DESCRIPTORS};
-use quorate_applications::RestoreError;
+use quorate_applications::{ApplicationPanic, RestoreError};
 use quorate_consensus::Halt;
 use quorate_crypto::CryptoError;
 use quorate_crypto::key_file::KeyFileError;
@@ -30,6 +30,8 @@ pub enum HostError {
     Thread { purpose: &'static str, source: io::Error },
     #[error("{0}; help: configure the application and the cluster that wrote the directory, or use another directory")]
     Restore(#[from] RestoreError),
+    #[error(transparent)]
+    Application(#[from] ApplicationPanic),
     /// A record of the journal is inconsistent with those before it.
     #[error(
         "record {id} of the journal contradicts those before it: {why}; another version wrote it, or it is damaged in \
@@ -133,7 +135,10 @@ pub enum NodeError {
     #[error("replica {replica} has stopped: {source}")]
     Host { replica: ReplicaId, source: HostError },
     /// A replica panicked: a bug.
-    #[error("replica {replica} has panicked, which is a bug of quorate: {message}")]
+    #[error(
+        "replica {replica} has panicked, which is a bug of quorate: {message}; help: keep its directory, start it again, \
+         and report the panic with the lines before it"
+    )]
     Panicked { replica: ReplicaId, message: String },
     /// The directory for a new testnet is not empty.
     #[error("{0} is not empty; help: name an empty directory, or one that does not exist yet")]

@@ -3,6 +3,7 @@
 use crate::assemble::assemble;
 use crate::config::{CONFIG_FILE, NodeConfig};
 use crate::descriptors;
+use crate::embedded::panic_message;
 use crate::error::{HostError, NodeError};
 use crate::host::Order;
 use crate::interrupt;
@@ -12,6 +13,7 @@ use crate::testnet::replica_directory;
 use quorate_crypto::key_file::{self, passphrase::Passphrases};
 use quorate_storage::CpuAccount;
 use quorate_types::{ClusterId, ReplicaId, Status};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// Runs the replica of a directory on this thread until it fails, or until a signal asks it to end if the process
@@ -38,5 +40,10 @@ pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Resul
     let failed = |source| NodeError::Host { replica: config.replica, source };
     let no_thread = |source| failed(HostError::Thread { purpose: "give memory back on", source });
     let _while_it_runs = Returning::start().map_err(no_thread)?;
-    assembled.node.run().map_err(failed)
+    let (node, replica) = (assembled.node, config.replica);
+    // Helper threads that panic make this one panic.
+    match catch_unwind(AssertUnwindSafe(|| node.run())) {
+        Ok(ended) => ended.map_err(failed),
+        Err(panic) => Err(NodeError::Panicked { replica, message: panic_message(&*panic) }),
+    }
 }

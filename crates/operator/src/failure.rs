@@ -1,5 +1,5 @@
 //! Exit statuses: 2 for invalid input, including files; 1 for failures at run time; 3 for disk failures of a replica,
-//! either this one or one that this process started; 128 plus the signal's number if a signal ended the run.
+//! either this one or one that this process started; 101 for a panic; 128 plus the signal's number if a signal ended the run.
 
 use quorate_client::config::ConfigError;
 use quorate_client::{ClientError, ConnectError};
@@ -13,6 +13,9 @@ use std::process::ExitCode;
 const WRONG_CALL: u8 = 2;
 /// Exit status of all other failures.
 const FAILED: u8 = 1;
+
+/// Exit status after a panic, the same as that of Rust's runtime.
+const PANICKED: u8 = 101;
 
 /// Error in the caller's input.
 #[derive(Debug)]
@@ -35,6 +38,7 @@ pub fn wrong_call(why: impl fmt::Display) -> Box<dyn Error> {
 pub enum Kind {
     WrongCall,
     DiskTrouble,
+    Panicked,
     Failed,
 }
 
@@ -50,6 +54,7 @@ pub fn exit_code(
         (Err(error), None) => ExitCode::from(match kind(&**error) {
             Kind::WrongCall => WRONG_CALL,
             Kind::DiskTrouble => DISK_TROUBLE_STATUS,
+            Kind::Panicked => PANICKED,
             Kind::Failed => FAILED,
         }),
     }
@@ -59,6 +64,9 @@ pub fn exit_code(
 pub fn kind(error: &(dyn Error + 'static)) -> Kind {
     if error.downcast_ref().is_some_and(NodeError::is_disk_trouble) {
         return Kind::DiskTrouble;
+    }
+    if matches!(error.downcast_ref(), Some(NodeError::Panicked { .. })) {
+        return Kind::Panicked;
     }
     let is_wrong_call = error.is::<WrongCall>()
         || error.is::<ConfigError>()
