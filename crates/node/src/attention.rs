@@ -3,6 +3,7 @@
 use crate::host::Host;
 use crate::measure;
 use crate::observer::disagreement;
+use crate::progress::STANDSTILL;
 use quorate_consensus::Protocol;
 use quorate_types::ReplicaId;
 
@@ -15,6 +16,23 @@ impl<P: Protocol> Host<P> {
     pub(crate) fn connected(&self) -> Vec<ReplicaId> {
         let all = (0..self.devices.replicas).map(ReplicaId);
         all.filter(|peer| *peer != self.devices.me && self.devices.network.is_connected(*peer)).collect()
+    }
+
+    /// Returns the problems of its progress.
+    fn standstill(&self, connected: &[ReplicaId]) -> Vec<String> {
+        let mut attention = Vec::new();
+        let (age, height) = (self.progress.height_age(self.now), self.replica.committed_height());
+        let waiting = self.replica.parts().store.pool.open_bundles();
+        if waiting > 0 && age >= STANDSTILL {
+            let seconds = age.as_secs();
+            attention
+                .push(format!("executes nothing after height {height} for {seconds} s, while {waiting} bundles wait"));
+        }
+        let mute = self.progress.mute(self.now, self.devices.quorum.quorum() - 1, connected);
+        attention
+            .extend(mute.iter().map(|peer| format!("receives no votes of replica {peer}, though it is connected")));
+        attention.extend(self.devices.journal.write_times().and_then(|times| times.attention()));
+        attention
     }
 
     /// Returns the problems that need attention, as sentences about the replica.
@@ -35,6 +53,7 @@ impl<P: Protocol> Host<P> {
             let missing = missing.filter(|peer| !connected.contains(peer) && !self.disagreements.contains_key(peer));
             attention.extend(missing.map(|peer| format!("is not connected to replica {peer}")));
         }
+        attention.extend(self.standstill(&connected));
         if devices.gateway.admission.is_full() {
             attention.push("refuses clients: their commands would wait longer than max_queue_ms".to_owned());
         }

@@ -19,6 +19,7 @@ use crate::measure;
 use crate::network::{Arrival, Frame, Report};
 use crate::observer::NodeEvent;
 use crate::peers::PeerFrames;
+use crate::progress::Progress;
 use quorate_consensus::{Action, Envelope, Input, Protocol, Replica};
 use quorate_recording::Recorder;
 use quorate_storage::CpuAccount;
@@ -98,6 +99,7 @@ pub(crate) struct Host<P: Protocol> {
     /// Peers whose latest handshake showed another configuration.
     pub(crate) disagreements: BTreeMap<ReplicaId, Vec<Difference>>,
     undecodable_from_peers: u64,
+    pub(crate) progress: Progress,
 }
 
 impl<P: Protocol> RunningNode for Host<P> {
@@ -139,6 +141,7 @@ impl<P: Protocol> Host<P> {
         orders: Orders,
     ) -> Host<P> {
         let peers = PeerFrames::new(usize::from(devices.replicas));
+        let progress = Progress::new(usize::from(devices.replicas));
         Host {
             replica,
             devices,
@@ -156,6 +159,7 @@ impl<P: Protocol> Host<P> {
             garbling: Signers::empty(),
             disagreements: BTreeMap::new(),
             undecodable_from_peers: 0,
+            progress,
         }
     }
 
@@ -170,6 +174,7 @@ impl<P: Protocol> Host<P> {
         self.devices.network.defer_clients(self.replica.patience(self.now));
         self.devices.network.poll(wait, &mut self.events)?;
         self.read_clock();
+        self.progress.at_height(self.now, self.replica.committed_height());
         let mut events = std::mem::take(&mut self.events);
         for arrival in events.drain(..) {
             self.take_arrival(arrival);
@@ -302,6 +307,7 @@ impl<P: Protocol> Host<P> {
                     Remote::Client(client) => self.devices.gateway.connected(client, link),
                     Remote::Replica(replica) => {
                         self.disagreements.remove(&replica);
+                        self.progress.connected(self.now, replica);
                         self.garbling = self.garbling.iter().filter(|other| *other != replica).collect()
                     }
                 }
@@ -329,6 +335,7 @@ impl<P: Protocol> Host<P> {
         match frame.message(self.devices.payload_path) {
             Ok(mut message) => {
                 stages::name(message.kind());
+                self.progress.heard(self.now, from, message.kind());
                 stages::received(message.kind(), bytes);
                 self.replica.screen(&mut message, |bundle| self.devices.executor.settled(bundle).is_some());
                 if self.devices.gateway.judges_alone() {
@@ -420,6 +427,10 @@ impl<P: Protocol> Host<P> {
             peak_rss_kb: measure::peak_rss_kb(),
             client_memory_peak_bytes: counters.client_memory_peak_bytes,
             uptime_ms: self.started.elapsed().as_millis() as u64,
+            height_age_ms: self.progress.height_age(self.now).as_millis() as u64,
+            waiting_bundles: self.replica.parts().store.pool.open_bundles() as u64,
+            journal_writes: self.devices.journal.write_times(),
+            abstains: self.replica.silence().is_some(),
             peers: self.devices.quorum.replicas() - 1,
             connected: self.connected(),
             attention: self.attention(),

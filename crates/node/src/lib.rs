@@ -39,6 +39,7 @@ pub mod observer;
 pub mod parameters;
 pub mod peers;
 mod process;
+pub mod progress;
 pub mod recording;
 mod recovery;
 mod seals;

@@ -14,6 +14,7 @@ mod memory;
 mod network;
 mod parameters;
 mod peers;
+mod progress;
 mod replies;
 mod restart;
 mod sessions;

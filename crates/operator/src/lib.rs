@@ -12,6 +12,7 @@ pub mod node;
 pub mod output;
 pub mod replicas;
 pub mod shell;
+pub mod standstill;
 pub mod status;
 pub mod testnet;
 mod words;

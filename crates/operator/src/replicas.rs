@@ -1,12 +1,13 @@
 //! Status of the replicas of a cluster, as `quorate status` shows it.
 
+use crate::standstill::{self, Looks};
 use comfy_table::{Table, presets};
 use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig, ConfigError, ConnectError, StatusProbe};
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::config_file::ConfigFileError;
 use quorate_node::testnet::replica_directory;
 use quorate_node::{ConfigFault, NodeConfig};
-use quorate_types::{Address, Height, ReplicaId, Status};
+use quorate_types::{Address, Height, Quorum, ReplicaId, Status};
 use serde::Serialize;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// A replica more than this many blocks behind the highest one needs attention.
-pub const LAG_BLOCKS: u64 = 1_000;
 /// Duration of one attempt to read the replicas' statuses.
 const LOOK: Duration = Duration::from_millis(100);
+/// Time between two looks at a cluster whose replicas are not at the same height.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// Reason why the replicas cannot be queried.
 #[derive(Debug, Error)]
@@ -58,6 +59,8 @@ pub struct ReplicaStatus {
 /// Status of a cluster, or of a single replica.
 #[derive(Debug, Serialize)]
 pub struct ClusterStatus {
+    /// Problems of the whole cluster, as sentences. Empty if a single replica was queried.
+    pub attention: Vec<String>,
     pub replicas: Vec<ReplicaStatus>,
 }
 
@@ -66,6 +69,7 @@ pub struct StatusReader {
     probe: StatusProbe,
     /// The replicas, and the addresses to query.
     asked: Vec<(ReplicaId, Address)>,
+    quorum: Quorum,
 }
 
 impl StatusReader {
@@ -82,14 +86,36 @@ impl StatusReader {
         } else {
             return Err(StatusError::NoDirectory(directory.to_owned()));
         };
-        Ok(StatusReader { probe: StatusProbe::connect(&config)?, asked })
+        let quorum = config.committee()?.quorum;
+        Ok(StatusReader { probe: StatusProbe::connect(&config)?, asked, quorum })
     }
 
-    /// Queries until all replicas have answered or the timeout expires.
+    /// Queries until all replicas have answered or the timeout expires. If they are not at the same height, queries
+    /// them again a little later, to see who follows.
     ///
     /// # Errors
     /// If the network device fails.
     pub fn read(&mut self, timeout: Duration) -> Result<ClusterStatus, StatusError> {
+        let earlier = self.ask(timeout)?;
+        let heights = || earlier.iter().flatten().map(|status| (status.height, status.view));
+        let differ = heights().min() != heights().max();
+        let now = match differ && self.asked.len() > 1 {
+            true => {
+                std::thread::sleep(BETWEEN_LOOKS);
+                self.ask(timeout)?
+            }
+            false => earlier.clone(),
+        };
+        let looks = |(replica, _): &(ReplicaId, Address)| {
+            let of = |all: &[Option<Status>]| all[replica.index()].clone();
+            Looks { replica: *replica, earlier: of(&earlier), now: of(&now) }
+        };
+        let looks: Vec<Looks> = self.asked.iter().map(looks).collect();
+        Ok(self.judge(&looks))
+    }
+
+    /// Returns the answers by replica.
+    fn ask(&mut self, timeout: Duration) -> Result<Vec<Option<Status>>, StatusError> {
         let start = Instant::now();
         let mut known: Vec<Option<Status>> = Vec::new();
         loop {
@@ -102,12 +128,16 @@ impl StatusReader {
                 break;
             }
         }
+        Ok(known)
+    }
+
+    fn judge(&mut self, looks: &[Looks]) -> ClusterStatus {
         let unreached = self.probe.reach().unreached;
-        let answered = self.asked.iter().filter_map(|(replica, _)| known[replica.index()].as_ref());
-        let highest = answered.map(|status| status.height).max();
+        let highest = looks.iter().filter_map(|of| of.now.as_ref()).map(|status| status.height).max();
         let is_cluster = self.asked.len() > 1;
-        let about = |(replica, address): &(ReplicaId, Address)| {
-            let status = known[replica.index()].clone();
+        let mut behind = standstill::of_replicas(looks, self.quorum);
+        let about = |((replica, address), looks): (&(ReplicaId, Address), &Looks)| {
+            let status = looks.now.clone();
             let lag =
                 status.as_ref().zip(highest.filter(|_| is_cluster)).map(|(own, Height(first))| first - own.height.0);
             let mut attention = match &status {
@@ -117,12 +147,12 @@ impl StatusReader {
                     vec![format!("does not answer: {why}")]
                 }
             };
-            if let Some(lag) = lag.filter(|lag| *lag > LAG_BLOCKS) {
-                attention.push(format!("is {lag} blocks behind"));
-            }
+            attention.extend(behind.remove(replica).unwrap_or_default());
             ReplicaStatus { replica: *replica, address: address.clone(), status, lag, attention }
         };
-        Ok(ClusterStatus { replicas: self.asked.iter().map(about).collect() })
+        let replicas = self.asked.iter().zip(looks).map(about).collect();
+        let attention = if is_cluster { standstill::of_cluster(looks, self.quorum) } else { Vec::new() };
+        ClusterStatus { attention, replicas }
     }
 }
 
@@ -175,7 +205,7 @@ fn asked_at(config: &NodeConfig) -> Address {
 
 impl ClusterStatus {
     pub fn needs_attention(&self) -> bool {
-        self.replicas.iter().any(|replica| !replica.attention.is_empty())
+        !self.attention.is_empty() || self.replicas.iter().any(|replica| !replica.attention.is_empty())
     }
 
     /// Returns the JSON of `--json`: indented, with a line feed at the end.
@@ -187,7 +217,9 @@ impl ClusterStatus {
     pub fn to_table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        table.set_header(["replica", "view", "leader", "height", "lag", "peers", "timeouts", "commands", "up"]);
+        table.set_header([
+            "replica", "view", "leader", "height", "lag", "peers", "timeouts", "commands", "disk ms", "up",
+        ]);
         for ReplicaStatus { replica, status, lag, .. } in &self.replicas {
             let unknown = || "–".to_owned();
             let value = |of: &dyn Fn(&Status) -> String| status.as_ref().map_or_else(unknown, of);
@@ -200,16 +232,17 @@ impl ClusterStatus {
                 value(&|status| format!("{} of {}", status.connected.len(), status.peers)),
                 value(&|status| status.view_timeouts.to_string()),
                 value(&|status| status.committed_commands.to_string()),
+                value(&|status| writes(status)),
                 value(&|status| spell(Duration::from_millis(status.uptime_ms))),
             ]);
         }
         let mut text = table.trim_fmt();
         text.push('\n');
-        let attention: Vec<String> = self
-            .replicas
-            .iter()
-            .flat_map(|of| of.attention.iter().map(move |what| format!("replica {}: {what}", of.replica)))
-            .collect();
+        let of_cluster = self.attention.iter().map(|what| format!("the cluster {what}"));
+        let of_replicas = self.replicas.iter();
+        let of_replicas =
+            of_replicas.flat_map(|of| of.attention.iter().map(move |what| format!("replica {}: {what}", of.replica)));
+        let attention: Vec<String> = of_cluster.chain(of_replicas).collect();
         if attention.is_empty() {
             text.push_str("\nnothing needs attention\n");
         } else {
@@ -217,6 +250,13 @@ impl ClusterStatus {
         }
         text
     }
+}
+
+/// Formats how long the journal's writes took: the median, the 99th percentile and the maximum, in milliseconds.
+fn writes(status: &Status) -> String {
+    let ms = |us: u64| us as f64 / 1e3;
+    let times = status.journal_writes.filter(|times| times.writes > 0);
+    times.map_or_else(|| "–".to_owned(), |of| format!("{:.1}/{:.1}/{:.1}", ms(of.p50_us), ms(of.p99_us), ms(of.max_us)))
 }
 
 /// Formats a duration in its two largest units.

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Help on the exit status.
 pub const EXIT_STATUS: &str = "\
 Exit status:
-  0  every queried replica answers, and nothing needs attention
+  0  every queried replica answers, the cluster makes progress, and nothing needs attention
   1  something needs attention, as reported, or no replica can be queried
   2  the call is wrong";
 

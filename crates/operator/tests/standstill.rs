@@ -48,14 +48,16 @@ impl Net {
         fs::read_to_string(self.path.join(format!("replica-{replica}/log"))).unwrap_or_default()
     }
 
-    /// Reads the status until `is_told` of the attention of each replica; returns it, and the exit status.
+    /// Reads the status until `is_told` of the attention of each replica, and of the cluster after them; returns it, and
+    /// the exit status.
     fn status(&self, is_told: impl Fn(&[String]) -> bool) -> (Vec<String>, Option<i32>) {
         let start = Instant::now();
         loop {
             let output = call(&["status", "--dir", self.dir(), "--json", "--timeout-ms", "5000"]);
             let status: Value = serde_json::from_slice(&output.stdout).expect("the status is JSON");
             let replicas = status["replicas"].as_array().expect("a list of replicas");
-            let attention: Vec<String> = replicas.iter().map(|of| of["attention"].to_string()).collect();
+            let all = replicas.iter().chain([&status]);
+            let attention: Vec<String> = all.map(|of| of["attention"].to_string()).collect();
             if is_told(&attention) {
                 return (attention, output.status.code());
             }
@@ -93,5 +95,61 @@ fn a_parameter_that_differs_is_named_with_both_values_by_both_ends() {
         assert!(net.log(0).contains(&here) && net.log(3).contains(&there), "{}", net.log(0));
         // The others are a quorum, and go on without it.
         net.put(key);
+    }
+}
+
+#[test]
+fn a_cluster_without_a_quorum_names_who_is_missing() {
+    let mut net = Net::written("quorum", &[]);
+    net.start(0..REPLICAS);
+    net.put("before");
+    let (_, exit) = net.status(|told| told.iter().all(|attention| attention == "[]"));
+    assert_eq!(exit, Some(0));
+    for replica in [2, 3] {
+        net.nodes[replica].kill().and_then(|()| net.nodes[replica].wait()).expect("it runs");
+    }
+    let missing = "has no quorum: 2 of 4 replicas can vote, and 3 are needed; missing: replica 2 (does not answer), \
+                   replica 3 (does not answer)";
+    let (attention, exit) = net.status(|told| told[4].contains(missing));
+    assert_eq!(exit, Some(1), "{attention:?}");
+    // A command that waits for them, longer than usual.
+    let config = net.path.join("client.toml");
+    let text = fs::read_to_string(&config).expect("the configuration can be read");
+    let patient = text.replace("request_timeout_ms = 30000", "request_timeout_ms = 600000");
+    assert_ne!(text, patient, "the key has its default");
+    fs::write(&config, patient).expect("the configuration can be written");
+    let path = net.dir().to_owned();
+    let mut client = program();
+    let mut client =
+        client.args(["client", "--dir", &path, "put", "after", "x"]).stderr(Stdio::null()).spawn().expect("a client");
+    let (attention, exit) =
+        net.status(|told| told[4].contains("commits nothing for ") && told[0].contains("bundles wait"));
+    assert_eq!(exit, Some(1), "{attention:?}");
+    net.start([2, 3]);
+    let status = client.wait().expect("it ends");
+    assert!(status.success(), "the command is executed once there is a quorum");
+    net.status(|told| told.iter().all(|attention| attention == "[]"));
+}
+
+/// A process that does not run keeps its connections: only its votes are missing.
+#[test]
+fn votes_that_do_not_arrive_are_named() {
+    for protocol in ["jolteon", "pbft"] {
+        let mut net = Net::written("votes", &["--protocol", protocol]);
+        net.start(0..REPLICAS);
+        net.put("before");
+        // SAFETY: sends a signal to a child that has not been waited for, so its id is still its own.
+        let signal = |signal| assert_eq!(unsafe { libc::kill(net.nodes[3].id() as libc::pid_t, signal) }, 0);
+        signal(libc::SIGSTOP);
+        let (attention, exit) = net.status(|told| {
+            net.put("more");
+            told[0].contains("receives no votes of replica 3, though it is connected")
+        });
+        assert_eq!(exit, Some(1), "{attention:?}");
+        signal(libc::SIGCONT);
+        net.status(|told| {
+            net.put("again");
+            !told[0].contains("receives no votes")
+        });
     }
 }

@@ -9,7 +9,9 @@ use crate::log::{Log, Recovery, record_capacity};
 use crate::medium::Medium;
 use crate::options::JournalOptions;
 use crate::slices;
+use crate::times::Times;
 use bytes::Bytes;
+use quorate_types::status::WriteTimes;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -44,6 +46,7 @@ struct Shared<M: Medium> {
     /// The writer has panicked.
     dead: AtomicBool,
     waker: Mutex<Option<Waker>>,
+    times: Times,
     /// Held while a group is written.
     log: Mutex<Log<M>>,
 }
@@ -79,6 +82,7 @@ impl<M: Medium> FileJournal<M> {
             failure: OnceLock::new(),
             dead: AtomicBool::new(false),
             waker: Mutex::new(None),
+            times: Times::new(),
             log: Mutex::new(log),
         });
         let of_writer = shared.clone();
@@ -177,6 +181,10 @@ impl<M: Medium> Journal for FileJournal<M> {
         Ok((durable != NO_ID).then_some(durable))
     }
 
+    fn write_times(&self) -> Option<WriteTimes> {
+        Some(self.shared.times.read())
+    }
+
     fn set_waker(&mut self, waker: Waker) {
         *self.shared.waker.lock().expect("a waker does not panic") = Some(waker);
     }
@@ -270,7 +278,9 @@ fn perform<M: Medium>(shared: &Shared<M>, truncate: Option<u64>, mut records: &[
         if let Some(error) = shared.failure.get() {
             return Err(error.clone());
         }
-        let count = shared.log.lock().expect("a replay does not panic").write(records)?;
+        let mut log = shared.log.lock().expect("a replay does not panic");
+        let count = shared.times.measure(|| log.write(records))?;
+        drop(log);
         let (written, rest) = records.split_at(count);
         records = rest;
         shared.waiting.fetch_sub(written.iter().map(|entry| entry.bytes).sum(), Ordering::Relaxed);

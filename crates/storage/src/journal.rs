@@ -2,6 +2,7 @@
 
 use crate::error::JournalError;
 use bytes::Bytes;
+use quorate_types::status::WriteTimes;
 use std::sync::Arc;
 
 /// Wakes the host from its wait for the network; called from another thread.
@@ -35,6 +36,11 @@ pub trait Journal: Send {
     /// Returns the highest id that is durable together with all ids below it; `None` before the first. Never decreases.
     /// Reports errors of writes in the background.
     fn durable(&mut self) -> Result<Option<u64>, JournalError>;
+
+    /// Returns how long the latest writes took; `None` for kinds that do not measure it.
+    fn write_times(&self) -> Option<WriteTimes> {
+        None
+    }
 
     /// Sets the function to call when [`Journal::durable`] advances outside a call. Ignored by kinds that complete
     /// within [`Journal::append`] or [`Journal::commit`].

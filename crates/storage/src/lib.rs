@@ -32,6 +32,7 @@ mod slices;
 mod stepped;
 mod supply;
 mod survey;
+mod times;
 
 pub use account::CpuAccount;
 pub use descriptors::{are_exhausted, with_descriptor};

@@ -9,3 +9,4 @@ mod file;
 mod memory;
 mod reading;
 mod recycling;
+mod times;

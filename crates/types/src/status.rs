@@ -83,6 +83,18 @@ pub struct Status {
     pub client_memory_peak_bytes: u64,
     #[serde(default)]
     pub uptime_ms: u64,
+    /// Time since its height last grew, in milliseconds.
+    #[serde(default)]
+    pub height_age_ms: u64,
+    /// Bundles of clients that it has and that are not executed, proposed or not.
+    #[serde(default)]
+    pub waiting_bundles: u64,
+    /// How long its journal's latest writes took; `None` if it is in memory.
+    #[serde(default)]
+    pub journal_writes: Option<WriteTimes>,
+    /// Whether it does not vote, because it may not remember earlier votes.
+    #[serde(default)]
+    pub abstains: bool,
     /// Number of other replicas.
     #[serde(default)]
     pub peers: usize,
@@ -102,6 +114,45 @@ pub struct Status {
     /// Only present if the history is requested; older versions never send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Settings>,
+}
+
+/// How long the writes of a journal took: the latest 1,024, in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WriteTimes {
+    /// Number of writes since the start.
+    pub writes: u64,
+    /// Median.
+    pub p50_us: u64,
+    /// 99th percentile.
+    pub p99_us: u64,
+    pub max_us: u64,
+    /// Time since the write under way began; 0 if there is none.
+    pub pending_us: u64,
+}
+
+impl WriteTimes {
+    /// Time that the median write may take before the disk counts as slow, in milliseconds: several rotations of a
+    /// magnetic disk.
+    pub const SLOW_MS: u64 = 50;
+    /// Time after which a write counts as hanging, in milliseconds.
+    pub const HANGING_MS: u64 = 2_000;
+    /// Number of writes from which on a median says something.
+    const MIN_WRITES: u64 = 16;
+
+    /// Returns what is wrong with the disk, as a sentence about the replica.
+    pub fn attention(&self) -> Option<String> {
+        let ms = |us: u64| us as f64 / 1e3;
+        if self.pending_us >= Self::HANGING_MS * 1_000 {
+            let seconds = self.pending_us / 1_000_000;
+            return Some(format!("waits for its disk: a write of the journal has not ended for {seconds} s"));
+        }
+        let is_slow = self.writes >= Self::MIN_WRITES && self.p50_us >= Self::SLOW_MS * 1_000;
+        is_slow.then(|| {
+            let (p50, p99, max) = (ms(self.p50_us), ms(self.p99_us), ms(self.max_us));
+            format!("has a slow disk: a write of the journal takes {p50:.0} ms (median; p99 {p99:.0}, max {max:.0} ms)")
+        })
+    }
 }
 
 /// CPU time of a replica's threads by what they do, in nanoseconds. Short-lived threads and those of the journal are not

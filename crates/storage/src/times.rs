@@ -1,0 +1,62 @@
+//! How long the latest writes of a journal took.
+
+use quorate_types::status::WriteTimes;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Number of writes whose times are kept.
+const KEPT_WRITES: usize = 1024;
+
+/// Times of the latest writes, by one thread, which any thread can read.
+pub(crate) struct Times {
+    began: Instant,
+    /// Time of each of the latest writes, in microseconds, at its number modulo their count.
+    latest_us: Box<[AtomicU32]>,
+    writes: AtomicU64,
+    /// Begin of the write under way, in microseconds after `began` and one more; 0 if there is none.
+    under_way: AtomicU64,
+}
+
+impl Times {
+    pub fn new() -> Times {
+        let latest_us = (0..KEPT_WRITES).map(|_| AtomicU32::new(0)).collect();
+        Times { began: Instant::now(), latest_us, writes: AtomicU64::new(0), under_way: AtomicU64::new(0) }
+    }
+
+    fn now_us(&self) -> u64 {
+        self.began.elapsed().as_micros() as u64 + 1
+    }
+
+    /// Performs a write and keeps its time.
+    pub fn measure<T>(&self, write: impl FnOnce() -> T) -> T {
+        let start = self.now_us();
+        self.under_way.store(start, Ordering::Relaxed);
+        let done = write();
+        let took = u32::try_from(self.now_us() - start).unwrap_or(u32::MAX);
+        self.under_way.store(0, Ordering::Relaxed);
+        let number = self.writes.load(Ordering::Relaxed);
+        self.latest_us[number as usize % KEPT_WRITES].store(took, Ordering::Relaxed);
+        self.writes.store(number + 1, Ordering::Release);
+        done
+    }
+
+    /// Returns the percentiles of the latest writes.
+    pub fn read(&self) -> WriteTimes {
+        let writes = self.writes.load(Ordering::Acquire);
+        let kept = writes.min(KEPT_WRITES as u64) as usize;
+        let mut latest: Vec<u64> = self.latest_us[..kept].iter().map(|us| us.load(Ordering::Relaxed).into()).collect();
+        latest.sort_unstable();
+        let percentile = |percent: usize| latest.get((kept * percent / 100).min(kept.saturating_sub(1))).copied();
+        let pending_us = match self.under_way.load(Ordering::Relaxed) {
+            0 => 0,
+            start => self.now_us().saturating_sub(start),
+        };
+        WriteTimes {
+            writes,
+            p50_us: percentile(50).unwrap_or(0),
+            p99_us: percentile(99).unwrap_or(0),
+            max_us: latest.last().copied().unwrap_or(0),
+            pending_us,
+        }
+    }
+}
