@@ -8,6 +8,7 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-types", &[]),
     ("quorate-links", &[]),
+    ("quorate-files", &[]),
     ("quorate-models", &["quorate-types"]),
     ("quorate-emulation", &["quorate-types", "quorate-links"]),
     ("quorate-consensus", &["quorate-types"]),
@@ -15,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-hosting", &["quorate-consensus"]),
     ("quorate-oracles", &["quorate-consensus"]),
     ("quorate-gateway", &[]),
-    ("quorate-crypto", &["quorate-types"]),
+    ("quorate-crypto", &["quorate-types", "quorate-files"]),
     ("quorate-channels", &["quorate-types"]),
     ("quorate-transports", &["quorate-types", "quorate-channels", "quorate-gateway"]),
     ("quorate-storage", &["quorate-types"]),

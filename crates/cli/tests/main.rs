@@ -1,6 +1,7 @@
 //! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
 mod architecture;
+mod calls;
 mod circles;
 mod client_commands;
 mod command_line;
@@ -10,9 +11,12 @@ mod disk_trouble;
 mod documentation;
 #[cfg(target_os = "linux")]
 mod emulated;
+#[cfg(target_os = "linux")]
+mod files;
 mod flame;
 mod inspect;
 mod lab;
+mod loads;
 mod model;
 mod notebook;
 #[cfg(target_os = "linux")]

@@ -63,6 +63,17 @@ pub struct KeyFileError {
     pub fault: KeyFileFault,
 }
 
+impl KeyFileError {
+    /// Returns whether the named file is at fault, rather than the disk or the system.
+    pub fn is_wrong_call(&self) -> bool {
+        match &self.fault {
+            KeyFileFault::Io(_, error) => quorate_files::is_named_wrongly(error),
+            KeyFileFault::System(_) => false,
+            _ => true,
+        }
+    }
+}
+
 /// Defect of a key file.
 #[derive(Debug, Error)]
 pub enum KeyFileFault {
@@ -70,8 +81,11 @@ pub enum KeyFileFault {
     #[error("it exists already; help: move it away if its keys are no longer needed")]
     Exists,
     /// The operation that failed, and the cause.
-    #[error("cannot {0} it: {1}; help: restore it from a backup, or give this user the right to read it")]
+    #[error("cannot {0} it: {1}; help: {help}", help = help_with(.0, .1))]
     Io(&'static str, #[source] io::Error),
+    /// Only one of its names would be replaced, and the others would keep the former content.
+    #[error("it has {0} names (hard links), of which only one would change; help: remove the others, or copy the file")]
+    HardLinks(u64),
     #[error("it is not a regular file; help: restore it from a backup, or correct `key_file`")]
     NotAFile,
     #[error("other users can access it (mode {mode:03o}); help: `chmod 600 {}`", path.display())]
@@ -119,6 +133,17 @@ pub enum KeyFileFault {
     Cluster { expected: ClusterId, found: ClusterId },
     #[error("it belongs to replica {found}, not to replica {expected}; help: restore this directory's own key file")]
     Replica { expected: ReplicaId, found: ReplicaId },
+}
+
+/// Returns the help with a failed operation on a key file.
+fn help_with(operation: &str, error: &io::Error) -> &'static str {
+    match (operation, error.kind()) {
+        (_, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => "make room on its disk",
+        ("create", io::ErrorKind::NotFound) => "create its directory first",
+        ("open", io::ErrorKind::NotFound) => "name a key file, or restore it from a backup",
+        ("create" | "write" | "replace", _) => "give this user the right to write in its directory",
+        _ => "restore it from a backup, or give this user the right to read it",
+    }
 }
 
 /// Writes a replica's private keys to a new file that only its owner can read (mode 0600), and syncs it.

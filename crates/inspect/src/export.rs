@@ -6,13 +6,13 @@ use super::place::Place;
 use super::states::{Executed, Opening, States};
 use quorate_applications::Reply;
 use quorate_consensus::recovery::frontier::Frontier;
+use quorate_files::{DEFAULT_MODE, Replacement};
 use quorate_types::digest::encode_hex;
 use quorate_types::identity::ProofShape;
 use quorate_types::{Block, Certificate, Digest, Height, Member};
 use serde::Serialize;
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Data for the end of an export.
@@ -36,13 +36,6 @@ pub struct Exported {
     pub blocks: u64,
     /// Height up to which the file proves commits, counted from its last root.
     pub proven_height: u64,
-}
-
-/// Returns the temporary name of an incomplete export.
-pub(super) fn part(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    PathBuf::from(name)
 }
 
 #[derive(Serialize)]
@@ -142,23 +135,22 @@ struct FrontierForm {
 
 /// Writes an export while the journal is read. Writing stops at the first error, which is reported at the end.
 pub(super) struct Writer {
-    part: PathBuf,
     shape: ProofShape,
     /// Whether proofs are lists of signatures rather than aggregates.
     is_listed: bool,
-    file: Result<BufWriter<File>, io::Error>,
+    file: Result<BufWriter<Replacement>, io::Error>,
     blocks: u64,
 }
 
 impl Writer {
-    /// Creates the file and writes its first lines.
-    pub fn create(part: &Path, place: &Place) -> Writer {
+    /// Begins the file `path`, and writes its first lines.
+    pub fn create(path: &Path, place: &Place) -> Writer {
         let scheme = place.config.scheme;
-        let file = File::create(part).map(BufWriter::new);
+        let file = Replacement::begin(path, DEFAULT_MODE).map(BufWriter::new);
         let (profile, quorum) = (scheme.profile(), place.committee.quorum);
         let shape = profile.shape(quorum.replicas());
         let is_listed = profile.unforgeable && !profile.aggregatable;
-        let mut writer = Writer { part: part.to_owned(), shape, is_listed, file, blocks: 0 };
+        let mut writer = Writer { shape, is_listed, file, blocks: 0 };
         writer.line(&Line::Cluster {
             format: FORMAT,
             name: &place.config.cluster,
@@ -236,7 +228,7 @@ impl Writer {
         }
     }
 
-    /// Completes the file and renames it to its final name.
+    /// Completes the file and puts it in place.
     pub fn finish(mut self, path: &Path, ending: &Ending<'_>) -> Result<Exported, InspectError> {
         ending.beyond.iter().for_each(|block| self.block(block, None, None));
         if let Some(certificate) = &ending.certificate {
@@ -262,23 +254,10 @@ impl Writer {
             blocks,
         });
         let written = std::mem::replace(&mut self.file, Err(io::ErrorKind::WriteZero.into()));
-        let complete = || {
-            let file = written?.into_inner().map_err(io::IntoInnerError::into_error)?;
-            let bytes = file.metadata()?.len();
-            file.sync_all()?;
-            fs::rename(&self.part, path)?;
-            Ok(bytes)
-        };
+        let complete = || written?.into_inner().map_err(io::IntoInnerError::into_error)?.commit();
         let bytes = complete().map_err(|source| InspectError::Export { path: path.to_owned(), source })?;
         let file = path.display().to_string();
         Ok(Exported { file, bytes, blocks, proven_height: proven.0 })
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // An incomplete file is useless; a complete one has been renamed by now.
-        let _ = fs::remove_file(&self.part);
     }
 }
 

@@ -29,6 +29,7 @@ use export::Writer;
 use overview::Overview;
 use place::Place;
 use quorate_crypto::CryptoError;
+use quorate_files::{DEFAULT_MODE, Replacement};
 use quorate_node::ConfigFault;
 use quorate_node::config_file::ConfigFileError;
 use quorate_storage::{Inspection, JournalError};
@@ -102,8 +103,9 @@ pub enum InspectError {
 impl InspectError {
     /// Returns whether the caller's input is unusable, rather than the inspection failing.
     pub fn is_wrong_call(&self) -> bool {
-        use InspectError::{Config, ConfigFile, Crypto, InMemory, Unreadable};
+        use InspectError::{Config, ConfigFile, Crypto, Export, InMemory, Unreadable};
         matches!(self, ConfigFile(_) | Config(_) | Crypto(_) | InMemory(_) | Unreadable { .. })
+            || matches!(self, Export { source, .. } if quorate_files::is_named_wrongly(source))
     }
 }
 
@@ -197,13 +199,17 @@ struct Reading<'a> {
 /// errors; [`InspectResult::failure`] reports them.
 pub fn run(dir: &Path, arguments: &InspectArgs) -> Result<InspectResult, InspectError> {
     let place = Place::open(dir)?;
+    if let Some(path) = &arguments.export {
+        // Refuses what cannot be written before the whole journal is read.
+        let begun = Replacement::begin(path, DEFAULT_MODE);
+        begun.map_err(|source| InspectError::Export { path: path.clone(), source })?;
+    }
     let repair = arguments.repair.then(|| repair(&place)).transpose()?;
     // A journal may be readable and still be refused by the replica at its start, so a repair is audited too.
     let audits = arguments.verify || arguments.export.is_some() || arguments.repair;
-    let part = arguments.export.as_deref().map(export::part);
     let begin = || Reading {
         overview: Overview::new(&place),
-        audit: audits.then(|| Audit::new(&place, part.as_deref().map(|part| Writer::create(part, &place)))),
+        audit: audits.then(|| Audit::new(&place, arguments.export.as_deref().map(|path| Writer::create(path, &place)))),
     };
     let visit = |reading: &mut Reading<'_>, id, bytes: &[u8]| {
         let record = overview::decode(bytes);

@@ -16,6 +16,7 @@
 
 use crate::error::HostError;
 use bytes::{BufMut, Bytes, BytesMut};
+use quorate_files::Replacement;
 use quorate_storage::{Identity, with_descriptor};
 use quorate_types::{Certificate, Decoder, Digest, Encoder, Hasher, Height, Wire};
 use std::fs::{self, File};
@@ -27,6 +28,8 @@ const MAGIC: &[u8; 8] = b"qSnap002";
 const LENGTHS_END: usize = 8 + 32 + 2 + 8 + 8 + 4;
 const HEADER_BYTES: usize = LENGTHS_END + 32;
 const PREFIX: &str = "snapshot-";
+/// Mode of a file: a state has the data of all clients.
+const MODE: u32 = 0o600;
 /// Prefix of a file that is being written; another state may be written at the same time.
 const WRITING_PREFIX: &str = "writing-";
 
@@ -143,28 +146,19 @@ impl SnapshotFiles {
     /// Writes a snapshot. The file gets its final name only when it is complete.
     pub fn write(&self, snapshot: &Snapshot) -> io::Result<()> {
         let unfinished = self.directory.join(format!("{WRITING_PREFIX}{}", snapshot.height));
-        let written = self.write_to(&unfinished, snapshot);
-        if written.is_err() {
-            // Free the space, which the journal may need. The write error says more than an error of this removal.
-            let _ = fs::remove_file(&unfinished);
-        }
-        written
-    }
-
-    fn write_to(&self, unfinished: &Path, snapshot: &Snapshot) -> io::Result<()> {
         let mut certificate = Encoder::with_capacity(512);
         snapshot.certificate.iter().for_each(|proof| proof.encode(&mut certificate));
         let certificate = certificate.finish();
         let lengths = self.lengths(snapshot.height, snapshot.state.len(), certificate.len());
         fs::create_dir_all(&self.directory)?;
-        let mut file = with_descriptor(|| File::create(unfinished))?;
+        let path = self.path(snapshot.height);
+        // After an error the unfinished file is removed, which frees space that the journal may need.
+        let mut file = with_descriptor(|| Replacement::begin_as(&unfinished, &path, MODE))?;
         file.write_all(&lengths)?;
         file.write_all(&digest_of(&[&lengths, &certificate, &snapshot.state]).0)?;
         file.write_all(&certificate)?;
         file.write_all(&snapshot.state)?;
-        file.sync_all()?;
-        fs::rename(unfinished, self.path(snapshot.height))?;
-        with_descriptor(|| File::open(&self.directory))?.sync_all()
+        file.commit().map(drop)
     }
 
     /// Opens the snapshot at a height.

@@ -157,8 +157,13 @@ impl Store {
     /// If the file cannot be read, or is no row.
     pub fn load(&self, key: &str, repetition: u32) -> Result<Option<Row>, RunnerError> {
         let path = self.path(key, repetition);
-        if !path.is_file() {
-            return Ok(None);
+        match fs::metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Ok(about) if !about.is_file() => {
+                let place = path.display().to_string();
+                return Err(Fault::new(place, "is not a regular file", "move it away").into());
+            }
+            _ => {}
         }
         let row: Row = parse(&path)?;
         row.validate()?;
@@ -238,15 +243,5 @@ fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, RunnerError> {
 
 fn write(path: &Path, value: &impl Serialize) -> Result<(), RunnerError> {
     let text = serde_json::to_string_pretty(value).expect("it is plain data") + "\n";
-    let draft = path.with_extension(format!("draft-{}", std::process::id()));
-    let written = File::create(&draft).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&draft, path)
-    });
-    written.map_err(|source| {
-        // A draft that cannot be removed does no harm: nothing reads it.
-        let _ = fs::remove_file(&draft);
-        RunnerError::Write { path: path.to_owned(), source }
-    })
+    quorate_files::replace(path, text.as_bytes(), quorate_files::DEFAULT_MODE).map_err(RunnerError::write(path))
 }

@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 
 /// Maximum length of a file, encrypted or not.
 const MAX_BYTES: usize = MAX_KEY_FILE_BYTES + age::MAX_OVERHEAD_BYTES;
+const MODE: u32 = 0o600;
 
 /// Writes a new file of mode 0600, and syncs it. Removes an incomplete file.
 pub(super) fn write(path: &Path, text: &Text) -> Result<(), KeyFileError> {
@@ -19,33 +20,32 @@ pub(super) fn write(path: &Path, text: &Text) -> Result<(), KeyFileError> {
 
 fn create(path: &Path, contents: &[u8]) -> Result<(), KeyFileError> {
     let fail = |fault| KeyFileError { path: path.to_owned(), fault };
-    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+    let mut file = match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(fail(KeyFileFault::Exists)),
         Err(error) => return Err(fail(KeyFileFault::Io("create", error))),
     };
-    let written = file.write_all(contents).and_then(|()| file.sync_all()).and_then(|()| sync_directory(path));
+    let written =
+        file.write_all(contents).and_then(|()| file.sync_all()).and_then(|()| quorate_files::sync_directory(path));
     written.map_err(|error| {
         let _ = fs::remove_file(path);
         fail(KeyFileFault::Io("write", error))
     })
 }
 
-/// Replaces a file at once: a crash leaves the old or the new one.
-pub(super) fn replace(path: &Path, contents: &[u8]) -> Result<(), KeyFileError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let new = Path::new(&name);
-    create(new, contents)?;
-    fs::rename(new, path).and_then(|()| sync_directory(path)).map_err(|error| {
-        let _ = fs::remove_file(new);
-        KeyFileError { path: path.to_owned(), fault: KeyFileFault::Io("replace", error) }
-    })
+/// Reads the bytes of a file that is to be replaced.
+pub(super) fn read_to_replace(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileFault> {
+    let bytes = read_bytes(path)?;
+    match quorate_files::hard_links(path).map_err(|error| KeyFileFault::Io("inspect", error))? {
+        0 | 1 => Ok(bytes),
+        names => Err(KeyFileFault::HardLinks(names)),
+    }
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
+/// Replaces a file atomically: a crash leaves the old or the new content.
+pub(super) fn replace(path: &Path, contents: &[u8]) -> Result<(), KeyFileError> {
+    let fail = |error| KeyFileError { path: path.to_owned(), fault: KeyFileFault::Io("replace", error) };
+    quorate_files::replace(path, contents, MODE).map_err(fail)
 }
 
 /// Reads the text of a file that only its owner can access, and decrypts it if it is encrypted.

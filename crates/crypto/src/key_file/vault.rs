@@ -36,10 +36,10 @@ pub fn describe(path: &Path, passphrases: &Passphrases) -> Result<Description, K
 /// Encrypts a key file in place.
 ///
 /// # Errors
-/// [`KeyFileError`] if it is no key file, is encrypted already, or cannot be replaced.
+/// [`KeyFileError`] if it is no key file, is encrypted already, has several hard links, or cannot be replaced.
 pub fn encrypt(path: &Path, passphrases: &Passphrases) -> Result<(), KeyFileError> {
     let fail = |fault| KeyFileError { path: path.to_owned(), fault };
-    let bytes = file::read_bytes(path).map_err(fail)?;
+    let bytes = file::read_to_replace(path).map_err(fail)?;
     if age::is_age(&bytes) {
         return Err(fail(KeyFileFault::AlreadyEncrypted));
     }
@@ -52,10 +52,10 @@ pub fn encrypt(path: &Path, passphrases: &Passphrases) -> Result<(), KeyFileErro
 /// Decrypts a key file in place.
 ///
 /// # Errors
-/// [`KeyFileError`] if it is not encrypted, cannot be decrypted, or cannot be replaced.
+/// [`KeyFileError`] if it is not encrypted, cannot be decrypted, has several hard links, or cannot be replaced.
 pub fn decrypt(path: &Path, passphrases: &Passphrases) -> Result<(), KeyFileError> {
     let fail = |fault| KeyFileError { path: path.to_owned(), fault };
-    let bytes = file::read_bytes(path).map_err(fail)?;
+    let bytes = file::read_to_replace(path).map_err(fail)?;
     if !age::is_age(&bytes) {
         return Err(fail(KeyFileFault::NotEncrypted));
     }
@@ -67,14 +67,15 @@ pub fn decrypt(path: &Path, passphrases: &Passphrases) -> Result<(), KeyFileErro
 /// Adds a certificate to a client's key file in place. An encrypted file stays encrypted.
 ///
 /// # Errors
-/// [`KeyFileError`] if it is no client's key file, cannot be decrypted, or cannot be replaced.
+/// [`KeyFileError`] if it is no client's key file, cannot be decrypted, has several hard links, or cannot be
+/// replaced.
 pub fn add_certificate(
     path: &Path,
     certify: impl FnOnce(&mut client::ClientKeys) -> Result<(), KeyFileFault>,
     passphrases: &Passphrases,
 ) -> Result<(), KeyFileError> {
     let fail = |fault| KeyFileError { path: path.to_owned(), fault };
-    let bytes = file::read_bytes(path).map_err(fail)?;
+    let bytes = file::read_to_replace(path).map_err(fail)?;
     let passphrase = match age::is_age(&bytes) {
         true => Some(passphrases.of(path).map_err(|fault| fail(fault.into()))?),
         false => None,

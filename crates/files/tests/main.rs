@@ -1,0 +1,4 @@
+//! All tests of this crate in one binary.
+#![cfg(unix)]
+
+mod replacing;
