@@ -13,7 +13,7 @@ const HANG: Duration = Duration::from_secs(60);
 fn node(home: &str, log: &str, through: &[&str]) -> Child {
     let call = [through, &[env!("CARGO_BIN_EXE_quorate"), "node", "--dir", home]].concat();
     let output = fs::File::create(log).expect("the scratch directory can be written");
-    let mut command = Command::new(call[0]);
+    let mut command = heeding_signals(call[0]);
     command.args(&call[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
     command.spawn().expect("a replica starts")
 }

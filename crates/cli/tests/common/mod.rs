@@ -20,10 +20,15 @@ pub fn quorate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quorate")).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
 }
 
-/// Returns a `quorate` command with default signal handling: a shell that runs the tests in the background makes them
-/// ignore some signals, and children inherit that.
+/// Returns a `quorate` command with default signal handling.
 pub fn quorate_heeding_signals() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+    heeding_signals(env!("CARGO_BIN_EXE_quorate"))
+}
+
+/// Returns a command with default signal handling. A shell that runs the tests in the background makes them ignore
+/// SIGINT, and children inherit that: a program rightly leaves a signal alone that it was told to ignore.
+pub fn heeding_signals(program: &str) -> Command {
+    let mut command = Command::new(program);
     // SAFETY: only resets dispositions, which is safe between fork and exec.
     unsafe {
         command.pre_exec(|| {

@@ -2,21 +2,26 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use quorate_applications::{ApplicationKind, KeyValueCommand};
-use quorate_client::{Client, ClientConfig};
+use quorate_client::{Client, ClientConfig, StatusProbe};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::recovery::journal::Record;
 use quorate_inspect::{InspectArgs, InspectResult, run};
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{EmbeddedCluster, JournalConfig, NoObserver, NodeConfig};
 use quorate_storage::{FileJournal, Identity, Journal, JournalOptions};
-use quorate_types::{ClusterId, Decoder, Encoder, Wire};
+use quorate_types::{ClusterId, Decoder, Encoder, Status, Wire};
 use serde_json::Value;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 pub const REPLICAS: usize = 4;
 pub const COMMANDS: u64 = 60;
+/// Duration of one attempt to read the replicas' statuses.
+const LOOK: Duration = Duration::from_millis(100);
+/// A cluster that takes longer than this has hung; a busy machine is slow.
+const HANG: Duration = Duration::from_secs(120);
 
 /// Directories of a cluster that has run.
 pub struct Remains {
@@ -38,6 +43,7 @@ impl Remains {
     ) -> Remains {
         let (remains, cluster) = Remains::running(protocol, name, adjust);
         work(&cluster.0, &cluster.1, commands, value_bytes);
+        await_all(&cluster.0, &cluster.1, commands);
         for (_, end) in cluster.0.shut_down() {
             end.expect("a replica runs until it is stopped");
         }
@@ -107,12 +113,33 @@ pub fn inspect(home: &Path, verify: bool, export: Option<PathBuf>) -> InspectRes
     run(home, &arguments).expect("the directory can be read")
 }
 
-/// Executes commands one after the other.
-pub fn work(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64, value_bytes: usize) {
+fn client_config(cluster: &EmbeddedCluster, config: &NodeConfig) -> ClientConfig {
     let (quorum, members) = (cluster.committee().quorum, &cluster.committee().members);
     let told = ClientConfig::new(&config.cluster, config.scheme, quorum.faults(), members);
-    let told = ClientConfig { client_authentication: config.client_authentication, ..told };
-    let mut client = Client::connect(&told).expect("replicas answer");
+    ClientConfig { client_authentication: config.client_authentication, ..told }
+}
+
+/// Blocks at the end whose commit a replica may learn only with the next command.
+const UNKNOWN_BLOCKS: u64 = 4;
+
+/// Waits until every replica has executed commands that were executed one after the other: a client has its results
+/// from f+1 replicas, and the others may not have begun on a busy machine.
+fn await_all(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64) {
+    let mut probe = StatusProbe::connect(&client_config(cluster, config)).expect("replicas answer");
+    let start = Instant::now();
+    loop {
+        let statuses: Vec<_> = probe.read(LOOK).expect("a socket").into_iter().flatten().collect();
+        let has_it = |status: &&Status| status.height.0 >= commands.saturating_sub(UNKNOWN_BLOCKS).max(1);
+        if statuses.iter().filter(has_it).count() == REPLICAS {
+            return;
+        }
+        assert!(start.elapsed() < HANG, "not all replicas execute the commands: {statuses:?}");
+    }
+}
+
+/// Executes commands one after the other.
+pub fn work(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64, value_bytes: usize) {
+    let mut client = Client::connect(&client_config(cluster, config)).expect("replicas answer");
     for number in 0..commands {
         let (key, value) = (format!("key {}", number % 7), format!("{number:>value_bytes$}"));
         let command = KeyValueCommand::Put { key: key.as_bytes(), value: value.as_bytes() };
