@@ -3,6 +3,7 @@
 use inferno::collapse::Collapse;
 use inferno::collapse::perf::{Folder, Options as Folding};
 use inferno::flamegraph::{self, Options as Drawing};
+use quorate_node::interrupt;
 use quorate_operator::Outcome;
 use quorate_operator::output::{Outputs, report};
 use std::env;
@@ -80,7 +81,12 @@ fn sample(samples: &Path) -> Result<ExitStatus, Box<dyn Error>> {
     perf.args(["record", "--quiet", "--freq", &SAMPLES_PER_S.to_string()]);
     perf.args(["--call-graph", &format!("dwarf,{STACK_BYTES}"), "--output"]).arg(samples).arg("--");
     perf.arg(env::current_exe()?).args(arguments());
-    perf.status().map_err(|error| format!("{FLAG}: cannot run perf: {error}; {HELP}").into())
+    let mut perf = perf.spawn().map_err(|error| format!("{FLAG}: cannot run perf: {error}; {HELP}"))?;
+    // A signal to this process alone is for the run, which then ends with its result so far.
+    let process = libc::pid_t::try_from(perf.id())?;
+    // SAFETY: sends a signal to a process that is waited for below, so that no other has its number before.
+    let _forwarding = interrupt::when_requested(move || drop(unsafe { libc::kill(process, libc::SIGTERM) }));
+    Ok(perf.wait()?)
 }
 
 /// Draws the samples as SVG.

@@ -4,6 +4,12 @@ use crate::common::*;
 use quorate_recording::{Entry, Reader, Tape, Writer};
 use serde_json::Value;
 use std::fs;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A process that takes longer than this has hung; a busy machine is slow.
+const HANG: Duration = Duration::from_secs(120);
 
 fn replay_json(file: &str) -> Value {
     json(&["replay", file, "--json", "-"])
@@ -30,6 +36,42 @@ fn killed_processes_leave_recordings_that_can_be_replayed() {
     assert!(torn["torn_bytes"].as_u64() > Some(0) && torn["difference"].is_null(), "{torn}");
     let said = text(&succeeds(&["replay", &file]).stdout);
     assert!(said.contains("the recording breaks off: its process was killed"), "{said}");
+}
+
+/// A simulation that a signal ends has a recording up to there: the rest of the run, whose load was stopped, is not
+/// that of the seed.
+#[test]
+fn an_interrupted_simulation_ends_soon_and_its_recording_can_be_replayed() {
+    let scratch = Scratch::new("interrupted");
+    let (file, json) = (scratch.path("run.recording"), scratch.path("result.json"));
+    let mut command = quorate_heeding_signals();
+    command.args(["sim", "--duration", "60m", "--clients", "1", "--outstanding", "1"]);
+    command.args(["--record", &file, "--json", &json]).stdin(Stdio::null());
+    let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary runs");
+    let start = Instant::now();
+    while fs::metadata(&file).map_or(0, |about| about.len()) < 1_000_000 {
+        assert!(start.elapsed() < HANG, "nothing is recorded");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let process = libc::pid_t::try_from(run.id()).expect("a process id fits");
+    // SAFETY: sends a signal to a process that this test started and has not waited for.
+    assert_eq!(unsafe { libc::kill(process, libc::SIGTERM) }, 0);
+    let status = loop {
+        if let Some(status) = run.try_wait().expect("it can be waited for") {
+            break status;
+        }
+        if start.elapsed() > HANG {
+            run.kill().expect("it runs");
+            panic!("it does not hear the signal");
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(status.code(), Some(128 + libc::SIGTERM));
+    let result: Value = serde_json::from_slice(&fs::read(&json).expect("it was written")).expect("JSON");
+    assert!(result["partial"].as_str().is_some_and(|partial| partial.contains("SIGTERM")), "{result}");
+    let replayed = replay_json(&file);
+    assert_eq!((&replayed["end"], &replayed["torn_bytes"]), (&"broken-off".into(), &0.into()), "{replayed}");
+    assert_eq!((&replayed["difference"], &replayed["rerun"]["difference"]), (&Value::Null, &Value::Null), "{replayed}");
 }
 
 #[test]

@@ -134,6 +134,19 @@ fn a_run_without_any_work_is_a_failure() {
     }
 }
 
+/// A run under chaos that completes nothing in the measured time is sound if the oracles say so: a hunt by exit status
+/// must not report it.
+#[test]
+fn a_sound_run_under_chaos_succeeds_whatever_it_completed() {
+    let call = "sim --protocol jolteon --dissemination replicas-certified --transport rudp --channel dtls --leader \
+                round-robin --view-timeout-ms 100 --clients 2 --outstanding 40 --warmup 100ms --duration 2s --chaos \
+                --seeds 91539..91540";
+    let output = quorate(&call.split_whitespace().collect::<Vec<_>>());
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}{said}");
+    assert!(told.contains("1 seed") || told.contains("seeds"), "{told}");
+}
+
 /// With more Byzantine replicas than the cluster tolerates, the result names them, and a violation is not called a bug.
 #[test]
 fn more_than_f_byzantine_replicas_are_named() {

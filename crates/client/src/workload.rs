@@ -149,6 +149,20 @@ pub enum WorkloadError {
         line: usize,
         bytes: usize,
     },
+    #[error(
+        "--payload: a value of the key-value store has at most {limit} bytes, not {bytes}; help: set --payload to at \
+         most {limit}"
+    )]
+    ValueTooLarge { bytes: usize, limit: usize },
+    #[error(
+        "line {line} of {path} is no command of the key-value store; help: use --workload fixed or ycsb-a, or a \
+         cluster with another application"
+    )]
+    NotACommand {
+        path: PathBuf,
+        /// Line number from 1.
+        line: usize,
+    },
     #[error("a YCSB workload needs the key-value application; help: use it, `--workload fixed` or a file of commands")]
     NeedsKeyValue,
 }
@@ -290,8 +304,8 @@ impl Workload for YcsbWorkload {
     }
 }
 
-/// Writes the key of a record: `user` and the number in twelve digits.
-fn write_key(record: u64, key: &mut Vec<u8>) {
+/// Writes the key of a YCSB record: `user` and the number in twelve digits.
+pub fn write_key(record: u64, key: &mut Vec<u8>) {
     use std::io::Write;
     key.clear();
     write!(key, "user{record:012}").expect("writing to memory does not fail");
@@ -342,6 +356,11 @@ impl FileWorkload {
             return Err(WorkloadError::FileEmpty(path.to_owned()));
         }
         Ok(FileWorkload { text, lines, at: 0 })
+    }
+
+    /// Returns the commands of the file.
+    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.lines.iter().map(|line| &self.text[line.clone()])
     }
 }
 

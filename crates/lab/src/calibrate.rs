@@ -67,7 +67,7 @@ fn time(mut work: impl FnMut()) -> f64 {
     let mut best = f64::MAX;
     for _ in 0..ROUNDS {
         let (start, before, mut calls) = (Instant::now(), thread_cpu_time(), 0u32);
-        while start.elapsed() < MEASURED / ROUNDS as u32 {
+        while calls == 0 || start.elapsed() < MEASURED / ROUNDS as u32 && partial::goes_on() {
             work();
             calls += 1;
         }
@@ -117,14 +117,17 @@ pub fn measure(extent: Extent, journal: Option<&Path>) -> Result<CostTable, Cali
         ("running replicas", &running),
     ];
     for (at, (_, measure)) in stages.iter().enumerate() {
+        let before = table.clone();
+        measure(&mut table).or_else(|error| if partial::goes_on() { Err(error) } else { Ok(()) })?;
         if !partial::goes_on() {
+            // The stage was cut short, so that what it wrote is not a measurement.
+            table = before;
             let left: Vec<&str> = stages[at..].iter().map(|(name, _)| *name).collect();
             let so_far = || format!("before measuring {}; these costs are from the shipped table", left.join(", "));
             let partial = partial::partial(so_far).unwrap_or_default();
             table.source = format!("{source}; PARTIAL: {partial}");
             return Ok(table);
         }
-        measure(&mut table)?;
     }
     table.source = source;
     mark_alone(&mut table);

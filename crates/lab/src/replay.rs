@@ -6,7 +6,6 @@ use crate::result::count;
 use crate::sim::SimError;
 use crate::sim::SimulatedRun;
 use clap::Args;
-use quorate_applications::ApplicationKind;
 use quorate_recording::{
     Audience, Comparison, Difference, Disagreement, End, Ending, Header, Reader, Recorder, RecordingError, Replayed,
     Requests, Rerun, replay,
@@ -172,9 +171,8 @@ fn rerun(simulation: &serde_json::Value, file: &Path) -> Result<RerunResult, Rec
 fn run_again(run: &SimulatedRun, file: &Path) -> Result<(String, Rerun), SimError> {
     run.spec.validate()?;
     let sim = run.sim_spec()?;
-    let is_key_value = sim.application == ApplicationKind::KeyValue;
-    commands(&run.spec, is_key_value)?;
-    let workload = || commands(&run.spec, is_key_value).expect("the same workload was created before");
+    commands(&run.spec)?;
+    let workload = || commands(&run.spec).expect("the same workload was created before");
     let recorder = Recorder::new(Comparison::new(Reader::open(file)?));
     let (report, compared) = run_recorded(&sim, run.seed, &workload, recorder)?;
     Ok((report.trace_hash, compared.expect("a comparison has a result")))
@@ -273,7 +271,9 @@ impl ReplayResult {
             "complete" => "as recorded, and the recording is complete".to_owned(),
             "limit" => "the recording reached its size limit there; the run continued".to_owned(),
             "not-reached" => "stopped before the end of the recording".to_owned(),
-            _ => format!("the recording breaks off: its process was killed ({} torn bytes)", self.torn_bytes),
+            _ => {
+                format!("the recording breaks off: its process was killed or stopped ({} torn bytes)", self.torn_bytes)
+            }
         };
         writeln!(text, "end         {end}")?;
         if let Some(panic) = &self.panic {

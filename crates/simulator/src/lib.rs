@@ -42,7 +42,8 @@ pub use network::NetworkSpec;
 pub use quorate_oracles::{Property, Violation};
 pub use quorate_transports::Wire;
 pub use run::{
-    Alter, SimReport, recording_header, run, run_altered, run_recorded, run_seeds, run_seeds_while, run_without_marks,
+    Alter, SimReport, recording_header, run, run_altered, run_recorded, run_recorded_while, run_seeds, run_seeds_while,
+    run_without_marks,
 };
 pub use spec::{Signatures, SimSpec, WorkloadFactory};
 pub use world::{CATCH_UP_VIEW_TIMEOUTS, Counts, LIVENESS_VIEWS, Life, Reading, Shares};

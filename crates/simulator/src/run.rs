@@ -161,7 +161,22 @@ pub fn run_recorded(
     workload: WorkloadFactory<'_>,
     recorder: Recorder,
 ) -> Result<(SimReport, Option<Rerun>), RecordingError> {
-    let run = Run { transcript: true, recorder: Some(recorder), ..Run::new(spec, seed, workload, AsMade) };
+    run_recorded_while(spec, seed, workload, recorder, || true)
+}
+
+/// Does the same as [`run_recorded`], but stops the load once `goes_on` returns false. The recording breaks off there,
+/// since a replay of the whole run would not stop.
+///
+/// # Errors
+/// Those of [`run_recorded`].
+pub fn run_recorded_while(
+    spec: &SimSpec,
+    seed: u64,
+    workload: WorkloadFactory<'_>,
+    recorder: Recorder,
+    goes_on: fn() -> bool,
+) -> Result<(SimReport, Option<Rerun>), RecordingError> {
+    let run = Run { transcript: true, recorder: Some(recorder), goes_on, ..Run::new(spec, seed, workload, AsMade) };
     let (mut report, recorded) = run.finish();
     if report.violation.is_none() {
         report.transcript.clear();
@@ -285,7 +300,9 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     world.transcript = Transcript::new(transcript);
     world.recorder = recorder;
     run_to_the_end(&mut world);
-    let recorded = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
+    let broken_off = std::mem::replace(&mut world.broken_off, Ok(()));
+    let finish = |recorder: Recorder| recorder.finish(Some(&world.trace.hash()));
+    let recorded = broken_off.and_then(|()| world.recorder.take().map_or(Ok(None), finish));
     (report(seed, world, &places), recorded)
 }
 

@@ -117,6 +117,7 @@ impl BenchError {
             BenchError::Emulation { source: EmulationError::Lack(_), .. } => true,
             BenchError::Connect(error) => matches!(error, ConnectError::Config(_)),
             BenchError::Node(error) => error.is_wrong_call(),
+            BenchError::Write { source, .. } => quorate_files::is_named_wrongly(source),
             _ => false,
         }
     }

@@ -9,6 +9,7 @@ mod last_words;
 mod measure;
 mod progress;
 mod scratch;
+mod tidy;
 
 pub use cluster::{Cluster, Processes, client_config, node_template};
 pub use emulated::{BenchCommand, EmulationOptions, Resolved, emulation_obstacle, resolve};
@@ -17,6 +18,7 @@ pub use foreign::Loaded;
 pub(crate) use measure::{BUSY_FRACTION, evidence, measured_intervals, note_counts, steps, timeline};
 pub use progress::{Progress, Watcher};
 pub use scratch::Offspring;
+pub use tidy::LOAD_PREFIX;
 
 use crate::affinity::Pinned;
 use crate::partial;
@@ -30,9 +32,8 @@ use quorate_applications::{ApplicationKind, KeyValueCommand};
 use quorate_client::load::{
     DEFAULT_MAX_OUTSTANDING, LoadGenerator, LoadHandle, LoadMode, LoadOptions, LoadReport, USUAL_BURST,
 };
-use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, WorkloadKind, workload};
+use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, workload};
 use quorate_client::{ClientConfig, StatusProbe, connect, new_identity, reply_verifier};
-use quorate_types::ClientId;
 use std::cell::RefCell;
 use std::path::Path;
 use std::thread;
@@ -50,24 +51,6 @@ impl KeyValueEncoder for Encoder {
     }
     fn read_modify_write(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
         KeyValueCommand::ReadModifyWrite { key, value }.encode(out);
-    }
-}
-
-/// Puts with the payloads of another workload as values, cycling through all keys. A key-value store does not
-/// understand opaque commands.
-struct Puts {
-    values: Box<dyn Workload>,
-    value: Vec<u8>,
-    keys: u64,
-    next: u64,
-}
-
-impl Workload for Puts {
-    fn next(&mut self, client: ClientId, payload: &mut Vec<u8>) {
-        self.value.clear();
-        self.values.next(client, &mut self.value);
-        self.next = (self.next + 1) % self.keys.max(1);
-        Encoder.put(&self.next.to_be_bytes(), &self.value, payload);
     }
 }
 
@@ -151,7 +134,8 @@ impl Bench {
         if let Some(network) = cluster.network() {
             watcher.event(&Event { time_s: 0.0 - spec.warmup.as_secs_f64(), text: network.describe() });
         }
-        let (report, readings) = load_and_watch(&spec, &config, &mut cluster, watcher)?;
+        let commands = commands(&spec)?;
+        let (report, readings) = load_and_watch(&spec, &config, &mut cluster, commands, watcher)?;
         let peak_rss_kb = cluster.peak_rss_kb();
         let emulated = cluster.finish_network()?;
         cluster.stop()?;
@@ -195,11 +179,26 @@ pub fn load(
     }
     let asked = Loaded::ask(config)?;
     let (bundle, warning) = asked.bundle(spec)?;
-    let warnings: Vec<String> = warning.into_iter().collect();
+    let mut warnings: Vec<String> = warning.into_iter().collect();
     warnings.iter().for_each(|warning| watcher.warn(warning));
     let spec = &BenchSpec { bundle, ..spec.clone() };
     let fitting = asked.describe(spec, config);
-    let (report, readings) = load_and_watch(&fitting, config, &mut Cluster::foreign(config), watcher)?;
+    let prefix = tidy::Prefix::new();
+    let commands = match config.application {
+        ApplicationKind::KeyValue => tidy::commands(spec, &prefix)?,
+        _ => commands(spec)?,
+    };
+    let run = load_and_watch(&fitting, config, &mut Cluster::foreign(config), commands, watcher);
+    let may_have_written = match &run {
+        Err(BenchError::Load(error)) => tidy::may_have_written(error),
+        Err(error) => !matches!(error, BenchError::Connect(_)),
+        Ok(_) => true,
+    };
+    if let Some(warning) = Some(()).filter(|()| may_have_written).and_then(|()| tidy::remove(spec, config, prefix)) {
+        watcher.warn(&warning);
+        warnings.push(warning);
+    }
+    let (report, readings) = run?;
     let loaded = Loaded::of(readings.end.iter().flatten());
     let of_cluster = loaded.describe(spec, config);
     let result = measure::result(&of_cluster, &report, readings, warnings, 0);
@@ -210,13 +209,14 @@ fn load_and_watch(
     spec: &BenchSpec,
     config: &ClientConfig,
     cluster: &mut Cluster,
+    commands: Box<dyn Workload>,
     watcher: &mut dyn Watcher,
 ) -> Result<(LoadReport, Readings), BenchError> {
     if let Some(network) = cluster.network() {
         network.begin()?;
     }
     let among_clients = cluster.network().map(|network| network.enter_clients()).transpose()?;
-    let (generator, handle) = generator(spec, config)?;
+    let (generator, handle) = generator(spec, config, commands)?;
     let loading =
         thread::Builder::new().name("clients".into()).spawn(move || generator.run()).map_err(BenchError::Thread)?;
     drop(among_clients);
@@ -241,11 +241,14 @@ fn load_and_watch(
     Ok((report, readings))
 }
 
-fn generator(spec: &BenchSpec, config: &ClientConfig) -> Result<(LoadGenerator, LoadHandle), BenchError> {
+fn generator(
+    spec: &BenchSpec,
+    config: &ClientConfig,
+    commands: Box<dyn Workload>,
+) -> Result<(LoadGenerator, LoadHandle), BenchError> {
     let identity = new_identity(config)?;
     let transport = connect(config, identity.origin())?;
     let verifier = reply_verifier(config, &identity)?;
-    let commands = commands(spec, config.application == ApplicationKind::KeyValue)?;
     let mut session = config.session()?;
     session.reply = spec.reply;
     let timeout = Duration::from_millis(config.connect_timeout_ms);
@@ -255,13 +258,9 @@ fn generator(spec: &BenchSpec, config: &ClientConfig) -> Result<(LoadGenerator, 
     Ok((generator, handle))
 }
 
-/// Creates the commands of a spec, for a cluster with or without the key-value application.
-pub(crate) fn commands(spec: &BenchSpec, is_key_value: bool) -> Result<Box<dyn Workload>, WorkloadError> {
-    let commands = workload(&spec.workload, spec.payload as usize, spec.records, spec.seed, Some(Box::new(Encoder)))?;
-    if spec.workload == WorkloadKind::Fixed && is_key_value {
-        return Ok(Box::new(Puts { values: commands, value: Vec::new(), keys: spec.records, next: 0 }));
-    }
-    Ok(commands)
+/// Creates the commands of a spec, for a cluster of its own.
+pub(crate) fn commands(spec: &BenchSpec) -> Result<Box<dyn Workload>, WorkloadError> {
+    workload(&spec.workload, spec.payload as usize, spec.records, spec.seed, Some(Box::new(Encoder)))
 }
 
 pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {

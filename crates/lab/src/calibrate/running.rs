@@ -81,6 +81,9 @@ pub fn agree(table: &mut CostTable, runs: &[Run], rounds: usize) -> Result<(), C
     stages::start(table);
     let (mut best, mut least) = (table.clone(), f64::INFINITY);
     for round in 0..=rounds {
+        if !partial::goes_on() {
+            return Ok(());
+        }
         let simulated =
             runs.iter().map(|run| simulate(&run.spec, table)).collect::<Result<Vec<_>, CalibrateError>>()?;
         let clients: Vec<Row> = runs.iter().zip(&simulated).map(|(run, own)| clients(run, own)).collect();

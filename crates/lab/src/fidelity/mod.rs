@@ -40,7 +40,8 @@ impl Watcher for Silent {
 }
 
 /// Runs each entry on the node, and then in the simulator with the same number of cores and this cost table. A run that
-/// fails is part of the result. Stops between cells if a signal has asked the process to end.
+/// fails is part of the result. A signal that asks the process to end leaves out the cell that is being measured and
+/// those after it.
 pub fn run(entries: &[Entry], costs: &CostTable, observer: &mut dyn Observer) -> Fidelity {
     let cores = cores();
     let mut cells = Vec::with_capacity(entries.len());
@@ -63,6 +64,10 @@ pub fn run(entries: &[Entry], costs: &CostTable, observer: &mut dyn Observer) ->
         let mut cell = Cell::of(entry, measured, simulated.map(|result| Figures::of(&result)));
         cell.stages = differences;
         cell.others_percent = others;
+        if !partial::goes_on() {
+            // The run was cut short, so that its figures are not those of the specification.
+            break;
+        }
         observer.on_end(&cell);
         cells.push(cell);
     }

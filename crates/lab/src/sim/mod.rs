@@ -14,14 +14,15 @@ use crate::bench::{commands, load_options, node_template};
 use crate::partial;
 use crate::search::{Probe, search};
 use crate::spec::{BenchSpec, Fault, Problem, Record, SpecError, TransportKind, When, timeouts};
-use quorate_applications::ApplicationKind;
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_recording::Recorder;
 pub use quorate_simulator::SimReport;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::hostile::SERVED_WITHIN_MS;
 use quorate_simulator::network::Endpoints;
-use quorate_simulator::{ClientsAt, CostTable, Leaves, NetworkSpec, SimSpec, place, run_recorded, run_seeds_while};
+use quorate_simulator::{
+    ClientsAt, CostTable, Leaves, NetworkSpec, SimSpec, place, run_recorded_while, run_seeds_while,
+};
 use quorate_types::{ReplicaId, ReplicaStages};
 use std::ops::Range;
 use std::path::Path;
@@ -101,10 +102,9 @@ pub fn run_with(
         options,
         Files { network: options.network()?, costs: costs.clone(), places: options.places()? },
     )?;
-    let is_key_value = sim.application == ApplicationKind::KeyValue;
     // Report errors of the workload here, before each thread creates its own.
-    commands(spec, is_key_value)?;
-    let workload = || commands(spec, is_key_value).expect("the same workload was created before");
+    commands(spec)?;
+    let workload = || commands(spec).expect("the same workload was created before");
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let seeds = options.seeds.clone().unwrap_or(spec.seed..spec.seed + 1);
     let start = Instant::now();
@@ -112,7 +112,7 @@ pub fn run_with(
         None => run_seeds_while(&sim, seeds.clone(), threads, &workload, on_report, partial::goes_on),
         Some(record) => {
             let recorder = recorder(spec, options, &sim, seeds.clone(), record)?;
-            let (report, _) = run_recorded(&sim, seeds.start, &workload, recorder)?;
+            let (report, _) = run_recorded_while(&sim, seeds.start, &workload, recorder, partial::goes_on)?;
             on_report(&report);
             vec![report]
         }

@@ -6,8 +6,9 @@ use super::{
 };
 use crate::affinity;
 use quorate_applications::MAX_EXECUTION_THREADS;
+use quorate_applications::key_value::MAX_VALUE_BYTES;
 use quorate_client::load::MAX_SAMPLES;
-use quorate_consensus::config::{MAX_REPETITIONS, MAX_WINDOW};
+use quorate_consensus::config::{MAX_REPETITIONS, MAX_VIEW_TIMEOUT_MS, MAX_WINDOW};
 use quorate_crypto::Authentication;
 use quorate_models::plan::positive;
 use quorate_transports::{LinkConfig, LinkProfile, PacketConfig, QuicConfig, RetransmissionConfig, Wire, WireSettings};
@@ -37,8 +38,6 @@ const MAX_CORES: u64 = 1024;
 const MAX_BUNDLE_WAIT_MS: u64 = 60_000;
 /// Minimum of the bytes in a block.
 const MIN_BATCH_BYTES: u64 = 1024;
-/// Maximum view timeout: one hour.
-const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
 
 /// Minimum and maximum of each key with a whole number; other checks may narrow the range.
 const RANGES: &[(&str, u64, u64)] = &[
@@ -298,6 +297,10 @@ impl BenchSpec {
             && is_given
         {
             self.check_outstanding(outstanding, problems);
+        }
+        if self.workload.is_key_value() && self.payload as usize > MAX_VALUE_BYTES {
+            let what = format!("a value of the key-value store has at most {MAX_VALUE_BYTES} bytes");
+            problems.push(problem("--payload, --workload", what, format!("set at most {MAX_VALUE_BYTES}")));
         }
         let most = self.consensus().batch_bytes;
         let beside = super::COMMAND_OVERHEAD_BYTES + super::BUNDLE_OVERHEAD_BYTES;

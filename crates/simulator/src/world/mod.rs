@@ -47,7 +47,7 @@ use quorate_consensus::{Input, Protocol};
 use quorate_crypto::ClientAuthentication;
 use quorate_links::Random;
 use quorate_oracles::Property;
-use quorate_recording::Recorder;
+use quorate_recording::{Recorder, RecordingError};
 use quorate_types::{Bundle, ClientId, Digest, Height, ReplicaId, Time};
 use seconds::Seconds;
 use shipping::Pairs;
@@ -159,6 +159,8 @@ pub struct World<'a, P: Protocol> {
     parts: Vec<parts::UnderWay<P::Message>>,
     pub transcript: Transcript,
     pub recorder: Option<Recorder>,
+    /// Whether a recording could be written that broke off when the load was stopped early.
+    pub broken_off: Result<(), RecordingError>,
     pub delivered: u64,
     pub events: u64,
     pub lives_measured: Lives,
@@ -266,6 +268,7 @@ impl<'a, P: Protocol> World<'a, P> {
             parts: (0..ends).map(|_| parts::UnderWay::default()).collect(),
             transcript: Transcript::new(false),
             recorder: None,
+            broken_off: Ok(()),
             delivered: 0,
             events: 0,
             lives_measured: Lives::default(),
@@ -340,6 +343,7 @@ impl<'a, P: Protocol> World<'a, P> {
     /// Ends the load early. It still waits for answers.
     fn stop(&mut self) {
         self.stopped = true;
+        self.broken_off = self.recorder.take().map_or(Ok(()), |mut recorder| recorder.flush());
         self.clients.stop(self.now);
         self.wake_clients();
     }
