@@ -104,7 +104,7 @@ pub struct Config {
     pub dissemination: Dissemination,
     /// Length of view timeouts. Default `exponential`.
     pub view_duration: ViewDuration,
-    /// Base of view timeouts, in milliseconds. Default 1000.
+    /// Base of view timeouts, in milliseconds; at most an hour. Default 1000.
     pub view_timeout_ms: u64,
     /// Shortest view timeout that `adaptive` may choose, in milliseconds. Where leaders wait for higher certificates
     /// (`hotstuff-2`, `simple-moonshot`), at least eight times `max_delay_ms`, whatever is set here: four times as long as
@@ -169,6 +169,8 @@ pub struct Config {
     pub remedy: Remedy,
 }
 
+/// Maximum view timeout, in milliseconds: one hour.
+pub const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
 /// Maximum number of slots in a window: a view change lists them all.
 pub const MAX_WINDOW: usize = 16_384;
 /// Default of `max_queue_ms` where clients send to one replica, in milliseconds.
@@ -337,6 +339,8 @@ impl Config {
             ("pipeline", slots(self.pipeline), MAX_WINDOW),
             ("pre_prepare_repeat", self.pre_prepare_repeat, MAX_REPETITIONS),
             ("repeat", self.repeat, MAX_REPETITIONS),
+            ("view_timeout_ms", slots(self.view_timeout_ms), MAX_VIEW_TIMEOUT_MS as usize),
+            ("min_view_timeout_ms", slots(self.min_view_timeout_ms), MAX_VIEW_TIMEOUT_MS as usize),
         ];
         for (key, value, limit) in most {
             if value > limit {

@@ -7,6 +7,11 @@ use quorate_types::stages::StageCost;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Maximum of a figure, in any unit; a file with more was damaged or changed by hand.
+const MAX_FIGURE: f64 = 1e15;
+/// Figures that may be below 0.
+const BELOW_ZERO: &[&str] = &["remaining_slices"];
+
 /// Result of one run of a cell.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -119,16 +124,22 @@ impl Row {
     /// Checks a row that was read from a file.
     ///
     /// # Errors
-    /// If a number is not finite, or a percentage is out of range.
+    /// If a number is impossible: not finite, absurdly large, below 0 where nothing can be, or no percentage.
     pub fn validate(&self) -> Result<(), Fault> {
         let figures = self.figures.iter().map(|(name, value)| (name, *value));
         let series = self.series.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, *value)));
-        if let Some((name, value)) = figures.chain(series).find(|(_, value)| !value.is_finite()) {
-            return Err(self.fault(&format!("`{name}` is {value}")));
+        let is_possible = |name: &str, value: f64| {
+            let least = if BELOW_ZERO.contains(&name) { -MAX_FIGURE } else { 0.0 };
+            (least..=MAX_FIGURE).contains(&value)
+        };
+        if let Some((name, value)) = figures.chain(series).find(|(name, value)| !is_possible(name, *value)) {
+            return Err(self.fault(&format!("`{name}` is {value}, which is impossible")));
         }
-        let numbers = self.samples.iter().flat_map(|sample| [sample.at_s, sample.latency_ms]);
-        if numbers.into_iter().any(|number| !number.is_finite()) {
-            return Err(self.fault("a sample is not a finite number"));
+        let is_possible = |sample: &&Sample| {
+            (-MAX_FIGURE..=MAX_FIGURE).contains(&sample.at_s) && (0.0..=MAX_FIGURE).contains(&sample.latency_ms)
+        };
+        if let Some(Sample { at_s, latency_ms }) = self.samples.iter().find(|sample| !is_possible(sample)) {
+            return Err(self.fault(&format!("a sample at {at_s} s of {latency_ms} ms is impossible")));
         }
         let percents = self.noise.iter().flat_map(|noise| {
             [Some(noise.steal_percent), Some(noise.others_percent), noise.pressure_percent].into_iter().flatten()

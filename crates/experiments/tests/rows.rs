@@ -92,3 +92,24 @@ fn keys_do_not_depend_on_the_layout_of_the_file() {
     // Made by another program from the documented encoding: kept results have to be found by later builds.
     assert_eq!(key(&base).to_hex(), "9221cbefd4923cf8b0d8cf9aaf20928e8004a013324e208d3673f646fcc0cd01");
 }
+
+/// A file that was damaged, or changed by hand, is refused instead of being averaged.
+#[test]
+fn figures_and_samples_are_possible() {
+    let refused = |change: &dyn Fn(&mut Row)| {
+        let mut row = row();
+        assert_eq!(row.validate(), Ok(()));
+        change(&mut row);
+        let fault = row.validate().expect_err("it is impossible").to_string();
+        assert!(fault.contains("impossible") && fault.contains("batch 100"), "{fault}");
+    };
+    for value in [-5.0, 1e300, -1e300, f64::NEG_INFINITY] {
+        refused(&|row| drop(row.figures.insert("throughput_per_s".into(), value)));
+        refused(&|row| drop(row.series.insert("p50_ms".into(), vec![1.0, value])));
+        refused(&|row| row.samples.push(Sample { at_s: 0.0, latency_ms: value }));
+    }
+    let mut row = row();
+    row.set("remaining_slices", -5.0);
+    row.samples.push(Sample { at_s: -0.5, latency_ms: 1.0 });
+    assert_eq!(row.validate(), Ok(()));
+}

@@ -93,6 +93,8 @@ pub struct ConfigFileError {
 pub enum ConfigFileFault {
     #[error("cannot read it: {0}; help: name a directory made by `quorate testnet`")]
     Io(#[source] io::Error),
+    #[error("it is not text in UTF-8; help: save it in that encoding, or restore it from a backup")]
+    NotText,
     #[error("it is longer than {0} bytes, so it is not a configuration file")]
     TooLong(u64),
     /// The file is not TOML, or a key is unknown, missing or of the wrong type.
@@ -133,7 +135,10 @@ pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, ConfigFileErro
     let fail = |fault| ConfigFileError { path: path.to_owned(), line: None, fault };
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text));
-    read.map_err(|error| fail(ConfigFileFault::Io(error)))?;
+    read.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => fail(ConfigFileFault::NotText),
+        _ => fail(ConfigFileFault::Io(error)),
+    })?;
     match text.len() as u64 > most {
         true => Err(fail(ConfigFileFault::TooLong(most))),
         false => Ok(text),

@@ -36,7 +36,8 @@ pub struct JournalConfig {
     pub directory: PathBuf,
     /// Size of a segment in bytes, a multiple of 512 and larger than `consensus.batch_bytes`. Default 16 MiB.
     pub segment_bytes: u64,
-    /// Maximum bytes of all segments together; the replica stops when the journal is full. Default 1 GiB.
+    /// Maximum bytes of all segments together; the replica stops when the journal is full. At most 1 PiB. Default
+    /// 1 GiB.
     pub capacity_bytes: u64,
     /// Maximum bytes of records that wait for the disk; the replica stops when it falls further behind. Default 64 MiB.
     pub waiting_bytes: usize,

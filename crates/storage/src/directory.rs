@@ -31,6 +31,9 @@ impl Directory {
     pub fn open(path: &Path, fsync: Fsync, flush: Flush) -> Result<Directory, JournalError> {
         let what = || path.display().to_string();
         if !path.is_dir() {
+            if path.ancestors().any(|at| fs::metadata(at).is_ok_and(|about| !about.is_dir())) {
+                return Err(JournalError::NotADirectory { path: what() });
+            }
             fs::create_dir_all(path).map_err(|error| JournalError::io("create", what(), error))?;
             if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 let synced = with_descriptor(|| File::open(parent)).and_then(|parent| parent.sync_all());

@@ -50,6 +50,11 @@ pub enum JournalError {
          skipped; `quorate inspect --dir D --repair` keeps the records before the damage and saves the rest aside"
     )]
     Corrupt { file: String, offset: u64, what: String },
+    #[error(
+        "cannot create the directory {path}: something else has this name, or that of a directory above it; help: \
+         correct `directory` in [journal], or move it away"
+    )]
+    NotADirectory { path: String },
     #[error("invalid journal options: {what}")]
     Options { what: String },
 }

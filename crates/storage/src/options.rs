@@ -14,6 +14,8 @@ pub const DEFAULT_WAITING_BYTES: usize = 64 << 20;
 pub const MIN_SEGMENT_BYTES: u64 = 4 * SECTOR_BYTES as u64;
 /// Segments are bounded because they are read into memory whole.
 const MAX_SEGMENT_BYTES: u64 = 1 << 30;
+/// Maximum capacity in bytes: 1 PiB. More was mistyped.
+const MAX_CAPACITY_BYTES: u64 = 1 << 50;
 
 choice!(
     /// Where a replica keeps its promises.
@@ -93,6 +95,11 @@ impl JournalOptions {
                     "`capacity_bytes` is {capacity_bytes}; it must be at least {}, for the segment in use and the next",
                     2 * segment_bytes
                 ),
+            });
+        }
+        if capacity_bytes > MAX_CAPACITY_BYTES {
+            return Err(JournalError::Options {
+                what: format!("`capacity_bytes` is {capacity_bytes}; it must be at most {MAX_CAPACITY_BYTES}"),
             });
         }
         Ok(())
