@@ -2,6 +2,7 @@
 
 use quorate_lab::bench::BenchError;
 use quorate_lab::demo::DemoError;
+use quorate_lab::page::PageError;
 use quorate_lab::sim::SimError;
 use quorate_lab::spec::SpecError;
 use quorate_lab::torture::TortureError;
@@ -21,6 +22,7 @@ pub fn kind(error: &(dyn Error + 'static)) -> Kind {
         || error.is::<Fault>()
         || error.downcast_ref().is_some_and(RunnerError::is_wrong_call)
         || error.downcast_ref().is_some_and(BenchError::is_wrong_call)
+        || error.downcast_ref().is_some_and(PageError::is_wrong_call)
         || error.downcast_ref().is_some_and(SimError::is_wrong_call)
         || error.downcast_ref().is_some_and(TwinsError::is_wrong_call)
         || error.downcast_ref().is_some_and(TortureError::is_wrong_call)

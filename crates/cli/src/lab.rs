@@ -10,6 +10,7 @@ use quorate_lab::page::reproduction::{self, CATALOGUE, Catalogue};
 use quorate_lab::page::{self, Fidelity, Finding};
 use quorate_lab::spec::choice;
 use quorate_node::interrupt;
+use quorate_operator::failure::cannot_use;
 use quorate_operator::output::{self, Outputs};
 use quorate_runner::compare::{MAIN_FIGURES, check_figures, compare};
 use quorate_runner::export::{Format, Lines, Table};
@@ -295,7 +296,8 @@ fn write_page(arguments: &ReportArgs, archived: &[report::Archived], judged: &[J
     if let Some(path) = &arguments.reproduction {
         let catalogue = Catalogue::parse(CATALOGUE)?;
         let text = reproduction::render(&catalogue, &findings);
-        std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        std::fs::write(path, text)
+            .map_err(|error| cannot_use(format!("--reproduction: cannot write {}", path.display()), &error))?;
         output::report(&format!("wrote {}", path.display()));
     }
     Ok(())

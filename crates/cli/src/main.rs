@@ -148,7 +148,7 @@ struct CalibrateArgs {
 fn main() -> ExitCode {
     let command = match shell::call::<Cli>() {
         Ok(call) => call.command,
-        Err(error) => error.exit(),
+        Err(error) => return shell::end(&error),
     };
     let ends_with_signal = command.has_result();
     let prepared = match ends_with_signal {

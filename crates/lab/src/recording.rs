@@ -32,24 +32,41 @@ pub(crate) fn of_replica(spec: &BenchSpec, replica: ReplicaId) -> Option<Recordi
     spec.recording(replica).map(|file| RecordingConfig { file, limit_mb: spec.record_limit_mb })
 }
 
-/// Creates the directory of the recordings, and removes the recordings of an earlier run.
+/// Creates the directory of the recordings if it is the one that the call names, and removes the recordings of an
+/// earlier run.
 pub(crate) fn make_room(spec: &BenchSpec) -> Result<(), BenchError> {
+    if let Some(record) = spec.record.as_ref().filter(|record| record.replica.is_none()) {
+        let path = PathBuf::from(&record.path);
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(BenchError::Write { path, source: error });
+            }
+            _ => {}
+        }
+    }
     for path in spec.recordings() {
         clear(&path).map_err(|source| BenchError::Write { path, source })?;
     }
     Ok(())
 }
 
-/// Creates the directory of a recording, and removes the recordings of an earlier run, including those of restarts.
+/// Removes the recordings of an earlier run, including those of restarts.
+///
+/// # Errors
+/// If something else has such a name, which is left alone, or a file cannot be removed.
 pub(crate) fn clear(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
     let name = path.file_name().unwrap_or_default();
     for file in fs::read_dir(directory)? {
         let file = file?;
-        if is_start_of(name, &file.file_name()) {
-            fs::remove_file(file.path())?;
+        if !is_start_of(name, &file.file_name()) {
+            continue;
         }
+        if !file.file_type()?.is_file() {
+            let why = format!("{} is not a regular file; name a new file", file.path().display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        fs::remove_file(file.path())?;
     }
     Ok(())
 }

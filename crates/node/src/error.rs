@@ -179,15 +179,23 @@ pub enum NodeError {
     PlaceTaken(Address),
     #[error("cannot write {path}: {source}")]
     Write { path: PathBuf, source: io::Error },
+    /// The directory for a new testnet.
+    #[error("cannot write {path}: {source}; help: name a directory that this user may create or write")]
+    Place { path: PathBuf, source: io::Error },
 }
 
 impl NodeError {
     /// Returns whether the caller's input is at fault, including files, rather than something that happened at run
     /// time.
     pub fn is_wrong_call(&self) -> bool {
-        use NodeError::{Config, ConfigFile, Crypto, HostName, KeyFile, NotEmpty, PlaceTaken, Ports, PortsOf, Testnet};
+        use NodeError::{
+            Config, ConfigFile, Crypto, HostName, Journal, KeyFile, NotEmpty, Place, PlaceTaken, Ports, PortsOf,
+            Testnet,
+        };
         matches!(self, ConfigFile(_) | Config(_) | KeyFile(_) | Crypto(_) | NotEmpty(_) | Ports { .. })
             || matches!(self, HostName(_) | PlaceTaken(_) | PortsOf(_) | Testnet(_))
+            || matches!(self, Journal { source: JournalError::NotADirectory { .. }, .. })
+            || matches!(self, Place { source, .. } if quorate_files::is_named_wrongly(source))
     }
 
     /// Returns whether a disk is full, fails or is not writable, so that restarting will not help until that is fixed.

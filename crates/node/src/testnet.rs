@@ -150,7 +150,7 @@ pub fn write_at(template: &NodeConfig, places: Vec<Place>, directory: &Path) -> 
     let nodes = generate_at(template, &addresses)?;
     let fail = |path: &Path| {
         let path = path.to_owned();
-        move |source: io::Error| NodeError::Write { path, source }
+        move |source: io::Error| NodeError::Place { path, source }
     };
     fs::create_dir_all(directory).map_err(fail(directory))?;
     if fs::read_dir(directory).map_err(fail(directory))?.next().is_some() {

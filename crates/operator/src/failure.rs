@@ -1,18 +1,21 @@
 //! Exit statuses: 2 for invalid input, including files; 1 for failures at run time; 3 for disk failures of a replica,
 //! either this one or one that this process started; 101 for a panic; 128 plus the signal's number if a signal ended the run.
 
+use crate::replicas::StatusError;
 use quorate_client::config::ConfigError;
 use quorate_client::{ClientError, ConnectError};
+use quorate_crypto::key_file::KeyFileError;
 use quorate_inspect::InspectError;
 use quorate_node::{DISK_TROUBLE_STATUS, NodeError, interrupt};
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::process::ExitCode;
 
 /// Exit status of a wrong call, the same as clap's.
-const WRONG_CALL: u8 = 2;
+pub(crate) const WRONG_CALL: u8 = 2;
 /// Exit status of all other failures.
-const FAILED: u8 = 1;
+pub(crate) const FAILED: u8 = 1;
 
 /// Exit status after a panic, the same as that of Rust's runtime.
 const PANICKED: u8 = 101;
@@ -31,6 +34,13 @@ impl Error for WrongCall {}
 
 pub fn wrong_call(why: impl fmt::Display) -> Box<dyn Error> {
     Box::new(WrongCall(why.to_string()))
+}
+
+/// Returns the error for a path that the caller named and that cannot be used: a wrong call, unless the disk or the
+/// system failed. `what` says which operation failed on what.
+pub fn cannot_use(what: impl fmt::Display, error: &io::Error) -> Box<dyn Error> {
+    let why = format!("{what}: {error}");
+    if quorate_files::is_named_wrongly(error) { wrong_call(why) } else { why.into() }
 }
 
 /// Kind of error, as shown by the exit status.
@@ -70,6 +80,8 @@ pub fn kind(error: &(dyn Error + 'static)) -> Kind {
     }
     let is_wrong_call = error.is::<WrongCall>()
         || error.is::<ConfigError>()
+        || error.downcast_ref().is_some_and(KeyFileError::is_wrong_call)
+        || error.downcast_ref().is_some_and(StatusError::is_wrong_call)
         || error.downcast_ref().is_some_and(NodeError::is_wrong_call)
         || error.downcast_ref().is_some_and(InspectError::is_wrong_call)
         || matches!(

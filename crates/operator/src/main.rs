@@ -55,7 +55,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match shell::call::<Cli>() {
         Ok(call) => run(call.command),
-        Err(error) => error.exit(),
+        Err(error) => return shell::end(&error),
     };
     if let Err(error) = &outcome {
         output::report(&format!("error: {error}"));

@@ -12,6 +12,23 @@ use std::path::{Path, PathBuf};
 /// Path that stands for standard output.
 const STANDARD: &str = "-";
 
+/// Reader of standard output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a loop that prints ends when its reader is gone"]
+pub enum Reader {
+    Reads,
+    /// The reader has closed the pipe (`| head`), so nothing more will be read.
+    Gone,
+}
+
+/// Prints a line of a result that has more lines than one, and returns whether anybody reads the next.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn say_next(line: &[u8]) -> Result<Reader, String> {
+    write_line(line)
+}
+
 /// Prints a line of a result. A closed reader (`| head`) is not an error.
 ///
 /// # Errors
@@ -25,12 +42,15 @@ pub fn say(text: &str) -> Result<(), String> {
 /// # Errors
 /// If standard output cannot be written.
 pub fn say_bytes(line: &[u8]) -> Result<(), String> {
+    write_line(line).map(|_| ())
+}
+
+fn write_line(line: &[u8]) -> Result<Reader, String> {
     let mut out = io::stdout().lock();
     match out.write_all(line).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("cannot write to standard output: {error}"))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(Reader::Reads),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(format!("cannot write to standard output: {error}")),
     }
 }
 

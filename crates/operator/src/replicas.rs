@@ -42,6 +42,19 @@ pub enum StatusError {
     Poll(#[from] io::Error),
 }
 
+impl StatusError {
+    /// Returns whether the named directory is at fault.
+    pub fn is_wrong_call(&self) -> bool {
+        match self {
+            StatusError::NoDirectory(_) | StatusError::Replica(_) | StatusError::Fault(_) | StatusError::Client(_) => {
+                true
+            }
+            StatusError::Connect(error) => matches!(error, ConnectError::Config(_)),
+            StatusError::Poll(_) => false,
+        }
+    }
+}
+
 /// Status of one replica.
 #[derive(Debug, Serialize)]
 pub struct ReplicaStatus {

@@ -1,9 +1,15 @@
 //! Integration of the binary into a system: version, completions, manual pages.
 
+use crate::failure::{FAILED, WRONG_CALL, cannot_use};
 use crate::{Outcome, output};
+use clap::error::ErrorKind;
 use clap::{Args, Command, CommandFactory, FromArgMatches};
 use clap_complete::Shell;
+use std::error::Error;
+use std::io::{self, IsTerminal};
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Text of `--version`: source, target, compiler and curve arithmetic.
 pub const LONG_VERSION: &str = concat!(
@@ -33,6 +39,50 @@ pub fn call<T: CommandFactory + FromArgMatches>() -> Result<T, clap::Error> {
             matches = of_it;
         }
         error.format(command)
+    })
+}
+
+/// Prints help, the version, or the reason why a command line cannot be parsed, and returns the exit status.
+pub fn end(error: &clap::Error) -> ExitCode {
+    let (plain, styled) = (error.render().to_string(), error.render().ansi().to_string());
+    let is_styled = |to_terminal: bool| to_terminal && std::env::var_os("NO_COLOR").is_none();
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let text = if is_styled(io::stdout().is_terminal()) { styled } else { plain };
+        return match output::say(text.strip_suffix('\n').unwrap_or(&text)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                output::report(&format!("error: {why}"));
+                ExitCode::from(FAILED)
+            }
+        };
+    }
+    let mut text = if is_styled(io::stderr().is_terminal()) { styled } else { plain };
+    if let Some((parsers, ours)) = error.source().and_then(|source| Some((source.to_string(), in_our_words(source)?))) {
+        text = text.replacen(&parsers, &ours, 1);
+    }
+    output::report(text.trim_end());
+    ExitCode::from(WRONG_CALL)
+}
+
+/// Returns our text for an error of the parsers of numbers, of Rust and of clap.
+fn in_our_words(source: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(error) = source.downcast_ref::<ParseIntError>() {
+        return Some(match error.kind() {
+            IntErrorKind::PosOverflow => "the number is too large".to_owned(),
+            _ => "write a whole number, 0 or more".to_owned(),
+        });
+    }
+    if source.is::<ParseFloatError>() {
+        return Some("write a number, such as 0.25".to_owned());
+    }
+    // Of clap: `7 is not in 1..=5`.
+    let said = source.to_string();
+    let (least, most) = said.split_once(" is not in ")?.1.split_once("..")?;
+    let most = most.strip_prefix('=').unwrap_or(most);
+    Some(match (least, most) {
+        (least, "") => format!("write a whole number, {least} or more"),
+        ("", most) => format!("write a whole number, {most} at most"),
+        (least, most) => format!("write a whole number from {least} to {most}"),
     })
 }
 
@@ -72,7 +122,7 @@ pub fn completions(arguments: &CompletionsArgs, mut command: Command) -> Outcome
 pub fn manual(arguments: &ManArgs, command: Command) -> Outcome {
     match &arguments.dir {
         Some(directory) => clap_mangen::generate_to(command, directory)
-            .map_err(|error| format!("cannot write to {}: {error}", directory.display()))?,
+            .map_err(|error| cannot_use(format!("--dir: cannot write to {}", directory.display()), &error))?,
         None => {
             let mut text = Vec::new();
             clap_mangen::Man::new(command).render(&mut text)?;

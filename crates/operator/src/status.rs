@@ -1,5 +1,6 @@
 //! `quorate status`: shows the status of a cluster's replicas.
 
+use crate::output::Reader;
 use crate::replicas::StatusReader;
 use crate::{Outcome, output};
 use clap::Args;
@@ -24,7 +25,7 @@ pub struct StatusArgs {
     /// Write JSON.
     #[arg(long)]
     json: bool,
-    /// Repeat the query at this interval, in seconds, until a signal stops it.
+    /// Repeat the query at this interval, in seconds, until a signal stops it or nobody reads the output.
     #[arg(
         long,
         value_name = "SECONDS",
@@ -45,8 +46,10 @@ pub fn run(arguments: &StatusArgs) -> Outcome {
         let status = reader.read(Duration::from_millis(arguments.timeout_ms))?;
         let text = if arguments.json { status.to_json() } else { status.to_table() };
         let clears = arguments.watch.is_some() && !arguments.json && std::io::stdout().is_terminal();
-        output::say(&format!("{}{}", if clears { "\x1b[H\x1b[J" } else { "" }, text.trim_end()))?;
+        let text = format!("{}{}", if clears { "\x1b[H\x1b[J" } else { "" }, text.trim_end());
+        let reader = output::say_next(text.as_bytes())?;
         match arguments.watch {
+            Some(_) if reader == Reader::Gone => return Ok(()),
             Some(seconds) => std::thread::sleep(Duration::from_secs(seconds)),
             None if status.needs_attention() => return Err("something needs attention".into()),
             None => return Ok(()),

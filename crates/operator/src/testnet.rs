@@ -1,6 +1,6 @@
 //! Directories and keys of a new cluster.
 
-use crate::failure::wrong_call;
+use crate::failure::{cannot_use, wrong_call};
 use crate::{Outcome, choice, output};
 use clap::Args;
 use quorate_channels::ChannelKind;
@@ -174,7 +174,8 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     config.dissemination = template.consensus.dissemination;
     config.key_file = keys.write(&ClusterId::from_name(&template.cluster), directory)?;
     let path = directory.join(CLIENT_CONFIG_FILE);
-    std::fs::write(&path, config.to_toml()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    std::fs::write(&path, config.to_toml())
+        .map_err(|error| cannot_use(format!("cannot write {}", path.display()), &error))?;
     let written = match net.directories.len() {
         1 => "1 replica".to_owned(),
         more => format!("{more} replicas"),

@@ -24,7 +24,11 @@ pub enum RunnerError {
 impl RunnerError {
     /// Returns whether the input is wrong, rather than the run having failed.
     pub fn is_wrong_call(&self) -> bool {
-        matches!(self, RunnerError::Fault(_) | RunnerError::Read { .. })
+        match self {
+            RunnerError::Fault(_) | RunnerError::Read { .. } => true,
+            RunnerError::Write { source, .. } => quorate_files::is_named_wrongly(source),
+            RunnerError::Start { .. } | RunnerError::Table(_) => false,
+        }
     }
 
     pub(crate) fn read(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> RunnerError {

@@ -49,6 +49,13 @@ pub enum PageError {
     Write { path: PathBuf, source: io::Error },
 }
 
+impl PageError {
+    /// Returns whether the named path is at fault, rather than the disk.
+    pub fn is_wrong_call(&self) -> bool {
+        matches!(self, PageError::Write { source, .. } if quorate_files::is_named_wrongly(source))
+    }
+}
+
 /// Makes the page of experiments. With `fidelity`, simulated cells say how far the simulator was off nearby.
 pub fn page(findings: &[Finding], fidelity: Option<&Fidelity>) -> Page {
     let mut ids = BTreeSet::new();

@@ -146,7 +146,11 @@ pub enum SimError {
 impl SimError {
     /// Returns whether the arguments are wrong, rather than the run having failed.
     pub fn is_wrong_call(&self) -> bool {
-        !matches!(self, SimError::Interrupted | SimError::Write { .. } | SimError::Recording(_))
+        match self {
+            SimError::Interrupted | SimError::Recording(_) => false,
+            SimError::Write { source, .. } => quorate_files::is_named_wrongly(source),
+            _ => true,
+        }
     }
 }
 

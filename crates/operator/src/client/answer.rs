@@ -1,6 +1,7 @@
 //! Prints the store's results, for a person, a pipe, or a program that reads JSON.
 
 use super::bytes::Form;
+use crate::output::Reader;
 use crate::{Outcome, output};
 use quorate_applications::KeyValueResult;
 use quorate_applications::key_value::Page;
@@ -67,15 +68,21 @@ fn put(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
 pub struct Listing<'a> {
     form: &'a Form,
     pairs: u64,
+    reader: Reader,
 }
 
 impl<'a> Listing<'a> {
     pub fn new(form: &'a Form) -> Self {
-        Listing { form, pairs: 0 }
+        Listing { form, pairs: 0, reader: Reader::Reads }
     }
 
     pub fn pairs(&self) -> u64 {
         self.pairs
+    }
+
+    /// Returns whether somebody reads further pairs.
+    pub fn is_read(&self) -> bool {
+        self.reader == Reader::Reads
     }
 
     /// Prints a page. Returns its last key, or `None` if the page is empty.
@@ -88,9 +95,9 @@ impl<'a> Listing<'a> {
                 let mut object = Map::new();
                 put(&mut object, "key", key);
                 put(&mut object, "value", value);
-                output::say(&Value::Object(object).to_string())?;
+                self.reader = output::say_next(Value::Object(object).to_string().as_bytes())?;
             } else {
-                output::say_bytes(&[&self.form.show(key)[..], b"\t", &self.form.show(value)].concat())?;
+                self.reader = output::say_next(&[&self.form.show(key)[..], b"\t", &self.form.show(value)].concat())?;
             }
         }
         Ok(last)

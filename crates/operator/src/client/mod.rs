@@ -203,6 +203,9 @@ fn scan(config: &ClientConfig, mut from: Vec<u8>, to: Option<&[u8]>, limit: u64,
         let answer = Answer(client.execute(&command.to_vec())?);
         let page = answer.page()?;
         let last = listing.add(&page)?;
+        if !listing.is_read() {
+            return Ok(());
+        }
         match last.filter(|_| page.has_more && listing.pairs() < limit).and_then(next_key) {
             Some(next) => from = next,
             None => {
