@@ -84,8 +84,10 @@ fn sample(samples: &Path) -> Result<ExitStatus, Box<dyn Error>> {
     let mut perf = perf.spawn().map_err(|error| format!("{FLAG}: cannot run perf: {error}; {HELP}"))?;
     // A signal to this process alone is for the run, which then ends with its result so far.
     let process = libc::pid_t::try_from(perf.id())?;
-    // SAFETY: sends a signal to a process that is waited for below, so that no other has its number before.
-    let _forwarding = interrupt::when_requested(move || drop(unsafe { libc::kill(process, libc::SIGTERM) }));
+    let _forwarding = interrupt::when_requested(move || {
+        // SAFETY: sends a signal to a process that is waited for below, so that no other has its number before.
+        unsafe { libc::kill(process, libc::SIGTERM) };
+    });
     Ok(perf.wait()?)
 }
 

@@ -173,12 +173,15 @@ fn list(arguments: &ListArgs) -> Outcome {
         }
         let counts: Vec<String> = cells.iter().rev().map(|(profile, count)| format!("{count} {profile}")).collect();
         lines.push(format!(
-            " {:<24}  {}\n {:<24}  {}; {} claims; cells: {}",
+            " {:<24}  {}\n {:<24}  {}; {}; cells: {}",
             experiment.name(),
             experiment.title,
             "",
             instruments.join(", "),
-            experiment.claims.len(),
+            match experiment.claims.len() {
+                1 => "1 claim".to_owned(),
+                more => format!("{more} claims"),
+            },
             counts.join(", "),
         ));
         entries.push(json!({
@@ -342,7 +345,13 @@ fn export(arguments: &ExportArgs) -> Outcome {
         }
         _ => {}
     }
-    output::report(&format!("{} lines, {} columns", table.len(), table.columns.len()));
+    let why = match arguments.lines {
+        _ if !table.is_empty() => "",
+        Lines::Runs => ": the directory has no runs",
+        Lines::Seconds => ": no run was measured for a whole second",
+        Lines::Samples => ": no run has `samples`",
+    };
+    output::report(&format!("{} lines, {} columns{why}", table.len(), table.columns.len()));
     Ok(())
 }
 

@@ -91,7 +91,6 @@ fn what_the_store_cannot_hold_is_refused_before_the_run() {
         (&["--payload", "1048577", "--workload", "ycsb-a"], "at most 1048576"),
         (&["--payload", "2000000", "--workload", "ycsb-f"], "at most 1048576"),
         (&["--workload", &file], "line 1"),
-        (&["--bundle", "65536"], "--bundle"),
     ] {
         let output = quorate(&[&load[..], flags, &SHORT].concat());
         let said = text(&output.stderr);
