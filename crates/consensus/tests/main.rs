@@ -2,11 +2,13 @@
 
 mod answers_to_hosts;
 mod chaos;
+mod claims;
 mod common;
 mod golden;
 mod golden_files;
 mod golden_holds;
 mod golden_prose;
+mod halts;
 mod optimistic;
 mod pbft;
 mod properties;

@@ -268,6 +268,7 @@ fn record() -> BoxedStrategy<Record> {
         1 => (number(), digest()).prop_map(|(height, digest)| Record::Summary { height: Height(height), digest }),
         1 => Just(Record::Summed),
         1 => standing().prop_map(Record::Standing),
+        1 => collection::vec(certificate(), 0..4).prop_map(Record::Claims),
         1 => (block(), collection::vec((0..9u16).prop_map(ReplicaId), 0..4))
             .prop_map(|(block, candidates)| Record::Ancestor { block, candidates }),
     ]

@@ -201,6 +201,7 @@ impl<'a> Audit<'a> {
                 self.commit(id, height, digest);
             }
             Record::Summary { height, digest } => self.summary(id, height, digest),
+            Record::Claims(claims) => claims.iter().for_each(|claim| self.certificate(id, claim)),
             Record::Summed => self.summing = false,
             Record::Ancestor { block, candidates } => {
                 let has_proof = !block.is_unlinked() && !block.justify.proof.is_empty();

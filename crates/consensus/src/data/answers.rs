@@ -30,6 +30,8 @@ pub enum Question {
     Bundles(Option<Digest>, usize),
     /// A part of the state at a height.
     State(Height, Part),
+    /// The recipient's NEW-VIEW of this view, because it refutes the claims of the peer's view change.
+    Claims(View),
     /// The recipient's standing, with the nonce of the request.
     Standing(u64),
 }

@@ -38,6 +38,8 @@ pub struct Outbox<M> {
     pub(crate) whole: Vec<Digest>,
     pub(crate) dropped: BTreeMap<Drop, u64>,
     pub(crate) records: u64,
+    /// Whether this step ends the replica.
+    halted: bool,
     /// Record of the last statement.
     promised: Option<RecordId>,
     /// Last view in which this replica may propose before the proposal's own record is durable, and the record that
@@ -55,6 +57,7 @@ impl<M: Message> Outbox<M> {
             whole: Vec::new(),
             dropped: BTreeMap::new(),
             records: 0,
+            halted: false,
             promised: None,
             reservation: None,
         }
@@ -184,8 +187,18 @@ impl<M: Message> Outbox<M> {
         self.actions.push(Action::Arm { timer, after });
     }
 
+    /// Ends the replica. The rest of the step has no effect; see [`Outbox::fall_silent`].
     pub fn halt(&mut self, why: Halt) {
+        self.halted = true;
         self.actions.push(Action::Halt(why));
+    }
+
+    /// Drops everything that others could notice, if this step ends the replica: it may have spoken in the same step
+    /// before it learned that its state is wrong.
+    pub(crate) fn fall_silent(&mut self) {
+        if std::mem::take(&mut self.halted) {
+            self.actions.retain(|action| matches!(action, Action::Halt(_) | Action::Mark(_) | Action::Accuse(_)));
+        }
     }
 
     /// Records an observable event.

@@ -66,6 +66,8 @@ pub enum Recalled<'a, M> {
     Message(M),
     /// Evidence of how far peers had come.
     Standing(Standing),
+    /// All that this replica claims to have been prepared; see [`Record::Claims`].
+    Claims(Vec<Certificate>),
 }
 
 /// Consensus protocol on top of the shared parts.

@@ -6,6 +6,7 @@
 //! [`Input::Start`](crate::seam::Input::Start). The replica then asks for its committed blocks to be executed again,
 //! and continues where it stopped. `docs/adr/012-what-the-journal-holds.md` says why this is sufficient.
 
+use crate::config::MAX_WINDOW;
 use crate::voting::safety::Promise;
 use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
@@ -54,6 +55,9 @@ pub enum Record {
     Summed,
     /// Proof of how far others had come, to be shown to a replica that has lost its journal.
     Standing(Standing),
+    /// All certificates that a view change shows, in protocols with slots: one for each slot that was prepared here.
+    /// They may be [bare](crate::protocols::pbft::message::bare). Part of a summary.
+    Claims(Vec<Certificate>),
 }
 
 /// Bound of a replica that does not know yet in which views it may have voted.
@@ -83,6 +87,7 @@ impl Record {
                 block.justify.proof.len() + block.payload.len() * size_of::<Digest>() + block.covers().wire_bytes()
             }
             Record::Certificate(certificate) => certificate.proof.len(),
+            Record::Claims(claims) => claims.iter().map(|claim| size_of::<Certificate>() + claim.proof.len()).sum(),
             Record::Message(message) => message.len(),
             Record::Standing(standing) => {
                 let proofs = standing.certificates.iter().map(|certificate| certificate.proof.len());
@@ -166,6 +171,10 @@ impl Wire for Record {
                 out.put_u8(11);
                 standing.encode(out);
             }
+            Record::Claims(claims) => {
+                out.put_u8(12);
+                encode_list(claims, out);
+            }
         }
     }
 
@@ -185,6 +194,7 @@ impl Wire for Record {
             },
             10 => Record::Summed,
             11 => Record::Standing(Wire::decode(input)?),
+            12 => Record::Claims(decode_list(input, "claims of a record", MAX_WINDOW, 49)?),
             _ => return Err(input.invalid("record", "no such kind")),
         })
     }

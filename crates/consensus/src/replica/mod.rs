@@ -239,6 +239,7 @@ impl<P: Protocol> Replica<P> {
             self.parts.spreading.invariants();
             self.transfer.iter().for_each(Transfer::invariants);
         }
+        self.out.fall_silent();
         if self.parts.copies.any() {
             self.out.copy_messages(self.parts.copies);
         }

@@ -111,6 +111,7 @@ impl<P: Protocol> Replica<P> {
             }
             Record::Commit { .. } => {}
             Record::Standing(standing) => protocol.recall(Recalled::Standing(standing), parts),
+            Record::Claims(claims) => protocol.recall(Recalled::Claims(claims), parts),
             Record::Abstain(bound) => parts.safety.abstain(bound),
             Record::Summary { height, digest } => {
                 let begins = recalled.from_summary && !std::mem::replace(&mut recalled.begun, true);

@@ -187,6 +187,9 @@ pub fn record(record: &Record) -> String {
         Record::Ancestor { block: whole, .. } => format!("{}, committed", block(whole)),
         Record::Summed => "that is all that is needed".into(),
         Record::Standing(standing) => stands_on(standing),
+        Record::Claims(claims) => {
+            format!("claims {}", claims.iter().map(certificate_name).collect::<Vec<_>>().join(", "))
+        }
     }
 }
 

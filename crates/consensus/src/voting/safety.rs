@@ -311,7 +311,10 @@ impl Safety {
     pub fn recall(&mut self, promise: &Promise, by_slot: bool) {
         let Subject { domain, view, height, .. } = promise.subject;
         self.lock_on(promise.lock);
-        self.away &= view <= self.abstains;
+        // A replica without a memory follows others' request for a view, and opens it, before it votes in any.
+        if ![Domain::ViewChange, Domain::Proposal].contains(&domain) {
+            self.away &= view <= self.abstains;
+        }
         if by_slot && BLOCK_VOTES.contains(&domain) {
             let proof = match &promise.attachment {
                 Attachment::HighCertificate(proof) => Some(proof.clone()),

@@ -23,6 +23,11 @@ pub trait Play: 'static {
 
     fn replica(config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Replica<Self::Engine>;
 
+    /// Returns what a replica tells others about its past, besides the statements that it signed.
+    fn claims(_replica: &Replica<Self::Engine>) -> Vec<Subject> {
+        Vec::new()
+    }
+
     /// Distinguishes the statements of one kind that a replica may sign in one view: the slot, in protocols with slots.
     fn slot(_subject: &Subject) -> Height {
         Height(0)

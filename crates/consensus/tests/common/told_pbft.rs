@@ -2,7 +2,7 @@
 
 use super::play::{Play, Told};
 use super::story::{Story, certificate_name};
-use quorate_consensus::protocols::pbft::engine::{PbftEngine, PbftMacEngine};
+use quorate_consensus::protocols::pbft::engine::{Engine, PbftEngine, PbftMacEngine};
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::pbft::selection::Selection;
 use quorate_consensus::protocols::pbft::sets::Sets;
@@ -24,6 +24,10 @@ impl Play for Pbft {
         pbft::replica(config, quorum, cluster, me, salt)
     }
 
+    fn claims(replica: &Replica<Self::Engine>) -> Vec<Subject> {
+        claims(replica.protocol())
+    }
+
     fn slot(subject: &Subject) -> Height {
         slot(subject)
     }
@@ -43,9 +47,20 @@ impl Play for PbftMac {
         pbft::mac_replica(config, quorum, cluster, me, salt)
     }
 
+    fn claims(replica: &Replica<Self::Engine>) -> Vec<Subject> {
+        claims(replica.protocol())
+    }
+
     fn slot(subject: &Subject) -> Height {
         slot(subject)
     }
+}
+
+/// Returns P and Q, and the checkpoint above which they are.
+fn claims<S: Showing>(engine: &Engine<S>) -> Vec<Subject> {
+    let log = engine.log();
+    let prepared = log.prepared().into_iter().map(|claim| claim.subject);
+    [log.stable.subject].into_iter().chain(prepared).chain(log.voted()).collect()
 }
 
 fn slot(subject: &Subject) -> Height {

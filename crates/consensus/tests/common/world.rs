@@ -12,7 +12,7 @@ use super::story::Story;
 use quorate_consensus::protocols::chained::message::ChainedMessage;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
-use quorate_consensus::{Action, Config, Input, Mark, Replica, Timer, To};
+use quorate_consensus::{Action, Config, Halt, Input, Mark, Replica, Timer, To};
 use quorate_types::{
     Block, Bundle, BundleBuilder, Certificate, ClientId, ClusterId, Decoder, Digest, Encoder, Hasher, Height, Quorum,
     ReplicaId, Time, Vote, Wire,
@@ -52,6 +52,8 @@ struct Node<P: Play> {
     /// The last record that a message has waited for.
     awaited: Option<RecordId>,
     alive: bool,
+    /// Whether it ever lost its journal.
+    lost_disk: bool,
     /// The number of restarts.
     life: u32,
     /// Number of further actions before it crashes.
@@ -79,6 +81,9 @@ pub struct World<P: Play> {
     pub story: Option<Story>,
     /// Upper bound on the random time that the crypto device takes for a job.
     pub crypto_time: Duration,
+    /// Replica that may halt, since its state is wrong, and why it did.
+    pub may_halt: Option<u16>,
+    pub halted: Option<Halt>,
     /// Number of messages that replicas sent to others so far, including lost ones.
     pub messages: u64,
     /// Number and bytes of the messages that each replica sent to each other replica.
@@ -116,6 +121,7 @@ impl<P: Play> World<P> {
             durable: BTreeMap::new(),
             awaited: None,
             alive: true,
+            lost_disk: false,
             life: 0,
             fuse: None,
             executed: Height(0),
@@ -136,6 +142,8 @@ impl<P: Play> World<P> {
             oracle,
             story: None,
             crypto_time: Duration::ZERO,
+            may_halt: None,
+            halted: None,
             messages: 0,
             said: BTreeMap::new(),
             keeps_every: 2,
@@ -365,6 +373,9 @@ impl<P: Play> World<P> {
             actions = tampered;
             self.nodes[replica.index()].tamper = Some(tamper);
         }
+        let halts = actions.iter().any(|action| matches!(action, Action::Halt(_)));
+        let speaks = |action: &Act<P::Message>| matches!(action, Action::Send { .. } | Action::Commit { .. });
+        assert!(!halts || !actions.iter().any(speaks), "{replica:?} speaks in the step in which it halts");
         for action in actions {
             if let Some(left) = &mut self.nodes[replica.index()].fuse {
                 match left.checked_sub(1) {
@@ -442,7 +453,11 @@ impl<P: Play> World<P> {
                     "{me:?} accepts a repair with {record:?}, which bounds no views"
                 );
             }
-            Action::Halt(why) => panic!("{me:?} halts: {why:?}"),
+            Action::Halt(why) => {
+                assert!(self.may_halt == Some(me.0), "{me:?} halts: {why:?}");
+                self.halted = Some(why);
+                self.kill(me.0);
+            }
             Action::Mark(mark) => {
                 if let Some(story) = &mut self.story {
                     story.marked(self.now, me, &mark);

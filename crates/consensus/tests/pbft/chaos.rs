@@ -99,7 +99,10 @@ fn live<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(seed: u6
 }
 
 /// Describes the state of a replica, to explain why a seed failed.
-fn state<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(world: &World<P>, replica: u16) -> String {
+pub(super) fn state<P: Play<Message = PbftMessage, Engine = Engine<S>>, S: Showing>(
+    world: &World<P>,
+    replica: u16,
+) -> String {
     let replica = world.replica(replica);
     let (engine, parts) = (replica.protocol(), replica.parts());
     let (log, pending) = (engine.log(), parts.store.pool.pending_commands());

@@ -8,6 +8,7 @@ mod gaps;
 mod golden;
 mod golden_mac;
 mod life;
+mod lost_disks;
 mod memory;
 mod parts;
 mod phases;

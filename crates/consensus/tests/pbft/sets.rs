@@ -5,6 +5,8 @@ use crate::common::keys::Keys;
 use crate::common::random::Random;
 use crate::common::told_pbft::PbftMac;
 use crate::common::world::World;
+use quorate_consensus::protocols::pbft::claims::{is_news, refutes};
+use quorate_consensus::protocols::pbft::log::Log;
 use quorate_consensus::protocols::pbft::message::{
     Declaration, MAX_VOTES_PER_SLOT, NewView, PbftMessage, ViewChange, bare,
 };
@@ -17,6 +19,7 @@ use quorate_types::{
     Attachment, Certificate, ClusterId, Digest, Domain, Height, Quorum, ReplicaId, Subject, View, Vote, decode_message,
     encode_message,
 };
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 fn p(view: u64, slot: u64, digest: u8) -> Subject {
@@ -109,79 +112,212 @@ fn the_highest_checkpoint_is_the_floor() {
     assert_eq!(selection, Selection { stable, slots: vec![Some(above)] });
 }
 
-/// Random honest lives of one slot, f liars with any claims: whenever a block was decided, it is carried over, and the
-/// claims of all honest replicas always determine something.
+/// One replica's knowledge of slot 1. Its claims change by the engine's own code.
+struct Life {
+    log: Log,
+    /// The last NEW-VIEW that it follows.
+    follows: Option<(View, Selection)>,
+    /// The last view in which it may have voted, if it lost its disk and does not vote yet.
+    away: Option<View>,
+}
+
+impl Life {
+    fn begin(away: Option<View>) -> Life {
+        Life { log: Log::new(Certificate::genesis(&ClusterId::from_name("test")), 20), follows: None, away }
+    }
+
+    fn prepared(&self) -> Vec<Subject> {
+        self.log.prepared().iter().map(|claim| claim.subject).collect()
+    }
+
+    fn declaration(&self) -> Declaration {
+        declare(genesis(), &self.prepared(), &self.log.voted())
+    }
+
+    fn enter(&mut self, view: View, selection: &Selection) {
+        let returns = self.away.take_if(|bound| view > *bound).is_some();
+        self.log.follow(view, selection, returns, Height(0));
+        self.follows = Some((view, selection.clone()));
+        assert!(self.log.voted().len() <= MAX_VOTES_PER_SLOT, "Q is bounded");
+    }
+
+    /// Takes the NEW-VIEW that another replica shows in answer to this one's claims.
+    fn is_shown(&mut self, view: View, selection: &Selection) {
+        let own = self.follows.as_ref().map_or(View(1), |(view, _)| *view);
+        if view > own && is_news(view, selection, &self.prepared(), &self.log.voted(), Height(0)) {
+            self.enter(view, selection);
+        } else if view == own && refutes(view, selection, &self.prepared()) {
+            self.log.refute(view, selection);
+        }
+    }
+}
+
+/// Random lives of one slot for many views: f replicas lie or have lost their disks, one after the other; primaries
+/// may open a view twice; NEW-VIEWs, PREPAREs and COMMITs reach anybody or nobody. Whenever a block was decided, it is
+/// carried over. Once the honest replicas with a disk have shown each other their last NEW-VIEWs, their claims
+/// determine something.
 #[test]
 fn a_decided_block_is_always_carried_over() {
-    let (mut decided, mut determined) = (0, 0);
+    let (mut decided, mut returned, mut longest) = (0, 0, 0);
     for seed in 0..20_000 {
         let mut random = Random::new(seed);
         let (n, f) = *random.pick(&[(4, 1), (4, 1), (5, 1), (7, 2), (6, 1)]);
         let quorum = Quorum::with_faults(n, f).expect("the shape is valid");
-        let honest = n - f;
-        let (mut prepared, mut voted) = (vec![None; honest], vec![Vec::<Subject>::new(); honest]);
-        let mut fate: Option<Subject> = None;
-        let last = 1 + random.below(5);
-        for view in 1..=last {
-            let quorum_of_claims = select_of(&mut random, quorum, &prepared, &voted, view);
-            // A primary that carries over what it must, and is free where nothing was decided.
-            let Some(chosen) = quorum_of_claims else { continue };
-            let digest = chosen.map_or(10 * view as u8 + random.below(2) as u8, |subject| subject.digest.0[0]);
-            if let Some(fate) = fate {
-                assert_eq!(Some(fate.digest), chosen.map(|subject| subject.digest), "seed {seed}, view {view}");
+        let liars = random.below(f as u64 + 1) as usize;
+        let mut lives: Vec<Life> = (0..n - liars).map(|_| Life::begin(None)).collect();
+        let (mut fate, mut next_disk, views) = (None, 0, 1 + random.below(30));
+        longest = longest.max(views);
+        for view in (1..=views).map(View) {
+            let away = lives.iter().filter(|life| life.away.is_some()).count();
+            if random.per_mille(300) && away + liars < f {
+                lives[next_disk] = Life::begin(Some(view.next()));
+                next_disk = (next_disk + 1) % lives.len();
             }
-            let subject = p(view, 1, digest);
-            let votes: Vec<usize> = (0..honest).filter(|_| random.per_mille(700)).collect();
-            for voter in &votes {
-                voted[*voter].retain(|vote| vote.digest != subject.digest);
-                voted[*voter].push(subject);
-            }
-            if votes.len() + f < quorum.quorum() {
-                continue;
-            }
-            let at: Vec<usize> = (0..honest).filter(|_| random.per_mille(600)).collect();
-            at.iter().for_each(|replica| prepared[*replica] = Some(subject));
-            if at.len() + f >= quorum.quorum() {
-                (fate, decided) = (Some(subject), decided + 1);
+            let is_back = |life: &&Life| life.away.is_none();
+            let before = lives.iter().filter(is_back).count();
+            let here = open(&mut random, quorum, liars, &mut lives, view, fate);
+            returned += lives.iter().filter(is_back).count() - before;
+            if let Some(block) = vote(&mut random, quorum, liars, &mut lives, view, &here) {
+                (fate, decided) = (Some(block), decided + 1);
             }
         }
-        let all: Vec<Declaration> = (0..honest)
-            .map(|replica| declare(genesis(), &prepared[replica].into_iter().collect::<Vec<_>>(), &voted[replica]))
-            .collect();
-        let selection = Sets::select(&all, quorum).expect("the claims of all honest replicas determine the view");
-        determined += 1;
+        settle(&mut lives);
+        let all: Vec<Declaration> = lives.iter().filter(|life| life.away.is_none()).map(Life::declaration).collect();
+        let selection = Sets::select(&all, quorum);
+        let selection = selection.unwrap_or_else(|| panic!("seed {seed}: {all:#?} determine nothing"));
         if let Some(fate) = fate {
-            assert_eq!(selection.slots[0].map(|subject| subject.digest), Some(fate.digest), "seed {seed}");
+            let carried = selection.slots.first().copied().flatten().map(|subject| subject.digest);
+            assert_eq!(carried, Some(fate), "seed {seed}");
         }
     }
-    assert!(decided > 1000 && determined == 20_000, "{decided} were decided");
+    assert!(decided > 1000 && returned > 1000 && longest == 30, "{decided} decided, {returned} returned");
 }
 
-/// Returns what the claims of a random quorum, with liars in it, lead to for slot 1.
-fn select_of(
+/// Opens a view, perhaps twice, each time from the claims of some quorum. Returns the replicas that enter it.
+fn open(
     random: &mut Random,
     quorum: Quorum,
-    prepared: &[Option<Subject>],
-    voted: &[Vec<Subject>],
-    view: u64,
-) -> Option<Option<Subject>> {
-    let mut honest: Vec<usize> = (0..prepared.len()).collect();
-    let liars = random.below(quorum.faults() as u64 + 1) as usize;
-    while honest.len() + liars > quorum.quorum() {
+    liars: usize,
+    lives: &mut [Life],
+    view: View,
+    fate: Option<Digest>,
+) -> Vec<usize> {
+    let mut openings = Vec::new();
+    for _ in 0..1 + usize::from(liars > 0 && random.per_mille(300)) {
+        match view {
+            View(1) => openings.push(Selection { stable: genesis(), slots: Vec::new() }),
+            _ => openings.extend(select_of(random, quorum, liars, lives, view)),
+        }
+    }
+    for opening in &openings {
+        let carried = opening.slots.first().copied().flatten().map(|subject| subject.digest);
+        assert!(fate.is_none() || carried == fate, "{view:?} carries {carried:?} over, but {fate:?} was decided");
+    }
+    let reach = random.below(1000);
+    let mut here = Vec::new();
+    for (replica, life) in lives.iter_mut().enumerate() {
+        if !openings.is_empty() && random.per_mille(reach) {
+            if view > View(1) {
+                life.enter(view, random.pick(&openings));
+            }
+            here.push(replica);
+        }
+    }
+    here
+}
+
+/// Lets the replicas in a view vote for the block that their NEW-VIEW carries over, or for one of two that the primary
+/// proposes. Returns the digest that is decided, if one is.
+fn vote(
+    random: &mut Random,
+    quorum: Quorum,
+    liars: usize,
+    lives: &mut [Life],
+    view: View,
+    here: &[usize],
+) -> Option<Digest> {
+    let twice = liars > 0;
+    let mut votes: BTreeMap<Digest, usize> = BTreeMap::new();
+    for replica in here {
+        let life = &mut lives[*replica];
+        let carried = life.follows.as_ref().and_then(|(_, selection)| selection.at(Height(1)).copied());
+        let proposed = Digest([10 + view.0 as u8 * 2 + u8::from(twice && random.per_mille(300)); 32]);
+        let digest = carried.map_or(proposed, |subject| subject.digest);
+        if life.away.is_none() && random.per_mille(700) {
+            life.log.slot(Height(1)).note_vote(Subject { digest, ..p(view.0, 1, 0) });
+            *votes.entry(digest).or_default() += 1;
+        }
+    }
+    let (digest, _) = votes.into_iter().find(|(_, count)| count + liars >= quorum.quorum())?;
+    let subject = Subject { digest, ..p(view.0, 1, 0) };
+    let mut commits = liars;
+    for replica in here {
+        let life = &mut lives[*replica];
+        if life.away.is_none() && random.per_mille(600) {
+            life.log.slot(Height(1)).prepared = Some(bare(subject));
+            commits += 1;
+        }
+    }
+    (commits >= quorum.quorum()).then_some(digest)
+}
+
+/// Returns what the claims of a random quorum, with liars in it, lead to.
+fn select_of(random: &mut Random, quorum: Quorum, liars: usize, lives: &[Life], view: View) -> Option<Selection> {
+    let mut honest: Vec<usize> = (0..lives.len()).collect();
+    let liars = random.below(liars as u64 + 1) as usize;
+    let more = random.below(2) as usize;
+    while honest.len() + liars > quorum.quorum() + more {
         honest.remove(random.below(honest.len() as u64) as usize);
     }
-    let mut changes: Vec<Declaration> = honest
-        .iter()
-        .map(|replica| declare(genesis(), &prepared[*replica].into_iter().collect::<Vec<_>>(), &voted[*replica]))
-        .collect();
+    let mut changes: Vec<Declaration> = honest.iter().map(|replica| lives[*replica].declaration()).collect();
+    let known: Vec<Subject> = lives.iter().flat_map(|life| life.log.voted()).collect();
     for _ in 0..liars {
-        let lie = p(1 + random.below(view), 1, *random.pick(&[10, 11, 20, 21, 30, 99]));
-        let known: Vec<Subject> = voted.iter().flatten().copied().collect();
-        let lie = if known.is_empty() || random.per_mille(500) { lie } else { *random.pick(&known) };
+        let lie = p(1 + random.below(view.0 - 1), 1, *random.pick(&[10, 11, 20, 21, 30, 99]));
+        let lie = if known.is_empty() || random.per_mille(300) { lie } else { *random.pick(&known) };
         let claims: &[Subject] = if random.per_mille(700) { &[lie] } else { &[] };
         changes.push(declare(genesis(), claims, &[lie]));
     }
-    Sets::select(&changes, quorum).map(|selection| selection.slots.first().copied().flatten())
+    Sets::select(&changes, quorum)
+}
+
+/// Has all honest replicas with a disk show each other the last NEW-VIEWs that they follow.
+fn settle(lives: &mut [Life]) {
+    for _ in 0..3 {
+        let shown: Vec<(View, Selection)> =
+            lives.iter().filter(|life| life.away.is_none()).filter_map(|life| life.follows.clone()).collect();
+        for life in lives.iter_mut().filter(|life| life.away.is_none()) {
+            shown.iter().for_each(|(view, selection)| life.is_shown(*view, selection));
+        }
+    }
+}
+
+/// Two honest claims for one view oppose each other: one was taken over by a replica that lost its disk, and a liar
+/// invented it; a quorum had prepared the other block. The NEW-VIEW in which the first was taken over refutes the
+/// other.
+#[test]
+fn opposed_claims_for_one_view_end_when_the_new_view_is_shown() {
+    let quorum = Quorum::of(4).expect("the size is valid");
+    let (genuine, invented, later) = (p(3, 1, 1), p(3, 1, 2), p(4, 1, 2));
+    let holder = declare(genesis(), &[genuine], &[genuine]);
+    let opening = [
+        declare(genesis(), &[invented], &[invented]),
+        declare(genesis(), &[], &[later]),
+        declare(genesis(), &[], &[genuine]),
+    ];
+    let selection = Sets::select(&opening, quorum).expect("a liar and one honest replica vouch for the block");
+    assert_eq!(selection.slots, [Some(invented)]);
+    let mut lives: Vec<Life> = (0..3).map(|_| Life::begin(None)).collect();
+    lives[0].log.slot(Height(1)).prepared = Some(bare(genuine));
+    lives[0].log.slot(Height(1)).note_vote(genuine);
+    lives[1].log.slot(Height(1)).note_vote(genuine);
+    lives[2] = Life::begin(Some(View(5)));
+    lives[2].enter(View(6), &selection);
+    assert_eq!(lives[2].prepared(), [invented]);
+    let declared = |lives: &[Life]| lives.iter().map(Life::declaration).collect::<Vec<_>>();
+    assert_eq!(lives[0].declaration(), holder);
+    assert_eq!(Sets::select(&declared(&lives), quorum), None, "the claims for view 3 oppose each other");
+    settle(&mut lives);
+    assert_eq!(Sets::select(&declared(&lives), quorum).expect("it is determined").slots, [Some(invented)]);
 }
 
 #[test]

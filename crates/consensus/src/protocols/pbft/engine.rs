@@ -6,6 +6,7 @@ use super::inquiry::Inquiry;
 use super::log::{Log, MAX_CLAIMED};
 use super::message::{NewView, PbftMessage, PrePrepare, Turn, ViewChange};
 use super::recall::{Recall, spoken_up_to};
+use super::selection::Selection;
 use super::sets::Sets;
 use super::showing::{Proofs, Showing};
 use crate::config::Config;
@@ -49,8 +50,10 @@ pub struct Engine<S> {
     pub(super) change: Option<Box<ViewChange>>,
     /// Time since which a quorum has asked for the current view.
     pub(super) wanted_since: Option<Time>,
-    /// NEW-VIEW of the current view.
+    /// Last NEW-VIEW that this replica follows; the current view's, if that is open.
     pub(super) opening: Option<Box<NewView>>,
+    /// Blocks that `opening` carries over.
+    pub(super) carried: Option<Selection>,
     /// Peers' claims of executed blocks, in slots that this replica has not executed.
     pub(super) claims: BTreeMap<Height, BTreeMap<ReplicaId, Digest>>,
     /// Last slot that peers have reported as executed, if they have more to report.
@@ -88,6 +91,7 @@ impl<S: Showing> Engine<S> {
             change: None,
             wanted_since: None,
             opening: None,
+            carried: None,
             claims: BTreeMap::new(),
             told: None,
             inquiry: None,
@@ -268,8 +272,12 @@ impl<S: Showing> Engine<S> {
         self.adopt(slot, digest, certificate.signers.iter().next(), turn);
         let entry = self.log.slot(slot);
         let certificate = S::keep(certificate);
-        entry.prepared = Some(certificate.clone());
-        if let Some(ballot) = turn.parts.safety.commit(&certificate) {
+        let ballot = turn.parts.safety.commit(&certificate);
+        // A claim needs the record of a COMMIT. The three phases alone claim nothing.
+        if ballot.is_some() || turn.parts.config.phases_only {
+            entry.prepared = Some(certificate.clone());
+        }
+        if let Some(ballot) = ballot {
             entry.commit_cast = Some(digest);
             turn.cast_unsigned(&ballot, To::All, PbftMessage::Commit);
         }

@@ -30,14 +30,15 @@ pub struct Slot {
     pub certified_early: Option<Certificate>,
     /// Proof from the highest view in which the slot was prepared.
     pub prepared: Option<Certificate>,
-    /// This replica's PREPAREs, in ascending views, the last one for each block. Kept if view changes show them.
+    /// Blocks for which this replica vouches, in ascending views: the one that the last NEW-VIEW carries over, for the
+    /// view that it names, and the one for which this replica sent PREPARE since. Kept if view changes show them.
     pub voted: Vec<Subject>,
 }
 
 impl Slot {
-    /// Notes that this replica sends PREPARE, or PRE-PREPARE as the primary. Forgets the oldest block if there
-    /// are more than [`MAX_VOTES_PER_SLOT`].
-    pub(super) fn note_vote(&mut self, subject: Subject) {
+    /// Notes that this replica vouches for a block: it sends PREPARE, or PRE-PREPARE as the primary, or a NEW-VIEW
+    /// carries the block over.
+    pub fn note_vote(&mut self, subject: Subject) {
         let is_newer = |vote: &Subject| vote.view >= subject.view && vote.digest == subject.digest;
         if self.voted.iter().any(is_newer) {
             return;

@@ -18,9 +18,10 @@ use std::sync::Arc;
 
 use crate::config::MAX_WINDOW;
 
-/// Maximum number of blocks for which a replica remembers its PREPAREs in one slot. M in the paper: an older one that
-/// is forgotten can delay a view change, but not lead it astray.
-pub const MAX_VOTES_PER_SLOT: usize = 4;
+/// Maximum number of blocks for which a replica vouches in one slot: the one that the last NEW-VIEW carries over, and
+/// the one for which it sent PREPARE since. M in the paper, which forgets the oldest one; see
+/// [`claims`](super::claims).
+pub const MAX_VOTES_PER_SLOT: usize = 2;
 
 /// Context in which the engine handles one event.
 pub(super) type Turn<'a> = crate::protocols::turn::Turn<'a, PbftMessage>;
@@ -49,8 +50,8 @@ pub struct ViewChange {
     /// For each slot above the checkpoint, the PREPAREs of the highest view in which it was prepared at the sender; in
     /// ascending slots. P in the paper. [Bare](bare) if their votes convince only their receivers.
     pub prepared: Vec<Certificate>,
-    /// For each slot above the checkpoint, the PREPAREs that the sender sent, each for another block and the last for
-    /// it; in ascending slots and views. Q in the paper. Empty if `prepared` carries proofs.
+    /// For each slot above the checkpoint, the blocks for which the sender vouches, each for another view; in ascending
+    /// slots and views. Q in the paper. Empty if `prepared` carries proofs.
     pub voted: Vec<Subject>,
     /// Height up to which the sender has executed. Not signed; it only lets peers help the sender catch up.
     pub committed: Height,
@@ -65,7 +66,7 @@ pub struct Declaration {
     pub checkpoint: Subject,
     /// Prepared subjects above the checkpoint.
     pub prepared: Vec<Subject>,
-    /// PREPAREs of the sender above the checkpoint; see [`ViewChange::voted`].
+    /// Blocks above the checkpoint for which the sender vouches; see [`ViewChange::voted`].
     pub voted: Vec<Subject>,
 }
 

@@ -21,6 +21,7 @@
 //!   `retained_bytes`); a replica that lags further fetches the state of a checkpoint (ADR 013).
 
 mod catch_up;
+pub mod claims;
 mod early;
 pub mod engine;
 mod held;

@@ -1,6 +1,6 @@
 //! Views in which replicas have voted, according to the journal and the evidence of peers.
 
-use super::message::{NewView, ViewChange};
+use super::message::ViewChange;
 use crate::protocols::parts::Parts;
 use crate::recovery::journal::Standing;
 use quorate_types::{Attachment, Domain, View, Vote};
@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(super) struct Recall {
     pub any: bool,
-    pub opening: Option<Box<NewView>>,
     pub change: Option<Box<ViewChange>>,
     /// Recalled view change that was not sent, unless its promise follows in the journal.
     pub unsaid: Option<Box<ViewChange>>,
+    /// Whether a summary lists P, so that the earlier COMMITs which it repeats add nothing.
+    pub listed: bool,
     /// Peers' signed view changes that this replica knew when it wrote `change`.
     pub shown: Vec<Vote>,
 }

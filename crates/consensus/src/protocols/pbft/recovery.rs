@@ -13,47 +13,86 @@ use crate::protocols::protocol::Recalled;
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Mark, Timer, To};
 use crate::voting::safety::Promise;
-use quorate_types::{Attachment, Domain, Encoder, Height, ReplicaId, Subject, View, Vote, Wire};
+use quorate_types::{Attachment, Domain, Encoder, Height, ReplicaId, Subject, Vote, Wire};
 use std::collections::BTreeMap;
 
 impl<S: Showing> Engine<S> {
-    pub(super) fn take_recalled(&mut self, recalled: Recalled<'_, PbftMessage>, parts: &Parts) {
+    pub(super) fn take_recalled(&mut self, recalled: Recalled<'_, PbftMessage>, parts: &mut Parts) {
         self.recall.any = true;
         match recalled {
             Recalled::Promise(promise) => {
-                let Subject { domain, height, .. } = promise.subject;
-                if S::SHOWS_VOTES && domain == Domain::Prepare && height > self.floor(parts) {
-                    self.log.slot(height).note_vote(promise.subject);
-                }
+                self.recall_claim(promise, parts);
                 let said = |change: &mut Box<ViewChange>| change.vote.subject == promise.subject;
                 if let Some(change) = self.recall.unsaid.take_if(said) {
                     self.recall.change = Some(change);
                 }
             }
-            Recalled::Message(PbftMessage::NewView(message)) => self.recall.opening = Some(message),
+            Recalled::Message(PbftMessage::NewView(message)) => self.recall_new_view(message, parts),
             Recalled::Message(PbftMessage::ViewChange(message)) => self.recall.unsaid = Some(message),
             Recalled::Message(_) | Recalled::Certificate(_) => {}
             Recalled::Standing(standing) => self.recall.shown = standing.votes,
+            Recalled::Claims(claims) => {
+                self.recall.listed = true;
+                self.log.set_prepared(claims, self.floor(parts));
+            }
+        }
+    }
+
+    /// Restores the claim that a PREPARE or COMMIT allows. A summary repeats the last ones of each slot after the
+    /// NEW-VIEW that judged them.
+    fn recall_claim(&mut self, promise: &Promise, parts: &Parts) {
+        let Subject { domain, height, view, .. } = promise.subject;
+        if height <= self.floor(parts) {
+            return;
+        }
+        let judged = S::SHOWS_VOTES && view < self.judged_by();
+        match (domain, &promise.attachment) {
+            (Domain::Prepare, _) if S::SHOWS_VOTES && !judged => self.log.slot(height).note_vote(promise.subject),
+            (Domain::Commit, Attachment::HighCertificate(proof)) if !(judged && self.recall.listed) => {
+                let entry = self.log.slot(height);
+                if entry.prepared.as_ref().is_none_or(|known| known.view() < proof.view()) {
+                    entry.prepared = Some((**proof).clone());
+                }
+                if let Some(carried) = self.carried.clone().filter(|_| judged) {
+                    self.log.refute(self.judged_by(), &carried);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Restores a NEW-VIEW, with its effect on the claims at that time.
+    fn recall_new_view(&mut self, new_view: Box<NewView>, parts: &mut Parts) {
+        let selection = self.selection(&new_view, parts);
+        match &self.opening {
+            Some(known) if known.view() > new_view.view() => {}
+            Some(known) if known.view() == new_view.view() => {
+                if S::SHOWS_VOTES {
+                    self.log.refute(new_view.view(), &selection);
+                }
+            }
+            _ => {
+                self.adjust_claims(&new_view, &selection, parts);
+                (self.opening, self.carried) = (Some(new_view), Some(selection));
+            }
         }
     }
 
     /// Enters the first view, or the one that the journal ends in.
     pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
         self.follow_stable(turn);
-        let Recall { any, opening, change, shown, .. } = std::mem::take(&mut self.recall);
-        let opened = opening.as_ref().map_or(View(1), |opening| opening.view());
+        let Recall { any, change, shown, .. } = std::mem::take(&mut self.recall);
+        let opened = self.judged_by();
         let change = change.filter(|change| change.view() > opened);
         let view = change.as_ref().map_or(opened, |change| change.view());
         turn.parts.pacemaker.enter(turn.now, view, true);
         self.active = change.is_none();
-        self.recall_proofs(opening.as_deref(), change.as_deref(), turn.parts);
-        if let Some(opening) = opening {
+        if let Some(opening) = self.opening.take() {
             self.let_in = opening.changes.iter().map(|change| change.vote.clone()).collect();
-            if self.active {
-                let selection = self.selection(&opening, turn.parts);
-                self.carry_over(&opening, &selection, turn);
-                self.opening = Some(opening);
+            if let Some(carried) = self.carried.clone().filter(|_| self.active) {
+                self.carry_over(&opening, &carried, turn);
             }
+            self.opening = Some(opening);
         }
         self.let_in.extend(shown);
         self.change = change;
@@ -70,21 +109,8 @@ impl<S: Showing> Engine<S> {
     }
 
     /// Returns the slot up to which nothing needs to be known.
-    fn floor(&self, parts: &Parts) -> Height {
+    pub(super) fn floor(&self, parts: &Parts) -> Height {
         parts.checkpoints.stable().subject.height.min(parts.store.committed())
-    }
-
-    fn recall_proofs(&mut self, opening: Option<&NewView>, change: Option<&ViewChange>, parts: &Parts) {
-        let floor = self.log.low().min(parts.store.committed());
-        let cast = parts.safety.votes_on_slots().filter_map(|(_, proof)| proof);
-        let shown = opening.iter().flat_map(|opening| &opening.prepared);
-        let own = change.iter().flat_map(|change| &change.prepared);
-        for proof in cast.chain(shown).chain(own).filter(|proof| proof.subject.height > floor) {
-            let entry = self.log.slot(proof.subject.height);
-            if entry.prepared.as_ref().is_none_or(|known| known.view() < proof.view()) {
-                entry.prepared = Some(proof.clone());
-            }
-        }
     }
 
     /// Restores this replica's votes in their slots, and sets all other blocks aside.
@@ -147,11 +173,8 @@ impl<S: Showing> Engine<S> {
             Record::Message(out.finish())
         });
         let standing = std::iter::once(self.asked_for(parts)).filter(|standing| !standing.votes.is_empty());
-        // The other promises have the last vote on each slot only.
-        let lock = parts.safety.lock();
-        let votes = self.log.slots.values().flat_map(|slot| &slot.voted);
-        let votes = votes.map(|vote| Promise { subject: *vote, attachment: Attachment::None, lock });
-        votes.map(Record::Promise).chain(standing.map(Record::Standing)).chain(messages).collect()
+        let claims = Record::Claims(self.log.prepared());
+        standing.map(Record::Standing).chain(messages).chain([claims]).collect()
     }
 
     /// Returns the latest signed requests for views. If f+1 replicas made them, at least one is honest.
@@ -170,19 +193,16 @@ impl<S: Showing> Engine<S> {
         Standing { certificates: Vec::new(), votes }
     }
 
-    /// Resumes voting after amnesia, in a view that opened without this replica. Adopts the proofs that opened it,
-    /// which include every block that this replica may have helped to decide.
-    pub(super) fn take_part_again(&mut self, new_view: &NewView, selection: &Selection, turn: &mut Turn<'_>) {
-        let (safety, view) = (&mut turn.parts.safety, new_view.view());
-        if !safety.is_away() || view <= safety.abstains() {
-            return;
+    /// Adjusts the claims to a NEW-VIEW that has become the last one, and resumes voting after amnesia if its view
+    /// is the first in which this replica cannot have voted. Returns whether it does.
+    pub(super) fn adjust_claims(&mut self, new_view: &NewView, selection: &Selection, parts: &mut Parts) -> bool {
+        let (floor, safety) = (self.floor(parts), &mut parts.safety);
+        let returns = safety.is_away() && new_view.view() > safety.abstains();
+        S::follow(&mut self.log, new_view, selection, returns, floor);
+        if returns {
+            let lock = safety.lock();
+            safety.come_back(lock);
         }
-        for proof in S::taken_for_prepared(new_view, selection) {
-            let slot = proof.subject.height;
-            self.log.slot(slot).prepared = Some(proof);
-        }
-        let lock = safety.lock();
-        safety.come_back(lock);
-        turn.out.mark(Mark::TakesPart { view });
+        returns
     }
 }

@@ -44,6 +44,12 @@ impl Selection {
         (self.stable.height.0 + 1..).map(Height).zip(self.slots.iter().map(Option::as_ref))
     }
 
+    /// Returns the block that is carried over for a slot.
+    pub fn at(&self, slot: Height) -> Option<&Subject> {
+        let place = slot.0.checked_sub(self.stable.height.0 + 1)?;
+        self.slots.get(usize::try_from(place).ok()?)?.as_ref()
+    }
+
     /// Returns the highest slot, or the checkpoint's if nothing is prepared above it.
     pub fn last(&self) -> Height {
         Height(self.stable.height.0 + self.slots.len() as u64)

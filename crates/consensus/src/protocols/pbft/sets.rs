@@ -1,23 +1,68 @@
-//! The view change for codes: Castro and Liskov, "Practical Byzantine fault tolerance and proactive recovery",
+//! The view change for MACs: Castro and Liskov, "Practical Byzantine fault tolerance and proactive recovery",
 //! TOCS 2002, section 4.5.
 //!
 //! VIEW-CHANGE claims two sets: P, the blocks that were prepared at its sender, each with the highest view of that; and
-//! Q, the blocks for which the sender sent PREPARE (or, as the primary, PRE-PREPARE), each with the last view. For a
-//! slot the new view carries a block over that some P claims for a view v, if
+//! Q, the blocks for which the sender vouches, because it sent PREPARE (or, as the primary, PRE-PREPARE) for them, or
+//! the last NEW-VIEW carries them over. For a slot the new view carries a block over that some P claims for a view v,
+//! if
 //!
-//! - A1: a quorum claims no other block for v or a higher view, so that no other block was decided there; and
-//! - A2: f+1 claim in Q that they sent PREPARE for it in v or later, so that the claim of P is not made up.
+//! - A1: a quorum claims no other block for v, and none for a higher view, so that no other block was decided there;
+//!   and
+//! - A2: f+1 vouch for it in Q for v or a later view, so that the claim of P is not made up.
 //!
 //! B: it carries nothing over, a null request, if a quorum claims in P that nothing was prepared for the slot. If
-//! neither holds, the primary waits for more view changes. Those of all honest replicas suffice.
+//! neither holds, the primary waits for more view changes.
 //!
-//! Why this is safe: a quorum sent COMMIT for a block that was decided in view v. Its honest replicas had prepared the
-//! block, and claim it for v or for a later view that carried it over. Every quorum includes one of them. So B does not
-//! hold, and a different block would have to be claimed for a view above v (A1), where f+1 replicas, one of them
-//! honest, sent PREPARE for it (A2). But views above v carried the decided block over.
+//! # How a claim ends
 //!
-//! Why honest replicas suffice: let v be the highest view for which one of them claims a block. None of them opposes
-//! it, and f+1 of them sent the PREPAREs that prepared it. If none claims any, they are the quorum of B.
+//! Evidence ends it, never age or a lost disk. A NEW-VIEW of view w carries over every block that can have been decided
+//! before w. A replica that receives a NEW-VIEW of a higher view than all before *follows* it
+//! ([`claims`](super::claims)): P keeps a claim of an earlier view only if w carries the same block over, and then for
+//! the lower of the two views; in Q, the blocks that w carries over replace those of all earlier views. So Q has at
+//! most two blocks a slot.
+//!
+//! - A replica answers a VIEW-CHANGE whose claims its last NEW-VIEW would change with that NEW-VIEW. The receiver
+//!   follows it, although it has left that view, and claims accordingly when it asks for the next one.
+//! - A faulty primary may open w twice. The second NEW-VIEW that a replica receives *refutes* claims in P like the
+//!   first one, but leaves Q as it is.
+//! - A replica that lost its disk returns in the first view in which it cannot have voted before. It follows that
+//!   view's NEW-VIEW and adds the blocks that it carries over to P, too.
+//!
+//! The claims are a function of the journal: it has each PREPARE, COMMIT and NEW-VIEW in their order, and a summary
+//! lists P.
+//!
+//! # Safety
+//!
+//! If a block b is decided in a slot in view v, each NEW-VIEW of a view w > v carries b over, for v or a later view,
+//! unless a stable checkpoint covers the slot. By induction over w:
+//!
+//! 1. A quorum sent COMMIT for b in v. Each honest replica of it claims b in P for v or later when it asks for w. It
+//!    did so in v. NEW-VIEWs up to v judge only claims of earlier views, and those between v and w carry b over for v
+//!    or later, so P keeps it. In views between, honest replicas sent PREPARE for b only. If it lost its disk, it
+//!    returned above all views in which it had voted, and took b from the NEW-VIEW of that view.
+//! 2. A replica that lost its disk and has not returned may ask for w and claim less. Together with the liars there are
+//!    at most f of these: it returns in w or later, and replicas that lose their disks after that abstain beyond w
+//!    (ADR 012).
+//! 3. So each quorum of view changes has a claim of b for v or later, and B does not hold. By A1, another block c is
+//!    carried over only for a view u > v. By A2, an honest replica vouches for c in u or later: some honest replica
+//!    sent PREPARE for c there, or did before an earlier NEW-VIEW carried c over. But all NEW-VIEWs between v and w
+//!    carry b over.
+//!
+//! # Liveness
+//!
+//! The claims of n-f honest replicas that have their disks determine every slot once they have shown each other their
+//! last NEW-VIEWs. Let E be the highest view of these. All follow a NEW-VIEW of E then.
+//!
+//! - Claims of view E: a block that was prepared there has f+1 of these replicas among its PREPAREs. A replica that
+//!   voted in E and lost its disk since has not returned, because it would follow a NEW-VIEW above E. So the block is
+//!   vouched for, and nothing opposes it.
+//! - Claims of earlier views: P has only blocks that all the NEW-VIEWs of E carry over, at most for the views that they
+//!   name, and everybody vouches for these. Two honest claims for one view may oppose each other before, if one was
+//!   taken from a NEW-VIEW that carries over a block invented by a liar; that NEW-VIEW refutes the other.
+//! - If nobody claims a block, they are the quorum of B.
+//!
+//! The price is at most one view change more when a NEW-VIEW is news to somebody. A liar that shows one late gains a
+//! view for each view that it led.
 //!
 //! Differences from the paper, and the reasons:
 //!
@@ -27,8 +72,10 @@
 //! - NEW-VIEW has the view changes themselves, and every replica computes the selection from them.
 //! - All view changes that the primary has may be among them: the conditions need a quorum for each slot, and it may
 //!   be a different one.
+//! - The paper bounds Q by forgetting all but the last M blocks of a slot. A forgotten block may back somebody's claim,
+//!   which then ends no more: no view opens.
 //! - A primary need not have a block to carry it over, but a replica votes for it only once it has fetched it. At least
-//!   one honest replica holds it: one of the f+1 of A2.
+//!   one honest replica holds it: it sent PREPARE for it.
 
 use super::log::Log;
 use super::message::{Declaration, MAX_VOTES_PER_SLOT, NewView, ViewChange, bare};
@@ -39,7 +86,7 @@ use quorate_types::{Certificate, Height, Quorum, Subject};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The variant for codes, which also works with signatures.
+/// The variant for MACs, which also works with signatures.
 pub struct Sets;
 
 impl Showing for Sets {
@@ -96,10 +143,8 @@ impl Showing for Sets {
         shown.is_empty()
     }
 
-    /// The view opened without this replica, so every block that it helped to decide is carried over, for the view of
-    /// its decision or a later one.
-    fn taken_for_prepared(_new_view: &NewView, selection: &Selection) -> Vec<Certificate> {
-        selection.slots.iter().flatten().copied().map(bare).collect()
+    fn follow(log: &mut Log, new_view: &NewView, selection: &Selection, returns: bool, floor: Height) {
+        log.follow(new_view.view(), selection, returns, floor);
     }
 }
 

@@ -8,7 +8,7 @@ use super::log::Log;
 use super::message::{Declaration, NewView, ViewChange};
 use super::selection::Selection;
 use crate::protocols::facts::{Bond, Facts, Shape};
-use quorate_types::{Attachment, Certificate, Domain, Quorum, Subject};
+use quorate_types::{Attachment, Certificate, Domain, Height, Quorum, Subject};
 
 /// A variant of the view change.
 pub trait Showing: Send + 'static {
@@ -41,8 +41,9 @@ pub trait Showing: Send + 'static {
     /// Returns whether a NEW-VIEW shows the proofs of its selection.
     fn proves(shown: &[Certificate], selection: &Selection) -> bool;
 
-    /// Returns what a replica that joins a view without a memory takes for prepared.
-    fn taken_for_prepared(new_view: &NewView, selection: &Selection) -> Vec<Certificate>;
+    /// Adjusts this replica's claims to a NEW-VIEW. A replica that `returns` after it lost its disk may have helped to
+    /// decide any block that the view carries over, and takes them all for prepared.
+    fn follow(log: &mut Log, new_view: &NewView, selection: &Selection, returns: bool, floor: Height);
 }
 
 /// The variant with signatures: each claim that a block was prepared carries its proof.
@@ -97,8 +98,10 @@ impl Showing for Proofs {
         shown.iter().map(|certificate| &certificate.subject).eq(selection.slots.iter().flatten())
     }
 
-    fn taken_for_prepared(new_view: &NewView, _selection: &Selection) -> Vec<Certificate> {
-        new_view.prepared.clone()
+    fn follow(log: &mut Log, new_view: &NewView, _selection: &Selection, returns: bool, floor: Height) {
+        for proof in new_view.prepared.iter().filter(|proof| returns && proof.subject.height > floor) {
+            log.slot(proof.subject.height).prepared = Some(proof.clone());
+        }
     }
 }
 

@@ -106,7 +106,6 @@ impl<S: Showing> Engine<S> {
         turn.parts.pacemaker.enter(turn.now, view, false);
         self.batching.on_timeout(turn.parts.store.pool.open_bundles());
         self.active = false;
-        self.opening = None;
         self.wanted_since = None;
         self.asked_for_view = turn.now;
         let committed = turn.committed();
@@ -151,6 +150,7 @@ impl<S: Showing> Engine<S> {
         let view = change.view();
         if from != turn.parts.me {
             self.help(from, view, false, change.committed, turn);
+            self.show_opening(from, &change, turn);
         }
         if self.is_over(view, turn.parts) {
             return;
@@ -166,7 +166,7 @@ impl<S: Showing> Engine<S> {
 
     /// Replaces the sender's proofs by those verified here, before they are stored and shown to others. Proofs of facts
     /// already known here are not verified when they arrive, and may be invalid.
-    fn show_own_proofs(&self, prepared: &mut [Certificate], checkpoint: &mut Certificate) {
+    pub(super) fn show_own_proofs(&self, prepared: &mut [Certificate], checkpoint: &mut Certificate) {
         for proof in prepared {
             if let Some(checked) = self.log.proof(&proof.subject) {
                 *proof = checked.clone();
@@ -230,7 +230,7 @@ impl<S: Showing> Engine<S> {
 
     pub(super) fn admit_new_view(&self, parts: &Parts, from: ReplicaId, new_view: &NewView) -> Admission {
         let view = new_view.view();
-        if self.is_over(view, parts) {
+        if self.is_over(view, parts) && !self.learns_from(new_view, parts) {
             return Admission::Drop(Drop::Stale);
         }
         if new_view.endorsement.voter != self.primary(view.max(View(1)), parts) {
@@ -257,7 +257,10 @@ impl<S: Showing> Engine<S> {
     pub(super) fn on_new_view(&mut self, from: ReplicaId, mut new_view: Box<NewView>, turn: &mut Turn<'_>) {
         let view = new_view.view();
         if self.is_over(view, turn.parts) {
-            return turn.out.drop_message(from, Drop::Stale);
+            return match self.learns_from(&new_view, turn.parts) {
+                true => self.learn_from(new_view, turn),
+                false => turn.out.drop_message(from, Drop::Stale),
+            };
         }
         let selection = self.selection(&new_view, turn.parts);
         self.show_own_proofs(&mut new_view.prepared, &mut new_view.checkpoint);
@@ -268,7 +271,9 @@ impl<S: Showing> Engine<S> {
         turn.parts.pacemaker.restart(turn.now);
         turn.out.keep_message(&PbftMessage::NewView(new_view.clone()));
         self.let_in = new_view.changes.iter().map(|change| change.vote.clone()).collect();
-        self.take_part_again(&new_view, &selection, turn);
+        if self.adjust_claims(&new_view, &selection, turn.parts) {
+            turn.out.mark(Mark::TakesPart { view });
+        }
         (self.active, self.change, self.wanted_since) = (true, None, None);
         self.stabilise(new_view.checkpoint.clone(), turn);
         turn.parts.tally.forget_kind_before(Domain::Prepare, view);
@@ -276,7 +281,7 @@ impl<S: Showing> Engine<S> {
         let leader = self.primary(view, turn.parts);
         turn.out.mark(Mark::EnteredView { view, leader: Some(leader) });
         self.carry_over(&new_view, &selection, turn);
-        self.opening = Some(new_view);
+        (self.opening, self.carried) = (Some(new_view), Some(selection));
         for slot in self.log.slots.keys().copied().collect::<Vec<_>>() {
             self.try_prepare(slot, turn);
         }

@@ -3,12 +3,17 @@
 use super::states::States;
 use super::{Happening, Node, World};
 use crate::common::play::Play;
-use quorate_consensus::Input;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
+use quorate_consensus::{Input, Replica};
 use quorate_types::{Decoder, Digest, Domain, Encoder, Height, ReplicaId, Subject, Vote, Wire};
 
 impl<P: Play> Node<P> {
+    /// Returns whether the journal is empty, but not a new one.
+    fn lacks_records(&self) -> bool {
+        self.lost_disk && self.durable.is_empty()
+    }
+
     /// Checks that a statement leaves after its own record, each time it is sent. A proposal may instead leave after
     /// the record of a vote or a proposal in the previous view.
     pub(super) fn waits_for_its_record(&self, me: ReplicaId, vote: &Vote, after: Option<RecordId>) {
@@ -48,6 +53,12 @@ impl<P: Play> World<P> {
             self.replicas().iter().any(holds),
             "{replica:?} waits for bundle {missing:?} of a final block, which no honest replica has"
         );
+    }
+
+    /// Makes the application of a replica compute wrong states from now on. The replica may halt.
+    pub fn spoil_state(&mut self, replica: u16) {
+        self.may_halt = Some(replica);
+        self.nodes[usize::from(replica)].state = Digest([0xbd; 32]);
     }
 
     /// Crashes a replica until it is restarted. Its messages in flight still arrive.
@@ -117,9 +128,29 @@ impl<P: Play> World<P> {
             let record = Record::decode(&mut Decoder::new(pieces.into())).expect("a record decodes");
             self.step(me, Input::Recall { id, record });
         }
+        if self.nodes[usize::from(replica)].lacks_records() {
+            self.step(me, Input::Forgot);
+        }
         self.tell(me, "comes back".into());
         self.tell_of_adoption(me);
         self.step(me, Input::Start);
+    }
+
+    /// Returns the replica that this one would be if it restarted now, and lost nothing.
+    pub fn restarted_copy(&self, replica: u16) -> Replica<P::Engine> {
+        let node = &self.nodes[usize::from(replica)];
+        let (quorum, cluster) = (self.keys.quorum, self.keys.cluster);
+        let mut copy = P::replica(self.config.clone(), quorum, cluster, ReplicaId(replica), 1);
+        let kept = node.states.certified().map(|checkpoint| Input::Kept { checkpoint: Box::new(checkpoint) });
+        let recalled = node.durable.iter().map(|(id, record)| Input::Recall { id: *id, record: record.clone() });
+        let forgot = node.lacks_records().then_some(Input::Forgot);
+        let inputs: Vec<_> = kept.chain(recalled).chain(forgot).collect();
+        inputs.into_iter().for_each(|input| copy.step(self.now, input, &mut Vec::new()));
+        if let Some(input) = node.states.adoption(copy.committed_height()) {
+            copy.step(self.now, input, &mut Vec::new());
+        }
+        copy.step(self.now, Input::Start, &mut Vec::new());
+        copy
     }
 
     /// Returns the durable records of a replica's journal, in their order.
@@ -133,6 +164,7 @@ impl<P: Play> World<P> {
         self.oracle.restarts(ReplicaId(replica));
         let node = &mut self.nodes[usize::from(replica)];
         node.durable.clear();
+        node.lost_disk = true;
         (node.alive, node.life, node.awaited) = (true, node.life + 1, None);
         (node.fuse, node.executed, node.state) = (None, Height(0), Digest::ZERO);
         (node.snapshot, node.states) = ((Height(0), Digest::ZERO), States::default());

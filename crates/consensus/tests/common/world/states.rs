@@ -58,7 +58,18 @@ impl States {
     pub fn begin_again(&mut self) -> Vec<Certificate> {
         self.gone = None;
         self.keeper.retain(|kept| kept.certificate.is_some());
-        self.keeper.certified().map(|(checkpoint, _)| checkpoint.clone()).collect()
+        self.certified().collect()
+    }
+
+    /// Returns the checkpoints whose states survive a restart.
+    pub fn certified(&self) -> impl Iterator<Item = Certificate> {
+        self.keeper.certified().map(|(checkpoint, _)| checkpoint.clone())
+    }
+
+    /// Returns the adopted state that a restarted replica has to learn of, if that is above `committed`.
+    pub fn adoption<M>(&self, committed: Height) -> Option<Input<M>> {
+        let adopted = self.adopted.clone().filter(|(_, frontier)| frontier.height() > committed);
+        adopted.map(|(checkpoint, frontier)| Input::Adopted { checkpoint: Box::new(checkpoint), frontier })
     }
 
     fn keep(&mut self, height: Height, manifest: Manifest, state: Bytes) {
@@ -158,10 +169,8 @@ impl<P: Play> World<P> {
     /// Reports the adopted state after a restart, if the journal does not mention it.
     pub(super) fn tell_of_adoption(&mut self, me: ReplicaId) {
         let node = &self.nodes[me.index()];
-        let committed = node.replica.committed_height();
-        let adopted = node.states.adopted.clone();
-        if let Some((checkpoint, frontier)) = adopted.filter(|(_, frontier)| frontier.height() > committed) {
-            self.step(me, Input::Adopted { checkpoint: Box::new(checkpoint), frontier });
+        if let Some(input) = node.states.adoption(node.replica.committed_height()) {
+            self.step(me, input);
         }
     }
 

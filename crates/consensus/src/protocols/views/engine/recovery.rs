@@ -75,7 +75,7 @@ impl<F: Family> ViewEngine<F> {
                 }
             }
             // In these protocols, only certificates show which view a replica is in.
-            Recalled::Standing(_) => {}
+            Recalled::Standing(_) | Recalled::Claims(_) => {}
         }
     }
 
@@ -145,12 +145,13 @@ impl<F: Family> Views<F> {
 
     /// Resumes voting after amnesia, in a view in which this replica cannot have voted before. It knows the highest
     /// certificate known to the replicas that left the previous view, since nothing else moves it here, and locks on it
-    /// as if it had voted.
+    /// as if it had voted. Journals the certificates, so that it returns to this view after a restart and votes there.
     pub(super) fn take_part_again(&mut self, view: View, turn: &mut Turn<'_, F::Message>) {
         if !turn.parts.safety.is_away() || view <= turn.parts.safety.abstains() {
             return;
         }
         turn.parts.safety.come_back(self.high.subject);
+        self.keep(None, turn);
         turn.out.mark(Mark::TakesPart { view });
     }
 
