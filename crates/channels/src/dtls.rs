@@ -5,20 +5,26 @@
 //! without it; what is above repeats them.
 //!
 //! DTLS itself authenticates nobody here. The end that accepts shows a certificate that its process made when it
-//! started. The signatures of the handshake inside cover it, so they are worth nothing in any other session. An end
-//! that accepts keeps nothing of a first hello but its answer, a cookie (RFC 9147, section 5.1), so that nobody with a
-//! forged address gets further. Only version 1.3 is offered and accepted, so nobody can force an older one.
+//! started. The signatures of the handshake inside cover it, so they are worth nothing in any other session. Only
+//! version 1.3 is offered and accepted, so nobody can force an older one.
+//!
+//! **Off the path.** The first messages of DTLS are in the clear, and anybody could invent some in another's name, end a
+//! handshake with them, or begin one. So packets begin as [`envelope`] says, before any record: with a token
+//! that nobody off the path knows. The end that accepts begins nothing before its token has been repeated, which takes
+//! the place of the cookie of DTLS (RFC 9147, section 5.1), and packets without a session's token never reach the
+//! library (ADR 097).
 
-use crate::plain_packets::PlainPackets;
+use crate::address::SECRET_BYTES;
+use crate::envelope::{self, DATA_HEAD_BYTES, FIRST_WAIT, HANDSHAKE_HEAD_BYTES, Head, LAST_WAIT, Token, TokenGreeter};
+use crate::plain_packets::{INSIDE_HEAD_BYTES, PlainPackets};
 use crate::{
-    Carriage, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, KEY_UPDATE_RECORDS, Loss, Machine,
-    NONCE_BYTES, Output, RemoteIdentity, Side, certificate,
+    AddressTokens, Carriage, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, Greeter, KEY_UPDATE_RECORDS,
+    Loss, Machine, NONCE_BYTES, Output, RemoteIdentity, Side, certificate,
 };
 use bytes::Bytes;
 use dimpl::{Config, DtlsCertificate};
 use quorate_types::Time;
 use quorate_types::meter::{self, Primitive};
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -47,32 +53,26 @@ impl ChannelSuite for Dtls {
     ) -> Result<Box<dyn Machine>, ChannelError> {
         Ok(Box::new(DtlsPackets::new(end.clone(), side, nonce)?))
     }
+
+    fn greeter(&self, secret: [u8; SECRET_BYTES]) -> Box<dyn Greeter> {
+        Box::new(TokenGreeter::new(AddressTokens::new(secret), envelope::DTLS, false))
+    }
 }
 
 /// First wait before a flight of the handshake is repeated, and how often it is: the library adds up to a quarter.
 const FLIGHT_WAIT: Duration = Duration::from_millis(100);
 const FLIGHT_RETRIES: usize = 6;
-/// Longest packet of a handshake, in bytes: every network carries it.
-const HANDSHAKE_PACKET_BYTES: usize = 1_200;
+/// Longest records of a handshake in one packet, in bytes: every network carries a packet of 1,200.
+const HANDSHAKE_RECORDS_BYTES: usize = 1_200 - HANDSHAKE_HEAD_BYTES;
 /// Plain bytes in a record, at most (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 1 << 14;
 /// Bytes by which a record is longer than what it carries: its head with 16 bits of number and length, kind and tag.
 const RECORD_OVERHEAD_BYTES: usize = 5 + 1 + 16;
-/// First bytes of records: those of handshakes in the clear, and the bits that mark a sealed one (RFC 9147, section 4).
-const HANDSHAKE: u8 = 22;
-const SEALED_MASK: u8 = 0xe0;
-const SEALED: u8 = 0x20;
-/// The bits of a sealed record's first byte that say its epoch, and what they are during a handshake.
-const EPOCH_MASK: u8 = 0x03;
-const HANDSHAKE_EPOCH: u8 = 2;
-/// Where the kind of a handshake message in the clear is, and the one that begins a session.
-const MESSAGE_KIND_AT: usize = 13;
-const CLIENT_HELLO: u8 = 1;
-/// Where a message's piece says at which byte of the message it begins, and the random number of a hello in its first
-/// piece (RFC 9147, sections 5.2 and 5.3).
-const PIECE_OFFSET: Range<usize> = 19..22;
-const RANDOM: Range<usize> = 27..27 + RANDOM_BYTES;
-const RANDOM_BYTES: usize = 32;
+/// Bits that mark an encrypted record, and their value in one (RFC 9147, section 4).
+const ENCRYPTED_MASK: u8 = 0xe0;
+const ENCRYPTED: u8 = 0x20;
+/// Maximum number of packets that are kept until the ServerHello arrives: a flight has fewer.
+const MAX_EARLY_PACKETS: usize = 8;
 
 /// What all connections of this process share.
 struct Shared {
@@ -102,9 +102,9 @@ impl Shared {
 
 fn configuration(key_update_records: u64) -> Result<Arc<Config>, ChannelError> {
     let config = Config::builder()
-        .mtu(HANDSHAKE_PACKET_BYTES)
+        .mtu(HANDSHAKE_RECORDS_BYTES)
         .require_client_certificate(false)
-        .use_server_cookie(true)
+        .use_server_cookie(false)
         .flight_start_rto(FLIGHT_WAIT)
         .flight_retries(FLIGHT_RETRIES)
         .aead_encryption_limit(key_update_records)
@@ -114,7 +114,7 @@ fn configuration(key_update_records: u64) -> Result<Arc<Config>, ChannelError> {
 }
 
 fn dtls(error: impl std::fmt::Display) -> ChannelError {
-    ChannelError::Tls(error.to_string())
+    ChannelError::Dtls(error.to_string())
 }
 
 /// One end of a DTLS channel.
@@ -123,6 +123,12 @@ pub struct DtlsPackets {
     config: ChannelConfig,
     side: Side,
     nonce: [u8; NONCE_BYTES],
+    own: Token,
+    /// The other end's token: unknown until it answers, or begins.
+    theirs: Option<Token>,
+    /// When the question for it is repeated, and the wait after that.
+    ask_at: Option<Time>,
+    ask_wait: Duration,
     /// Start of the library's clock, and the same moment of the machine's.
     epoch: (Instant, Option<Time>),
     session_due: Option<Time>,
@@ -131,9 +137,10 @@ pub struct DtlsPackets {
     /// The handshake inside, and what follows it, once the session is secure.
     inner: Option<PlainPackets>,
     room: Vec<u8>,
+    /// A record of the other end was received.
     has_heard: bool,
-    /// Random number of the hello that began this session, at the end that accepts.
-    begun_by: Option<[u8; RANDOM_BYTES]>,
+    /// Encrypted records that came before the ServerHello, without which the library would drop them.
+    early: Option<Vec<Bytes>>,
     is_over: bool,
 }
 
@@ -141,7 +148,7 @@ impl DtlsPackets {
     /// Creates one end at the start of its handshake. `nonce` must never have been used before.
     ///
     /// # Errors
-    /// [`ChannelError::Tls`] if the library cannot make a key.
+    /// [`ChannelError::Dtls`] if the library cannot make a key.
     pub fn new(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES]) -> Result<DtlsPackets, ChannelError> {
         let shared = Shared::get()?;
         let epoch = Instant::now();
@@ -152,6 +159,10 @@ impl DtlsPackets {
             session,
             config,
             side,
+            own: envelope::token(&nonce),
+            theirs: None,
+            ask_at: None,
+            ask_wait: FIRST_WAIT,
             nonce,
             epoch: (epoch, None),
             session_due: None,
@@ -159,7 +170,7 @@ impl DtlsPackets {
             inner: None,
             room: vec![0; RECORD_BYTES + RECORD_OVERHEAD_BYTES],
             has_heard: false,
-            begun_by: None,
+            early: matches!(side, Side::Initiator { .. }).then(Vec::new),
             is_over: false,
         })
     }
@@ -168,6 +179,55 @@ impl DtlsPackets {
     fn set_clock(&mut self, now: Time) -> Result<(), ChannelError> {
         let start = *self.epoch.1.get_or_insert(now);
         self.session.handle_timeout(self.epoch.0 + now.since(start)).map_err(dtls)
+    }
+
+    /// Returns whether this end accepts, and nothing has begun.
+    fn is_fresh(&self) -> bool {
+        self.side == Side::Responder && self.theirs.is_none()
+    }
+
+    /// Asks the other end for its token, and again after a while.
+    fn ask(&mut self, now: Time, out: &mut Vec<Output>) {
+        out.push(Output::Packet(envelope::ask(self.own, envelope::DTLS)));
+        self.ask_at = Some(now + self.ask_wait);
+        self.ask_wait = (2 * self.ask_wait).min(LAST_WAIT);
+    }
+
+    /// Handles the answer to that question: the session begins.
+    fn take_answer(&mut self, now: Time, channel: u8, from: Token, packet: &[u8], out: &mut Vec<Output>) {
+        if channel != envelope::DTLS.0 {
+            self.is_over = true;
+            return out.push(Output::Lost(envelope::speaks_other(packet, envelope::DTLS).into()));
+        }
+        // A later answer counts only if the other end did not know the token of an earlier one.
+        if !self.has_heard {
+            (self.theirs, self.ask_at) = (Some(from), None);
+            self.run(now, out, |_, _| Ok(()));
+        }
+    }
+
+    fn take_records(&mut self, now: Time, records: Bytes, out: &mut Vec<Output>) {
+        self.has_heard = true;
+        let is_encrypted = records.first().is_some_and(|first| first & ENCRYPTED_MASK == ENCRYPTED);
+        if let Some(early) = self.early.as_mut().filter(|_| is_encrypted) {
+            if early.len() < MAX_EARLY_PACKETS {
+                early.push(records);
+            }
+            return;
+        }
+        let early = self.early.take().unwrap_or_default();
+        for records in std::iter::once(records).chain(early) {
+            self.metered(records.len(), |end| {
+                end.run(now, out, |end, _| end.session.handle_packet(&records).map_err(dtls))
+            });
+        }
+    }
+
+    /// Passes on the packets that the session has made. What else it had to say has been heard before.
+    fn flush(&mut self, out: &mut Vec<Output>) {
+        while let dimpl::Output::Packet(records) = self.session.poll_output(&mut self.room) {
+            out.push(Output::Packet(enclose(self.side, self.own, self.theirs, self.has_heard, records)));
+        }
     }
 
     /// Does `work`, which seals or opens a packet of this many bytes, and counts it unless it belongs to the handshake.
@@ -203,7 +263,7 @@ impl DtlsPackets {
                     Output::Packet(packet) => {
                         self.session.send_application_data(&packet).map_err(dtls)?;
                         // The library queues few packets.
-                        flush(&mut self.session, &mut self.room, out);
+                        self.flush(out);
                     }
                     Output::Lost(_) => {
                         self.is_over = true;
@@ -224,7 +284,9 @@ impl DtlsPackets {
         let (mut connected, mut has_ended) = (false, false);
         loop {
             match self.session.poll_output(&mut self.room) {
-                dimpl::Output::Packet(packet) => out.push(Output::Packet(Bytes::copy_from_slice(packet))),
+                dimpl::Output::Packet(records) => {
+                    out.push(Output::Packet(enclose(self.side, self.own, self.theirs, self.has_heard, records)));
+                }
                 dimpl::Output::BufferTooSmall { needed } => self.room.resize(needed, 0),
                 dimpl::Output::PeerCert(certificate) => self.shown = Some(certificate.to_vec()),
                 dimpl::Output::Connected => connected = true,
@@ -255,43 +317,47 @@ impl DtlsPackets {
     }
 }
 
-/// Returns the random number of the hello with which a packet begins. Every session has another one; a hello that is
-/// repeated, with or without a cookie, keeps it.
-fn random_of_hello(packet: &[u8]) -> Option<[u8; RANDOM_BYTES]> {
-    let is_hello = packet.first() == Some(&HANDSHAKE) && packet.get(MESSAGE_KIND_AT) == Some(&CLIENT_HELLO);
-    let is_first_piece = packet.get(PIECE_OFFSET)?.iter().all(|byte| *byte == 0);
-    if is_hello && is_first_piece { packet.get(RANDOM)?.try_into().ok() } else { None }
-}
-
-/// Passes on the packets that the session has made. What else it had to say has been heard before.
-fn flush(session: &mut dimpl::Dtls, room: &mut [u8], out: &mut Vec<Output>) {
-    while let dimpl::Output::Packet(packet) = session.poll_output(room) {
-        out.push(Output::Packet(Bytes::copy_from_slice(packet)));
-    }
+/// Returns the packet with some records. Until the initiator has heard of the other end, its packets carry both
+/// tokens, so that each can begin the connection.
+fn enclose(side: Side, own: Token, theirs: Option<Token>, has_heard: bool, records: &[u8]) -> Bytes {
+    let to = theirs.expect("the session begins with the other end's token");
+    let mut packet = match side {
+        Side::Initiator { .. } if !has_heard => envelope::handshake(to, own, records.len()),
+        _ => envelope::data(to, records.len()),
+    };
+    packet.extend_from_slice(records);
+    packet.freeze()
 }
 
 impl Machine for DtlsPackets {
     fn start(&mut self, now: Time, out: &mut Vec<Output>) {
-        self.run(now, out, |_, _| Ok(()));
+        if let Side::Initiator { .. } = self.side {
+            self.ask(now, out);
+        }
     }
 
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
-        if self.side == Side::Responder && self.begun_by.is_none() {
-            self.begun_by = random_of_hello(&packet);
+        if self.is_over {
+            return;
         }
-        let is_first = !std::mem::replace(&mut self.has_heard, true);
-        self.metered(packet.len(), |end| {
-            end.run(now, out, |end, _| {
-                let begins = packet.first() == Some(&HANDSHAKE);
-                if is_first && end.side == Side::Responder && !begins {
-                    return Err(match packet.first() {
-                        Some(first) if *first == crate::plain_packets::HANDSHAKE => ChannelError::PeerSpeaks("plain"),
-                        _ => ChannelError::NotQuorate,
-                    });
-                }
-                end.session.handle_packet(&packet).map_err(dtls)
-            })
-        });
+        match envelope::head(&packet) {
+            Some(Head::Ask { of, channel }) if self.is_fresh() && channel == envelope::DTLS.0 => {
+                out.push(Output::Packet(envelope::answer(of, envelope::DTLS, self.own)));
+            }
+            Some(Head::Handshake { to, from }) if self.is_fresh() => {
+                (self.own, self.theirs) = (to, Some(from));
+                self.take_records(now, packet.slice(HANDSHAKE_HEAD_BYTES..), out);
+            }
+            _ if self.is_fresh() => {
+                self.is_over = true;
+                out.push(Output::Lost(envelope::speaks_other(&packet, envelope::DTLS).into()));
+            }
+            _ if !self.claims(&packet) => {}
+            Some(Head::Answer { channel, from, .. }) => self.take_answer(now, channel, from, &packet, out),
+            Some(Head::Handshake { .. }) => self.take_records(now, packet.slice(HANDSHAKE_HEAD_BYTES..), out),
+            Some(Head::Data { .. }) => self.take_records(now, packet.slice(DATA_HEAD_BYTES..), out),
+            _ => {}
+        }
     }
 
     fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
@@ -315,34 +381,34 @@ impl Machine for DtlsPackets {
         });
     }
 
-    /// Only a hello names its session, by its random number. Of sealed packets, a session whose handshake is not
-    /// complete claims those of a handshake and leaves the others to an older one from the same address, which a
-    /// stranger with a forged address must not silence.
     fn claims(&self, packet: &[u8]) -> bool {
-        if self.side != Side::Responder {
-            return true;
-        }
-        if let Some(random) = random_of_hello(packet) {
-            return self.begun_by.is_none_or(|own| own == random);
-        }
-        let is_sealed = |first: &u8| first & SEALED_MASK == SEALED;
-        match packet.first().filter(|first| is_sealed(first)) {
-            Some(first) => self.inner.is_some() || first & EPOCH_MASK == HANDSHAKE_EPOCH,
-            None => true,
+        match envelope::head(packet) {
+            Some(Head::Handshake { to, from }) => {
+                self.side == Side::Responder && to == self.own && self.theirs == Some(from)
+            }
+            Some(Head::Answer { to, .. }) => self.side != Side::Responder && to == self.own,
+            Some(Head::Data { to }) => to == self.own && self.theirs.is_some(),
+            _ => false,
         }
     }
 
     fn room(&self, bytes: usize) -> usize {
-        let sealed = bytes.min(RECORD_BYTES + RECORD_OVERHEAD_BYTES).saturating_sub(RECORD_OVERHEAD_BYTES);
-        sealed.saturating_sub(crate::plain_packets::DATA_HEAD_BYTES)
+        let record = bytes.saturating_sub(DATA_HEAD_BYTES).min(RECORD_BYTES + RECORD_OVERHEAD_BYTES);
+        record.saturating_sub(RECORD_OVERHEAD_BYTES + INSIDE_HEAD_BYTES)
     }
 
     fn due(&self) -> Option<Time> {
         let inner = self.inner.as_ref().and_then(Machine::due);
-        [self.session_due, inner].into_iter().flatten().min().filter(|_| !self.is_over)
+        [self.ask_at, self.session_due, inner].into_iter().flatten().min().filter(|_| !self.is_over)
     }
 
     fn timer(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.theirs.is_none() {
+            if !self.is_over && self.ask_at.is_some_and(|at| at <= now) {
+                self.ask(now, out);
+            }
+            return;
+        }
         self.run(now, out, |end, inside| {
             if let Some(inner) = end.inner.as_mut().filter(|inner| inner.due().is_some_and(|due| due <= now)) {
                 inner.timer(now, inside);
@@ -352,7 +418,9 @@ impl Machine for DtlsPackets {
     }
 
     fn close(&mut self, now: Time, out: &mut Vec<Output>) {
-        self.run(now, out, |end, _| end.session.close().map_err(dtls));
+        if self.theirs.is_some() {
+            self.run(now, out, |end, _| end.session.close().map_err(dtls));
+        }
         self.is_over = true;
     }
 

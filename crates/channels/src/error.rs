@@ -21,6 +21,12 @@ pub enum ChannelError {
          otherwise somebody on the path has changed what was sent"
     )]
     Tls(String),
+    /// The session of DTLS failed.
+    #[error(
+        "DTLS: {0}; help: check that the peer is a replica or client of this cluster with `channel = \"dtls\"`; if it \
+         is, packets were lost or overtook each other during the handshake, which is tried again"
+    )]
+    Dtls(String),
     /// The other end uses another wire version.
     #[error("the peer uses wire version {theirs}, this end {ours}; help: run the same release on both")]
     Version { theirs: u8, ours: u8 },

@@ -5,9 +5,11 @@
 //! of channel is a [`ChannelSuite`] with a [`ChannelProfile`]. [`ChannelKind::ALL`] lists them; a new one takes one
 //! file and one line there. [`plain`], [`tls`] and [`dtls`] document what each protects.
 
+mod address;
 mod carriage;
 pub mod certificate;
 pub mod dtls;
+pub mod envelope;
 mod error;
 mod hello;
 mod kind;
@@ -19,6 +21,7 @@ pub mod sessions;
 mod suite;
 pub mod tls;
 
+pub use address::{AddressTokens, Greeter, SECRET_BYTES, Welcome};
 pub use carriage::Carriage;
 pub use dtls::DtlsPackets;
 pub use error::ChannelError;

@@ -95,10 +95,17 @@ pub trait Machine: Send {
     /// frame that they have for now.
     fn flush(&mut self, _now: Time, _out: &mut Vec<Output>) {}
 
-    /// Returns whether a packet from the right address belongs to this connection, as far as can be told without
-    /// opening it. One that belongs to none may begin a new connection of a remote that has restarted.
+    /// Returns whether a packet belongs to this connection: it carries a token or connection ID of this end, which
+    /// nobody off the path knows. A packet that belongs to none may begin a connection. By default, all packets of the
+    /// remote's address belong to its only connection.
     fn claims(&self, _packet: &[u8]) -> bool {
         true
+    }
+
+    /// Returns whether a packet that no connection claims may nevertheless say something to this one, such as that the
+    /// remote has lost it. The machine must then handle it as one that anybody may have sent.
+    fn heeds(&self, _packet: &[u8]) -> bool {
+        false
     }
 
     /// Returns the longest packet of the machine above that one packet of this machine can carry, if that can carry
@@ -262,6 +269,10 @@ impl Machine for Stack {
 
     fn claims(&self, packet: &[u8]) -> bool {
         self.below.claims(packet)
+    }
+
+    fn heeds(&self, packet: &[u8]) -> bool {
+        self.below.heeds(packet)
     }
 
     fn room(&self, bytes: usize) -> usize {

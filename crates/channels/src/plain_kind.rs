@@ -1,8 +1,13 @@
 //! The plain channel as a kind, over streams and over packets.
 
+use crate::address::SECRET_BYTES;
+use crate::envelope::{self, TokenGreeter};
 use crate::plain::PlainChannel;
 use crate::plain_packets::PlainPackets;
-use crate::{Carriage, Channel, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, Machine, NONCE_BYTES, Side};
+use crate::{
+    AddressTokens, Carriage, Channel, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, Greeter, Machine,
+    NONCE_BYTES, Side,
+};
 
 /// The plain channel as a kind.
 pub(crate) struct Plain;
@@ -37,5 +42,9 @@ impl ChannelSuite for Plain {
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError> {
         Ok(Box::new(PlainPackets::new(end.clone(), side, nonce)))
+    }
+
+    fn greeter(&self, secret: [u8; SECRET_BYTES]) -> Box<dyn Greeter> {
+        Box::new(TokenGreeter::new(AddressTokens::new(secret), envelope::PLAIN, true))
     }
 }

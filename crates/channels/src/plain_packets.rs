@@ -1,51 +1,43 @@
 //! The plain channel over packets: the handshake of [`plain`](crate::plain), then bare packets with a token.
 //!
-//! Each end draws a token and tells it to the other in the handshake. Every later packet begins with the token of the
-//! end that it goes to, so somebody who cannot read the packets cannot inject one: sender addresses prove nothing over
-//! UDP. Somebody on the path can, as [`plain`](crate::plain) says.
+//! Packets begin as [`envelope`] says, so only somebody on the path can inject one, as [`plain`](crate::plain) says.
+//! The initiator first asks for the token of the other end, which proves its address.
 //!
 //! ```text
 //! handshake  0x51  to 8  from 8  have 2  at 2  bytes    part `at..` of this end's handshake; `have` bytes have arrived
 //! data       0x52  to 8  bytes
-//! reset      0x53  of 8                                 the end that named itself `of` has no such connection any more
 //! ```
-//! A token of zero stands for one that is not known yet. Handshake packets are repeated by the initiator until all its
-//! bytes have arrived; the responder only answers, so that nobody can make it send more than it receives, give or take
-//! a factor of four.
+//! Handshake packets are repeated by the initiator until all its bytes have arrived; the responder only answers.
+//!
+//! **Inside a secure session**, which has such tokens of its own, a packet of data begins with its kind alone, and the
+//! first handshake packet with a token of zero, which stands for one that is not known yet.
 
-use crate::hello::{self, MAGIC};
+use crate::envelope::{self, DATA, DATA_HEAD_BYTES, FIRST_WAIT, Head, LAST_WAIT, PLAIN, Token};
+use crate::hello;
 use crate::{
     Channel, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity, Side,
 };
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use quorate_types::Time;
 use quorate_types::limits::MAX_SIGNATURE_BYTES;
 use quorate_types::parameters::MAX_PARAMETERS_BYTES;
-use quorate_types::{Hasher, Time};
 use std::time::Duration;
 
-pub(crate) const HANDSHAKE: u8 = 0x51;
-const DATA: u8 = 0x52;
-const RESET: u8 = 0x53;
-/// Bytes before the payload of a packet of data.
-pub(crate) const DATA_HEAD_BYTES: usize = 1 + TOKEN_BYTES;
-const TOKEN_BYTES: usize = 8;
-const HANDSHAKE_HEAD_BYTES: usize = 1 + 2 * TOKEN_BYTES + 2 + 2;
+/// Bytes before this end's part of a handshake.
+const HANDSHAKE_HEAD_BYTES: usize = envelope::HANDSHAKE_HEAD_BYTES + 2 + 2;
+/// Bytes before the payload of a packet of data inside a secure session.
+pub(crate) const INSIDE_HEAD_BYTES: usize = 1;
 /// Longest handshake of one end: a hello, a proof with its length, a digest, and parameters with their length.
 const MAX_HANDSHAKE_BYTES: usize = hello::HELLO_BYTES + 2 + MAX_SIGNATURE_BYTES + 32 + 2 + MAX_PARAMETERS_BYTES;
-/// First wait before a handshake packet is repeated; it doubles each time.
-const FIRST_WAIT: Duration = Duration::from_millis(50);
-const LAST_WAIT: Duration = Duration::from_millis(800);
-/// Domain of the hash that makes a token.
-const TOKEN_TAG: [u8; 4] = *b"tokn";
-
-/// Number of one end of a connection, never zero.
-type Token = u64;
 
 /// One end of a plain channel over packets.
 pub struct PlainPackets {
     inner: PlainChannel,
     side: Side,
+    /// A secure session around this channel says whose packets come.
+    is_inside: bool,
     own: Token,
+    /// At the end that accepts, unknown until the handshake begins.
     theirs: Option<Token>,
     /// This end's bytes of the handshake.
     said: Vec<u8>,
@@ -65,15 +57,16 @@ impl PlainPackets {
     /// # Panics
     /// If a client is to respond or a replica to dial itself, as [`PlainChannel::new`].
     pub fn new(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES]) -> PlainPackets {
-        PlainPackets::inside(config, side, nonce, &[])
+        PlainPackets { is_inside: false, ..PlainPackets::inside(config, side, nonce, &[]) }
     }
 
     /// Creates one end inside a secure session. Its signatures cover `session`, so they prove nothing in another one.
     pub(crate) fn inside(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES], session: &[u8]) -> PlainPackets {
         PlainPackets {
-            own: token(&nonce),
+            own: envelope::token(&nonce),
             inner: PlainChannel::inside(config, side, nonce, session),
             side,
+            is_inside: true,
             theirs: None,
             said: Vec::new(),
             arrived: 0,
@@ -85,13 +78,14 @@ impl PlainPackets {
         }
     }
 
-    /// Sends what has not arrived, and how much of the other end's handshake has.
+    /// Retransmits unacknowledged handshake bytes and acknowledges the other end's; before that, the initiator asks for
+    /// the other end's token.
     fn say(&self, out: &mut Vec<Output>) {
+        if self.theirs.is_none() && !self.is_inside {
+            return out.push(Output::Packet(envelope::ask(self.own, PLAIN)));
+        }
         let rest = &self.said[self.arrived..];
-        let mut packet = BytesMut::with_capacity(HANDSHAKE_HEAD_BYTES + rest.len());
-        packet.put_u8(HANDSHAKE);
-        packet.put_u64_le(self.theirs.unwrap_or(0));
-        packet.put_u64_le(self.own);
+        let mut packet = envelope::handshake(self.theirs.unwrap_or(0), self.own, 2 + 2 + rest.len());
         packet.put_u16_le(self.heard as u16);
         packet.put_u16_le(self.arrived as u16);
         packet.extend_from_slice(rest);
@@ -102,13 +96,23 @@ impl PlainPackets {
         self.arrived == self.said.len()
     }
 
-    /// Returns what packets of data begin with.
-    fn data_head(&self) -> [u8; DATA_HEAD_BYTES] {
+    /// Returns the head of a packet of data, in a buffer with room for `bytes` more.
+    fn data_head(&self, bytes: usize) -> BytesMut {
         assert!(self.is_established, "nothing is sent before the handshake is complete");
-        let token = self.theirs.expect("an established channel knows the other end's token");
-        let mut head = [DATA; DATA_HEAD_BYTES];
-        head[1..].copy_from_slice(&token.to_le_bytes());
-        head
+        if self.is_inside {
+            let mut packet = BytesMut::with_capacity(INSIDE_HEAD_BYTES + bytes);
+            packet.put_u8(DATA);
+            return packet;
+        }
+        envelope::data(self.theirs.expect("an established channel knows the other end's token"), bytes)
+    }
+
+    fn take_data(&mut self, frame: Bytes, out: &mut Vec<Output>) {
+        if self.is_established {
+            // Only an end that has heard all of the handshake sends data.
+            (self.arrived, self.due) = (self.said.len(), None);
+            out.push(Output::Frame(frame));
+        }
     }
 
     fn end(&mut self, why: Loss, out: &mut Vec<Output>) {
@@ -116,9 +120,22 @@ impl PlainPackets {
         out.push(Output::Lost(why));
     }
 
-    fn take_handshake(&mut self, mut packet: Bytes, out: &mut Vec<Output>) {
-        packet.advance(1 + TOKEN_BYTES);
-        let from = packet.get_u64_le();
+    /// Handles the answer to the question for the other end's token.
+    fn take_answer(&mut self, now: Time, channel: u8, from: Token, packet: &[u8], out: &mut Vec<Output>) {
+        if channel != PLAIN.0 {
+            return self.end(envelope::speaks_other(packet, PLAIN).into(), out);
+        }
+        // A later answer counts only if the other end did not know the token of an earlier one.
+        if self.heard == 0 && self.theirs != Some(from) {
+            self.theirs = Some(from);
+            self.say(out);
+            self.wait = FIRST_WAIT;
+            self.due = Some(now + self.wait);
+        }
+    }
+
+    fn take_handshake(&mut self, mut packet: Bytes, from: Token, out: &mut Vec<Output>) {
+        packet.advance(envelope::HANDSHAKE_HEAD_BYTES);
         let (have, at) = (usize::from(packet.get_u16_le()), usize::from(packet.get_u16_le()));
         if from == 0 || at + packet.len() > MAX_HANDSHAKE_BYTES {
             return;
@@ -150,43 +167,38 @@ impl PlainPackets {
         }
     }
 
-    /// Refuses a first packet that does not begin a handshake. A sender of data has a connection that this end has
-    /// forgotten: it is told so.
+    /// Refuses a first packet that does not begin a handshake. A sender of anything later has a connection that this
+    /// end has forgotten: it is told so.
     fn refuse(&mut self, packet: &[u8], out: &mut Vec<Output>) {
-        let why = match packet {
-            [DATA, token @ ..] if token.len() >= TOKEN_BYTES => {
-                let mut reset = BytesMut::with_capacity(DATA_HEAD_BYTES);
-                reset.put_u8(RESET);
-                reset.extend_from_slice(&token[..TOKEN_BYTES]);
-                out.push(Output::Packet(reset.freeze()));
+        let why = match envelope::head(packet) {
+            Some(Head::Data { to } | Head::Handshake { to, .. }) => {
+                out.push(Output::Packet(envelope::reset(to)));
                 Loss::Closed
             }
-            [RESET, ..] => Loss::Closed,
-            [first, ..] if *first == hello::TLS_PREFIX[0] => ChannelError::PeerSpeaks("dtls").into(),
-            _ => ChannelError::NotQuorate.into(),
+            Some(Head::Reset { .. }) => Loss::Closed,
+            _ => envelope::speaks_other(packet, PLAIN).into(),
         };
         self.end(why, out);
     }
-}
 
-/// Returns the token that belongs to a nonce. The nonce itself goes to the other end too, and only there.
-fn token(nonce: &[u8; NONCE_BYTES]) -> Token {
-    let mut hasher = Hasher::new(TOKEN_TAG);
-    hasher.update(nonce);
-    hasher.update(&MAGIC);
-    let digest = hasher.finish().0;
-    Token::from_le_bytes(digest[..TOKEN_BYTES].try_into().expect("a digest is longer than a token")).max(1)
-}
-
-/// Returns the kind of a packet and the token after it.
-fn head(packet: &[u8]) -> Option<(u8, Token)> {
-    let (kind, rest) = packet.split_first()?;
-    let token = Token::from_le_bytes(rest.get(..TOKEN_BYTES)?.try_into().ok()?);
-    match *kind {
-        HANDSHAKE if packet.len() >= HANDSHAKE_HEAD_BYTES => Some((HANDSHAKE, token)),
-        DATA | RESET => Some((*kind, token)),
-        _ => None,
+    /// Handles a packet of an end that accepts, before its handshake has begun.
+    fn begin(&mut self, packet: Bytes, out: &mut Vec<Output>) {
+        match envelope::head(&packet) {
+            Some(Head::Ask { of, channel }) if channel == PLAIN.0 => {
+                out.push(Output::Packet(envelope::answer(of, PLAIN, self.own)));
+            }
+            Some(Head::Handshake { to, from }) if starts_handshake(&packet) => {
+                self.own = if self.is_inside { self.own } else { to };
+                self.take_handshake(packet, from, out);
+            }
+            _ => self.refuse(&packet, out),
+        }
     }
+}
+
+/// Returns whether a handshake packet has the first byte of its sender's handshake.
+fn starts_handshake(packet: &[u8]) -> bool {
+    packet.len() > HANDSHAKE_HEAD_BYTES && packet[HANDSHAKE_HEAD_BYTES - 2..HANDSHAKE_HEAD_BYTES] == [0; 2]
 }
 
 impl Machine for PlainPackets {
@@ -198,37 +210,38 @@ impl Machine for PlainPackets {
         }
     }
 
-    fn packet(&mut self, _: Time, packet: Bytes, out: &mut Vec<Output>) {
+    fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
         if self.is_over {
             return;
         }
-        if self.side == Side::Responder && self.heard == 0 && !matches!(head(&packet), Some((HANDSHAKE, 0))) {
-            return self.refuse(&packet, out);
+        if self.is_inside && packet.first() == Some(&DATA) {
+            return self.take_data(packet.slice(INSIDE_HEAD_BYTES..), out);
         }
-        if !self.claims(&packet) {
+        if self.side == Side::Responder && self.theirs.is_none() {
+            return self.begin(packet, out);
+        }
+        if !self.is_inside && !self.claims(&packet) {
             return;
         }
-        match head(&packet) {
-            Some((HANDSHAKE, _)) => self.take_handshake(packet, out),
-            Some((DATA, _)) if self.is_established => {
-                // Only an end that has heard all of the handshake sends data.
-                (self.arrived, self.due) = (self.said.len(), None);
-                out.push(Output::Frame(packet.slice(DATA_HEAD_BYTES..)));
+        match envelope::head(&packet) {
+            Some(Head::Handshake { from, .. }) if packet.len() >= HANDSHAKE_HEAD_BYTES => {
+                self.take_handshake(packet, from, out);
             }
-            Some((RESET, _)) => self.end(Loss::Closed, out),
+            Some(Head::Answer { channel, from, .. }) => self.take_answer(now, channel, from, &packet, out),
+            Some(Head::Data { .. }) => self.take_data(packet.slice(DATA_HEAD_BYTES..), out),
+            Some(Head::Reset { .. }) => self.end(Loss::Closed, out),
             _ => {}
         }
     }
 
     fn send(&mut self, _: Time, frame: Bytes, out: &mut Vec<Output>) {
-        let mut packet = BytesMut::with_capacity(DATA_HEAD_BYTES + frame.len());
-        packet.extend_from_slice(&self.data_head());
+        let mut packet = self.data_head(frame.len());
         packet.extend_from_slice(&frame);
         out.push(Output::Packet(packet.freeze()));
     }
 
     fn prefix(&self) -> Option<Bytes> {
-        Some(Bytes::copy_from_slice(&self.data_head()))
+        Some(self.data_head(0).freeze())
     }
 
     fn send_prefixed(&mut self, _: Time, packet: Bytes, out: &mut Vec<Output>) {
@@ -236,19 +249,17 @@ impl Machine for PlainPackets {
     }
 
     fn claims(&self, packet: &[u8]) -> bool {
-        match head(packet) {
-            Some((HANDSHAKE, 0)) => {
-                let from = packet[1 + TOKEN_BYTES..].first_chunk().map(|bytes| Token::from_le_bytes(*bytes));
-                self.side == Side::Responder && (self.theirs.is_none() || self.theirs == from)
-            }
-            Some((HANDSHAKE | DATA, to)) => to == self.own,
-            Some((RESET, of)) => Some(of) == self.theirs,
+        match envelope::head(packet) {
+            Some(Head::Handshake { to, from }) => to == self.own && self.theirs == Some(from),
+            Some(Head::Answer { to, .. }) => self.side != Side::Responder && to == self.own,
+            Some(Head::Data { to }) => to == self.own,
+            Some(Head::Reset { of }) => self.theirs == Some(of),
             _ => false,
         }
     }
 
     fn room(&self, bytes: usize) -> usize {
-        bytes.saturating_sub(DATA_HEAD_BYTES)
+        bytes.saturating_sub(if self.is_inside { INSIDE_HEAD_BYTES } else { DATA_HEAD_BYTES })
     }
 
     fn due(&self) -> Option<Time> {
@@ -264,10 +275,7 @@ impl Machine for PlainPackets {
     fn close(&mut self, _: Time, out: &mut Vec<Output>) {
         if !self.is_over {
             (self.is_over, self.due) = (true, None);
-            let mut reset = BytesMut::with_capacity(DATA_HEAD_BYTES);
-            reset.put_u8(RESET);
-            reset.put_u64_le(self.own);
-            out.push(Output::Packet(reset.freeze()));
+            out.push(Output::Packet(envelope::reset(self.own)));
         }
     }
 

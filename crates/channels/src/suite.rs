@@ -1,5 +1,6 @@
 //! Interface of a kind of channel: its properties, and how it makes channels.
 
+use crate::address::{Greeter, SECRET_BYTES, Unvalidated};
 use crate::carriage::Carriage;
 use crate::{Channel, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
 
@@ -49,5 +50,11 @@ pub trait ChannelSuite: Send + Sync {
         _nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError> {
         Err(ChannelError::Carriage { channel: self.profile().name, carriage: Carriage::Datagrams })
+    }
+
+    /// Creates the judge of packets that belong to no connection of an end that accepts. `secret` must be random, and
+    /// the same for the whole life of that end. By default, every such packet begins a connection.
+    fn greeter(&self, _secret: [u8; SECRET_BYTES]) -> Box<dyn Greeter> {
+        Box::new(Unvalidated)
     }
 }

@@ -3,6 +3,7 @@
 use crate::handshake::{config, key, replica};
 use bytes::Bytes;
 use proptest::prelude::*;
+use quorate_channels::envelope::{self, DATA_HEAD_BYTES, HANDSHAKE_HEAD_BYTES, Head, Token};
 use quorate_channels::{
     ChannelConfig, ChannelError, ChannelKind, LocalEnd, Loss, Machine, Output, RemoteIdentity, Side, certificate,
 };
@@ -138,7 +139,7 @@ fn keys_are_replaced_while_both_ends_send() {
     assert_eq!((a.frames.len(), b.frames.len()), (100, 100));
     assert_eq!((a.lost, b.lost), (None, None));
     // The first byte of a sealed record has the last bits of its epoch (RFC 9147, section 4).
-    let epochs: BTreeSet<u8> = a.sent[before..].iter().map(|packet| packet[0] & 3).collect();
+    let epochs: BTreeSet<u8> = a.sent[before..].iter().map(|packet| packet[DATA_HEAD_BYTES] & 3).collect();
     assert_eq!(epochs.len(), 4, "all of four epochs in a row were used");
 }
 
@@ -244,9 +245,13 @@ fn sealed_frames_cannot_be_read_or_changed_on_the_way() {
     assert_eq!((b.frames.len(), b.lost), (0, None), "changed packets are dropped, and the link stands");
 }
 
-/// An end of DTLS without the handshake inside: what somebody on the path can be.
+/// An end of DTLS without the handshake inside, as somebody on the path can have. The tokens around the records are no
+/// secret from it.
 struct Bare {
     session: dimpl::Dtls,
+    own: Token,
+    theirs: Token,
+    dials: bool,
     opened: Vec<Bytes>,
     is_connected: bool,
 }
@@ -258,17 +263,43 @@ impl Bare {
         let mut session = dimpl::Dtls::new_13(Arc::new(config), certificate, Instant::now());
         session.set_active(dials);
         session.handle_timeout(Instant::now()).expect("a clock");
-        Bare { session, opened: Vec::new(), is_connected: false }
+        Bare { session, own: 77, theirs: 0, dials, opened: Vec::new(), is_connected: false }
+    }
+
+    /// Returns the records of a packet, or its answer.
+    fn open(&mut self, packet: &Bytes) -> Result<Bytes, Option<Bytes>> {
+        match envelope::head(packet) {
+            Some(Head::Ask { of, .. }) => Err(Some(envelope::answer(of, envelope::DTLS, self.own))),
+            Some(Head::Handshake { from, .. }) => {
+                self.theirs = from;
+                Ok(packet.slice(HANDSHAKE_HEAD_BYTES..))
+            }
+            Some(Head::Data { .. }) => Ok(packet.slice(DATA_HEAD_BYTES..)),
+            Some(Head::Answer { from, .. }) => {
+                self.theirs = from;
+                Err(None)
+            }
+            _ => Err(None),
+        }
+    }
+
+    fn close(&self, records: &[u8]) -> Bytes {
+        let mut packet = match self.dials {
+            true => envelope::handshake(self.theirs, self.own, records.len()),
+            false => envelope::data(self.theirs, records.len()),
+        };
+        packet.extend_from_slice(records);
+        packet.freeze()
     }
 
     fn poll(&mut self) -> Vec<Bytes> {
         let (mut packets, mut room) = (Vec::new(), vec![0; 20_000]);
         loop {
             match self.session.poll_output(&mut room) {
-                dimpl::Output::Packet(packet) => packets.push(Bytes::copy_from_slice(packet)),
+                dimpl::Output::Packet(records) => packets.push(Bytes::copy_from_slice(records)),
                 dimpl::Output::Connected => self.is_connected = true,
                 dimpl::Output::ApplicationData(data) => self.opened.push(Bytes::copy_from_slice(data)),
-                dimpl::Output::Timeout(_) => return packets,
+                dimpl::Output::Timeout(_) => return packets.iter().map(|records| self.close(records)).collect(),
                 _ => {}
             }
         }
@@ -278,7 +309,10 @@ impl Bare {
 /// Passes on, word for word, what an end says inside its session to the one with the other end.
 fn relay(end: &mut Post, near: &mut Bare, far: &mut Bare) {
     for packet in end.take_sent() {
-        near.session.handle_packet(&packet).expect("an honest end");
+        match near.open(&packet) {
+            Ok(records) => near.session.handle_packet(&records).expect("an honest end"),
+            Err(answer) => answer.into_iter().for_each(|answer| end.receive(answer)),
+        }
         near.poll().into_iter().for_each(|packet| end.receive(packet));
     }
     near.poll().into_iter().for_each(|packet| end.receive(packet));
@@ -291,6 +325,10 @@ fn relay(end: &mut Post, near: &mut Bare, far: &mut Bare) {
 fn whoever_stands_in_the_middle_is_refused() {
     let (mut a, mut b) = (dial(ChannelKind::DTLS, &replica(0), 1), answer(ChannelKind::DTLS, &replica(1)));
     let (mut to_a, mut to_b) = (Bare::new(false), Bare::new(true));
+    b.receive(envelope::ask(to_b.own, envelope::DTLS));
+    for packet in b.take_sent() {
+        assert_eq!(to_b.open(&packet), Err(None), "the answer of an honest end");
+    }
     for _ in 0..20 {
         relay(&mut a, &mut to_a, &mut to_b);
         relay(&mut b, &mut to_b, &mut to_a);

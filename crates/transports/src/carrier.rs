@@ -1,7 +1,9 @@
 //! Interface of a kind of transport: its properties, and how it makes transports or packet connections.
 
 use crate::{Endpoint, Endpoints, SetupError, Transport, WireSettings};
-use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side, Stack};
+use quorate_channels::{
+    Carriage, ChannelConfig, ChannelError, Greeter, Machine, NONCE_BYTES, SECRET_BYTES, Side, Stack,
+};
 use quorate_types::{Address, Committee};
 use std::io;
 
@@ -85,6 +87,20 @@ pub trait Association: Send + Sync {
         settings: &WireSettings,
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError>;
+
+    /// Creates the judge of packets that belong to no connection of an end that accepts. The default is the
+    /// channel's greeter. `secret` must be random, and the same for the whole life of that end.
+    ///
+    /// # Errors
+    /// If the channel cannot be set up.
+    fn greeter(
+        &self,
+        end: &ChannelConfig,
+        _settings: &WireSettings,
+        secret: [u8; SECRET_BYTES],
+    ) -> Result<Box<dyn Greeter>, ChannelError> {
+        Ok(end.kind.suite().greeter(secret))
+    }
 }
 
 /// Creates one end of a connection above the channel that `end` names. `machine` is given the bytes that the channel

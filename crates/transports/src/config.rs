@@ -62,7 +62,8 @@ pub struct LinkConfig {
     pub max_reconnect_ms: u64,
     /// Time limit for dialling and the handshake together, in milliseconds.
     pub handshake_timeout_ms: u64,
-    /// Time limit for connecting to a replica, in milliseconds; then it is dialled again.
+    /// Time limit for connecting to a replica, in milliseconds; then it is dialled again. Over packets, another attempt
+    /// begins after this time beside the first, and a third one; the one that is authenticated first stays.
     pub dial_timeout_ms: u64,
     /// Maximum number of connected clients. A further one replaces the longest idle link that has carried nothing
     /// genuine; if there is no such link, it is refused.

@@ -27,6 +27,9 @@ pub enum SetupError {
     /// The transport does not work with the channel.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// The channel cannot be set up.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
     /// The operating system refused a descriptor or gave an endpoint of the wrong kind.
     #[error("cannot set up the transport: {0}")]
     Io(#[from] io::Error),

@@ -33,7 +33,7 @@ pub use carrier::{Association, Carrier, TransportProfile};
 pub use config::{
     Congestion, LinkConfig, PacketConfig, QuicConfig, QuicVotes, SOURCE as CONFIG_SOURCE, TcpConfig, WireSettings,
 };
-pub use datagrams::{DatagramTransport, Datagrams};
+pub use datagrams::{DatagramTransport, Datagrams, Route, Router};
 pub use endpoint::{Endpoint, Endpoints, Listening};
 pub use error::{LinkError, Refusal, SetupError, WireError};
 pub use kind::TransportKind;

@@ -122,6 +122,17 @@ impl Ground {
 
     /// A replica's transport, with the key `key`. The second call binds the port anew.
     pub fn replica(&mut self, replica: u16, key: u8) -> End {
+        self.replica_of(self.committee.clone(), replica, key)
+    }
+
+    /// A replica that reaches another one through a relay.
+    pub fn replica_through(&mut self, replica: u16, key: u8, (other, relay): (usize, SocketAddr)) -> End {
+        let mut committee = self.committee.clone();
+        committee.members[other].address = relay.into();
+        self.replica_of(committee, replica, key)
+    }
+
+    fn replica_of(&mut self, committee: Committee, replica: u16, key: u8) -> End {
         let at = usize::from(replica);
         let socket = self.sockets[at].take();
         let socket = socket.unwrap_or_else(|| UdpSocket::bind(self.address(at)).expect("the port is free again"));
@@ -131,7 +142,7 @@ impl Ground {
         let endpoints = Endpoints::from(Some(Endpoint::from(socket)));
         End::new(
             self.wire
-                .replica(&self.committee, Parameters::default(), endpoints, signer, Arc::new(ToyVerifier))
+                .replica(&committee, Parameters::default(), endpoints, signer, Arc::new(ToyVerifier))
                 .expect("a transport"),
         )
     }

@@ -30,6 +30,14 @@ impl Relay {
         std::iter::from_fn(|| self.front.recv_from(&mut packet).ok()).count()
     }
 
+    /// Sends a packet to both ends in each other's name.
+    pub fn forge(&mut self, packet: &[u8]) {
+        let _ = self.back.send_to(packet, self.replica);
+        if let Some(sender) = self.sender {
+            let _ = self.front.send_to(packet, sender);
+        }
+    }
+
     /// Passes on what has come.
     pub fn run(&mut self) {
         let mut packet = vec![0; 1 << 16];

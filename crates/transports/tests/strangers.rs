@@ -72,7 +72,7 @@ impl Stranger {
     }
 }
 
-fn dialler(wire: &Wire, at: usize) -> Box<dyn Machine> {
+pub fn dialler(wire: &Wire, at: usize) -> Box<dyn Machine> {
     let end = ChannelConfig { kind: wire.channel, ..client_end(ClusterId::from_name("datagrams"), at as u64) };
     let end = ChannelConfig { verifier: Arc::new(ToyVerifier), ..end };
     let association = wire.transport.carrier().association().expect("it is over packets");
@@ -163,29 +163,54 @@ enum Stage {
 
 /// Carries packets between a replica and whoever wrote to it last: all of them have one address at the replica, as
 /// behind a router.
-struct Relay {
+pub struct Relay {
     front: UdpSocket,
     back: UdpSocket,
     inside: Option<SocketAddr>,
+    carried: usize,
 }
 
 impl Relay {
-    fn new(target: SocketAddr) -> Relay {
+    pub fn new(target: SocketAddr) -> Relay {
         let socket = || UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let (front, back) = (socket(), socket());
         back.connect(target).expect("the address is local");
         [&front, &back].into_iter().for_each(|socket| socket.set_nonblocking(true).expect("non-blocking"));
-        Relay { front, back, inside: None }
+        Relay { front, back, inside: None, carried: 0 }
     }
 
-    fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.front.local_addr().expect("a bound address")
     }
 
-    fn carry(&mut self) {
+    /// Carries packets, and sends the replica a foreign one before packet `at`.
+    pub fn carry_with(&mut self, at: usize, foreign: &[u8]) {
         let mut buffer = [0; 2_048];
         while let Ok((count, from)) = self.front.recv_from(&mut buffer) {
             self.inside = Some(from);
+            if self.carried == at {
+                let _ = self.back.send(foreign);
+            }
+            self.carried += 1;
+            let _ = self.back.send(&buffer[..count]);
+        }
+        while let Ok(count) = self.back.recv(&mut buffer) {
+            if let Some(inside) = self.inside {
+                let _ = self.front.send_to(&buffer[..count], inside);
+            }
+        }
+    }
+
+    /// Returns how many packets came from inside.
+    pub fn carried(&self) -> usize {
+        self.carried
+    }
+
+    pub fn carry(&mut self) {
+        let mut buffer = [0; 2_048];
+        while let Ok((count, from)) = self.front.recv_from(&mut buffer) {
+            self.inside = Some(from);
+            self.carried += 1;
             let _ = self.back.send(&buffer[..count]);
         }
         while let Ok(count) = self.back.recv(&mut buffer) {

@@ -4,15 +4,19 @@
 //! `links` do the rest: sockets, clock, timers, demultiplexing, peers, places and budgets. The simulator also drives
 //! these machines.
 //!
-//! A connection is identified by its local socket and remote address, and by what its machine
-//! [claims](Machine::claims): a remote that has restarted begins a second connection from the same address, which
-//! replaces the first once it is authenticated. A packet that the kernel refuses is lost, just as it could be lost on
+//! A packet belongs to the connection whose token or connection ID it carries ([`Router`]); one without is judged and
+//! answered without keeping anything of it. A remote that has restarted begins a second connection from the same
+//! address, which replaces the first once it is authenticated. An end that dials begins further attempts beside the
+//! first while that takes long, and keeps the one that is authenticated first. A packet that the kernel refuses is lost, just as it could be lost on
 //! the network.
 
 mod buffers;
 mod link;
 mod port;
+mod router;
 mod serve;
+
+pub use router::{Route, Router};
 
 use crate::carrier::{Association, Carrier, TransportProfile};
 use crate::config::WireSettings;
@@ -28,7 +32,7 @@ use port::Port;
 use quorate_channels::{ChannelConfig, ChannelFactory, Machine, RemoteIdentity, Side};
 use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{Address, Committee, ReplicaId, Time};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -104,8 +108,7 @@ pub struct DatagramTransport {
     /// New connections are still accepted.
     accepts: bool,
     links: Links<PacketLink>,
-    /// Links by port and remote address, the newest last.
-    routes: HashMap<(usize, SocketAddr), Vec<LinkId>>,
+    router: Router,
     /// Deadlines of the machines' timers.
     alarms: BTreeSet<(Time, LinkId)>,
     /// Zero of the machines' clock.
@@ -133,6 +136,7 @@ impl DatagramTransport {
         let peers = if endpoints.clients.is_some() { Audience::Peers } else { Audience::Anybody };
         let addresses = committee.replicas().filter_map(|own| Some((committee.member(own)?.address.socket()?, own)));
         let replicas = addresses.collect();
+        let router = Router::new(association.greeter(&end, &settings, end.nonce()?)?);
         let links = Links::new(committee, end.local(), settings.links.clone(), LOOK_MS, waker.clone());
         let mut transport = DatagramTransport {
             poll,
@@ -145,7 +149,7 @@ impl DatagramTransport {
             ports: Vec::new(),
             accepts: true,
             links,
-            routes: HashMap::new(),
+            router,
             alarms: BTreeSet::new(),
             began: Instant::now(),
             buffers: Buffers::default(),

@@ -82,17 +82,13 @@ impl DatagramTransport {
         }
     }
 
-    /// Returns the link that a packet belongs to.
-    fn link_of(&self, port: usize, from: SocketAddr, packet: &[u8]) -> Option<LinkId> {
-        let links = self.routes.get(&(port, from))?.iter().copied();
-        let claims = |id: &LinkId| self.links.table.get(*id).is_some_and(|link| link.machine.claims(packet));
-        links.rev().find(claims)
-    }
-
     fn take_packet(&mut self, port: usize, from: SocketAddr, packet: Bytes, events: &mut Vec<Event>) {
-        let id = match (self.link_of(port, from, &packet), self.ports[port].audience) {
-            (Some(id), _) => id,
-            (None, Some(audience)) if self.accepts => {
+        let audience = self.ports[port].audience.filter(|_| self.accepts);
+        let (now, table) = (self.now(), &self.links.table);
+        let machine = |id| table.get(id).map(|link| &*link.machine);
+        let id = match (self.router.route(now, (port, from), &packet, audience.is_some(), machine), audience) {
+            (Route::To(id), _) => id,
+            (Route::Begin, Some(audience)) => {
                 let now = Instant::now();
                 self.links.on_unauthenticated(from, audience);
                 match self.open(Side::Responder, port, from, audience, now) {
@@ -100,7 +96,14 @@ impl DatagramTransport {
                     Err(why) => return self.links.turned_away(from, why),
                 }
             }
-            (None, _) => return,
+            (Route::Answer(answer), _) => return self.ports[port].queue(from, answer),
+            (Route::Refuse(why, answer), _) => {
+                if let Some(answer) = answer {
+                    self.ports[port].queue(from, answer);
+                }
+                return self.links.refuse(from.into(), None, why.into());
+            }
+            (Route::Begin | Route::Drop, _) => return,
         };
         let is_full = |link: &PacketLink| {
             matches!(link.remote(), Some(Remote::Client(_))) && !self.links.memory.has_room_for_packet(link)
@@ -109,7 +112,6 @@ impl DatagramTransport {
             // The client's machine will repeat the packet, if it repeats any.
             return;
         }
-        let now = self.now();
         self.with(id, events, |machine, out| machine.packet(now, packet, out));
     }
 
@@ -124,6 +126,7 @@ impl DatagramTransport {
         let id = self.open(Side::Initiator { expects: replica }, port, address, Audience::Anybody, instant)?;
         let now = self.now();
         self.with(id, events, |machine, out| machine.start(now, out));
+        self.links.dial_beside(replica, instant);
         Ok(())
     }
 
@@ -155,21 +158,9 @@ impl DatagramTransport {
         state.phase = Phase::Handshake;
         self.links.table.put(id, Box::new(PacketLink::new(state, machine, port)));
         self.links.due(Some(deadline));
-        let route = self.routes.entry((port, address)).or_default();
-        route.retain(|id| self.links.table.get(*id).is_some());
-        route.push(id);
-        self.forget_routes();
+        let table = &self.links.table;
+        self.router.add(port, address, id, table.iter().count(), |id| table.get(id).is_some());
         Ok(id)
-    }
-
-    /// Removes the routes of closed links once they are the majority.
-    fn forget_routes(&mut self) {
-        if self.routes.len() > 2 * self.links.table.iter().count() + 1 {
-            self.routes.retain(|_, ids| {
-                ids.retain(|id| self.links.table.get(*id).is_some());
-                !ids.is_empty()
-            });
-        }
     }
 
     /// Calls a link's machine and performs its outputs.
@@ -196,9 +187,7 @@ impl DatagramTransport {
                 if let Some(alarm) = link.alarm {
                     self.alarms.remove(&(alarm, id));
                 }
-                if let Some(ids) = self.routes.get_mut(&(link.port, link.address)) {
-                    ids.retain(|other| *other != id);
-                }
+                self.router.remove(link.port, link.address, id);
                 self.links.end(&link, why, events);
             }
         }

@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 
 /// A client with more than 1/4 of `client_queue_bytes` unread is not served until it reads.
 const CONGESTED_SHARE: usize = 4;
+/// Maximum number of attempts to reach a replica, beside each other.
+const MAX_ATTEMPTS: usize = 3;
 /// Refusals kept for [`Transport::take_refusals`](crate::Transport::take_refusals); older ones are dropped.
 const MAX_REFUSALS: usize = 64;
 
@@ -351,6 +353,8 @@ impl<L: Linked> Links<L> {
                     self.end(&older, LinkError::Replaced, events);
                 }
                 self.peers[replica.index()].link = Some(link.id);
+                self.peers[replica.index()].dial_at = None;
+                self.end_attempts(replica);
                 events.push(Event::Connected { link: link.id, remote });
             }
         }
@@ -370,6 +374,28 @@ impl<L: Linked> Links<L> {
             }
         }
         Ok(())
+    }
+
+    /// Ends the other attempts to reach a replica that is connected now.
+    fn end_attempts(&mut self, replica: ReplicaId) {
+        let attempts = self.table.iter().filter(|link| link.dialled == Some(replica) && link.remote().is_none());
+        let attempts: Vec<LinkId> = attempts.map(|link| link.id).collect();
+        for id in attempts {
+            drop(self.table.take(index(id)));
+            self.table.release(id);
+        }
+    }
+
+    /// Plans another attempt to reach a replica beside the one that has just begun, for the case that this one takes
+    /// long.
+    pub fn dial_beside(&mut self, replica: ReplicaId, now: Instant) {
+        let attempts = self.table.iter().filter(|link| link.dialled == Some(replica)).count();
+        let peer = &mut self.peers[replica.index()];
+        if attempts < MAX_ATTEMPTS && peer.link.is_none() && peer.dial_at.is_none() {
+            peer.dial_at = Some(now + Duration::from_millis(self.config.dial_timeout_ms));
+            let due = peer.dial_at;
+            self.due(due);
+        }
     }
 
     /// Ends a link that was taken out of the table; the caller then drops it.
@@ -509,6 +535,9 @@ impl<L: Linked> Links<L> {
         let mut dials = Vec::new();
         for (replica, answer) in self.names.take() {
             let peer = &mut self.peers[replica.index()];
+            if peer.link.is_some() {
+                continue;
+            }
             let failure = answer.map(|found| peer.known = found).err();
             match (peer.next_known(), failure) {
                 (Some(socket), _) => dials.push((replica, socket)),

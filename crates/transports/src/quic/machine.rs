@@ -70,8 +70,6 @@ pub struct QuicMachine {
     tag: [u8; TAG_BYTES],
     /// The name to which a newcomer has addressed its first packet.
     asked_for: Option<Bytes>,
-    /// The first packet was of a connection that this end does not know.
-    began_short: bool,
     /// The handshake inside, once TLS has its keys.
     inner: Option<PlainChannel>,
     /// Bytes of that handshake.
@@ -129,7 +127,6 @@ impl QuicMachine {
             connection: None,
             tag: tag(&nonce),
             asked_for: None,
-            began_short: false,
             inner: None,
             opened: BytesMut::new(),
             remote: None,
@@ -365,10 +362,17 @@ impl QuicMachine {
 
     fn on_packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) -> Result<(), Loss> {
         let is_short = is_short(&packet);
-        if self.connection.is_none() {
-            self.began_short |= is_short && self.asked_for.is_none();
-            if !is_short {
-                self.asked_for = long_name(&packet).map(Bytes::copy_from_slice);
+        if self.connection.is_none() && !is_short {
+            self.asked_for = long_names(&packet).map(|(name, _)| Bytes::copy_from_slice(name));
+        }
+        if !self.claims(&packet) {
+            if self.heeds(&packet) {
+                self.judge(now, true);
+                return Ok(());
+            }
+            // The end that accepts answers whom it does not know, if its driver has not done so.
+            if self.side != Side::Responder {
+                return Ok(());
             }
         }
         let packet = packet.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
@@ -474,14 +478,20 @@ impl QuicMachine {
 }
 
 /// Returns whether a packet is one of an established connection.
-fn is_short(packet: &[u8]) -> bool {
+pub fn is_short(packet: &[u8]) -> bool {
     packet.first().is_some_and(|first| first & LONG_HEADER == 0)
 }
 
-/// Returns the name to which a packet of a handshake is addressed.
-fn long_name(packet: &[u8]) -> Option<&[u8]> {
-    let bytes = usize::from(*packet.get(LONG_NAME_LENGTH_AT)?).min(MAX_NAME_BYTES);
-    packet.get(LONG_NAME_LENGTH_AT + 1..LONG_NAME_LENGTH_AT + 1 + bytes)
+/// Returns the connection IDs of a packet of a handshake: the one that it is addressed to, and its sender's.
+pub fn long_names(packet: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (to, rest) = name_at(packet.get(LONG_NAME_LENGTH_AT..)?)?;
+    Some((to, name_at(rest)?.0))
+}
+
+fn name_at(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first()?;
+    let length = usize::from(*length);
+    if length > MAX_NAME_BYTES { None } else { rest.split_at_checked(length) }
 }
 
 /// Returns the key that the end which accepted has shown.
@@ -527,18 +537,17 @@ impl Machine for QuicMachine {
         }
     }
 
-    /// An established connection claims all packets but those of another handshake, so that packets of strangers make
-    /// no machine. One that has just begun leaves the packets of an older connection to that.
     fn claims(&self, packet: &[u8]) -> bool {
-        if self.client.is_some() || matches!(self.side, Side::Initiator { .. }) {
-            return true;
-        }
         if is_short(packet) {
-            let is_own = packet.get(SHORT_NAME_AT..SHORT_NAME_AT + TAG_BYTES) == Some(&self.tag);
-            return is_own || self.remote.is_some() || self.began_short;
+            return packet.get(SHORT_NAME_AT..SHORT_NAME_AT + TAG_BYTES) == Some(&self.tag);
         }
-        let Some(name) = long_name(packet) else { return true };
-        self.connection.is_none() || name.starts_with(&self.tag) || self.asked_for.as_deref() == Some(name)
+        long_names(packet).is_some_and(|(to, _)| to.starts_with(&self.tag) || self.asked_for.as_deref() == Some(to))
+    }
+
+    /// A remote that has lost the connection answers with a packet that names nothing and that nobody can read. It is
+    /// no proof of anything, and only makes this end [ask](QuicMachine::ask).
+    fn heeds(&self, packet: &[u8]) -> bool {
+        self.remote.is_some() && is_short(packet)
     }
 
     fn due(&self) -> Option<Time> {

@@ -10,8 +10,11 @@
 //! **Datagrams**, as an option, for votes between replicas: those that a packet can carry wait for no stream, and are
 //! not sent again if they are lost. An end that takes none says so in the handshake, and votes to it travel on the
 //! stream (ADR 087).
-//! **Strangers.** An end that accepts begins nothing before the other end has repeated a token that was sent to its
-//! address. Tokens are worth something to the machine that made them only, thus from one address only.
+//!
+//! **Strangers.** An end that accepts begins nothing, and keeps nothing, before the other end has repeated a token that
+//! was sent to its address (Retry). The connection ID that comes with the token is computed from the address, so that a
+//! token is worth something from there only. Every later packet names its connection by an ID of the end that it goes
+//! to, which nobody off the path knows.
 //!
 //! **Restarts.** An end that dialled and has restarted begins a connection that the old one does not
 //! [claim](Machine::claims): the driver makes another machine for it, which replaces the old one once it is
@@ -23,6 +26,7 @@
 //! machine's nonce, its time from the driver. Only keys are drawn from the operating system.
 
 mod acknowledged;
+mod greeter;
 mod machine;
 mod metered;
 mod streams;
@@ -31,6 +35,7 @@ mod votes;
 use crate::carrier::{Association, TransportProfile};
 use crate::config::{Congestion, MAX_QUIC_MTU_BYTES, QuicConfig, QuicVotes, WireSettings};
 use acknowledged::Acknowledged;
+use greeter::QuicGreeter;
 use machine::QuicMachine;
 use metered::Metered;
 use quinn_proto::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
@@ -39,10 +44,12 @@ use quinn_proto::{
     AckFrequencyConfig, ClientConfig, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, IdleTimeout,
     MtuDiscoveryConfig, ServerConfig, TimeSource, TransportConfig, VarInt,
 };
-use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Sessions, Side};
+use quorate_channels::{
+    Carriage, ChannelConfig, ChannelError, Greeter, Machine, NONCE_BYTES, SECRET_BYTES, Sessions, Side,
+};
 use quorate_types::{Hasher, Time};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 /// QUIC as a kind of transport.
@@ -60,8 +67,7 @@ static PROFILE: TransportProfile = TransportProfile {
 
 /// The only version: 1 (RFC 9000).
 const VERSION: u32 = 1;
-/// Length of the names that an end which accepts gives its connections, in bytes. The other end gives none: its
-/// packets need no name, since a machine has one connection.
+/// Length of connection IDs, in bytes.
 const NAME_BYTES: usize = 8;
 /// Bytes at the start of a name that are the same in all names of a machine.
 const TAG_BYTES: usize = 4;
@@ -90,6 +96,15 @@ impl Association for Quic {
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError> {
         Ok(Box::new(QuicMachine::new(end.clone(), side, settings, nonce)?))
+    }
+
+    fn greeter(
+        &self,
+        end: &ChannelConfig,
+        _: &WireSettings,
+        secret: [u8; SECRET_BYTES],
+    ) -> Result<Box<dyn Greeter>, ChannelError> {
+        Ok(Box::new(QuicGreeter::new(&end.sessions, secret)?))
     }
 }
 
@@ -126,7 +141,6 @@ fn tag(nonce: &[u8]) -> [u8; TAG_BYTES] {
 struct Names {
     nonce: [u8; NONCE_BYTES],
     made: u64,
-    bytes: usize,
 }
 
 impl ConnectionIdGenerator for Names {
@@ -134,11 +148,11 @@ impl ConnectionIdGenerator for Names {
         self.made += 1;
         let mut name = derive(*b"qcid", &self.nonce, self.made);
         name[..TAG_BYTES].copy_from_slice(&tag(&self.nonce));
-        ConnectionId::new(&name[..self.bytes])
+        ConnectionId::new(&name[..NAME_BYTES])
     }
 
     fn cid_len(&self) -> usize {
-        self.bytes
+        NAME_BYTES
     }
 
     fn cid_lifetime(&self) -> Option<Duration> {
@@ -166,9 +180,8 @@ impl Parts {
         let longest = longest_packet_bytes(settings);
         let (clock, acknowledged) = (Arc::new(Clock::default()), Arc::new(Acknowledged::default()));
         let transport = Arc::new(transport_config(config, longest, acknowledged.clone()));
-        let name_bytes = if side == Side::Responder { NAME_BYTES } else { 0 };
         let mut endpoint = EndpointConfig::default();
-        endpoint.cid_generator(move || Box::new(Names { nonce, made: 0, bytes: name_bytes }));
+        endpoint.cid_generator(move || Box::new(Names { nonce, made: 0 }));
         endpoint.rng_seed(Some(derive(*b"qrng", &nonce, 0)));
         endpoint.supported_versions(vec![VERSION]);
         endpoint.max_udp_payload_size(longest).expect("the setting was checked");
@@ -182,8 +195,7 @@ impl Parts {
                 (Some(client), None)
             }
             Side::Responder => {
-                let tls = QuicServerConfig::try_from(sessions.server()?).map_err(lacks_cipher)?;
-                let mut server = ServerConfig::with_crypto(Arc::new(Metered(Arc::new(tls))));
+                let mut server = server_config(sessions)?;
                 server.transport_config(transport).migration(false).time_source(clock.clone());
                 (None, Some(Arc::new(server)))
             }
@@ -191,6 +203,16 @@ impl Parts {
         let endpoint = Endpoint::new(Arc::new(endpoint), server, true, None);
         Ok(Parts { endpoint, client, clock, acknowledged })
     }
+}
+
+/// Returns the configuration of an end that accepts. All of a process share the key of tokens.
+fn server_config(sessions: &Sessions) -> Result<ServerConfig, ChannelError> {
+    static WITH_KEY: OnceLock<ServerConfig> = OnceLock::new();
+    let tls = QuicServerConfig::try_from(sessions.server()?).map_err(lacks_cipher)?;
+    let crypto: Arc<dyn quinn_proto::crypto::ServerConfig> = Arc::new(Metered(Arc::new(tls)));
+    let mut server = WITH_KEY.get_or_init(|| ServerConfig::with_crypto(crypto.clone())).clone();
+    server.crypto = crypto;
+    Ok(server)
 }
 
 fn lacks_cipher(_: NoInitialCipherSuite) -> ChannelError {

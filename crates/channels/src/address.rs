@@ -1,0 +1,86 @@
+//! Stateless address validation (RFC 9000, section 8.1): an end that accepts keeps nothing of a packet whose sender has
+//! not proved that it receives what is sent to its address.
+//!
+//! A [`Greeter`] judges the packets that belong to no connection. It answers a first packet with a token, which it
+//! computes from the sender's address and forgets; a packet that repeats the token begins a connection.
+
+use crate::ChannelError;
+use bytes::Bytes;
+use quorate_types::{Hasher, Time};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Size of the secret from which an end computes its tokens.
+pub const SECRET_BYTES: usize = 32;
+/// Time after which an end computes other tokens. Those of the period before are still valid.
+const PERIOD: Duration = Duration::from_secs(10);
+/// Domain of the hash that makes a token.
+const TAG: [u8; 4] = *b"addr";
+
+/// What an end that accepts does with a packet that belongs to no connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Welcome {
+    /// Nothing.
+    Ignore,
+    /// Sends an answer, which is at most three times as long as the packet, and keeps nothing.
+    Answer(Bytes),
+    /// Rejects it for this reason, with an answer if the sender can be told.
+    Refuse(ChannelError, Option<Bytes>),
+    /// Begins a connection, whose machine handles the packet: its sender has proved its address.
+    Begin,
+}
+
+/// Judges packets that belong to no connection of an end that accepts, and keeps nothing of them.
+pub trait Greeter: Send {
+    fn greet(&mut self, now: Time, from: SocketAddr, packet: &[u8]) -> Welcome;
+}
+
+/// Greeter of a channel without address validation: every packet begins a connection.
+pub struct Unvalidated;
+
+impl Greeter for Unvalidated {
+    fn greet(&mut self, _: Time, _: SocketAddr, _: &[u8]) -> Welcome {
+        Welcome::Begin
+    }
+}
+
+/// Computes the tokens that prove an address.
+pub struct AddressTokens {
+    secret: [u8; SECRET_BYTES],
+}
+
+impl AddressTokens {
+    /// Creates the tokens of one end. Its `secret` must be random, and known to nobody else.
+    pub fn new(secret: [u8; SECRET_BYTES]) -> AddressTokens {
+        AddressTokens { secret }
+    }
+
+    /// Returns the token for an address and the `session` that its owner has named; never zero.
+    pub fn token(&self, now: Time, from: SocketAddr, session: &[u8]) -> u64 {
+        self.in_period(now.0 / PERIOD.as_nanos() as u64, from, session)
+    }
+
+    /// Returns whether a token was computed for this address and session in the present period or the one before.
+    pub fn is_valid(&self, now: Time, from: SocketAddr, session: &[u8], token: u64) -> bool {
+        let period = now.0 / PERIOD.as_nanos() as u64;
+        [Some(period), period.checked_sub(1)]
+            .into_iter()
+            .flatten()
+            .any(|period| self.in_period(period, from, session) == token)
+    }
+
+    fn in_period(&self, period: u64, from: SocketAddr, session: &[u8]) -> u64 {
+        let ip = match from.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        let mut hasher = Hasher::new(TAG);
+        hasher.update(&self.secret);
+        hasher.update(&period.to_le_bytes());
+        hasher.update(&ip.octets());
+        hasher.update(&from.port().to_le_bytes());
+        hasher.update(session);
+        let digest = hasher.finish().0;
+        u64::from_le_bytes(*digest.first_chunk().expect("a digest is longer than a token")).max(1)
+    }
+}

@@ -1,0 +1,173 @@
+//! What packets of the channels `plain` and `dtls` begin with: whose connection each belongs to.
+//!
+//! Each end of a connection has a token of 64 bits, and every packet begins with the token of the end that it goes to.
+//! So somebody who cannot read the packets cannot inject one: sender addresses prove nothing over UDP. The initiator
+//! draws its token; that of the responder is computed from the initiator's token and address ([`AddressTokens`]), so the
+//! responder keeps nothing before the initiator has repeated it.
+//!
+//! ```text
+//! ask        0x50  of 8  channel 1  zeros 8     `of` wants to begin; as long as its answer
+//! answer     0x54  to 8  channel 1  from 8      `from` is the token of the responder's end
+//! handshake  0x51  to 8  from 8  ...
+//! data       0x52  to 8  ...
+//! reset      0x53  of 8                         the end that named itself `of` has no such connection any more
+//! ```
+
+use crate::hello::TLS_PREFIX;
+use crate::{AddressTokens, ChannelError, Greeter, NONCE_BYTES, Welcome};
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_types::{Hasher, Time};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub const ASK: u8 = 0x50;
+pub const HANDSHAKE: u8 = 0x51;
+pub const DATA: u8 = 0x52;
+pub const RESET: u8 = 0x53;
+pub const ANSWER: u8 = 0x54;
+pub const TOKEN_BYTES: usize = 8;
+/// Bytes before the rest of a packet of data, and of one of a handshake.
+pub const DATA_HEAD_BYTES: usize = 1 + TOKEN_BYTES;
+pub const HANDSHAKE_HEAD_BYTES: usize = 1 + 2 * TOKEN_BYTES;
+const RESET_BYTES: usize = 1 + TOKEN_BYTES;
+const CHANNEL_AT: usize = 1 + TOKEN_BYTES;
+const ASK_BYTES: usize = CHANNEL_AT + 1 + TOKEN_BYTES;
+/// First wait before the question for a token, or a handshake packet, is repeated; it doubles each time.
+pub const FIRST_WAIT: Duration = Duration::from_millis(50);
+pub const LAST_WAIT: Duration = Duration::from_millis(800);
+/// Domain of the hash that makes a token.
+const TOKEN_TAG: [u8; 4] = *b"tokn";
+
+/// Number of one end of a connection, never zero.
+pub type Token = u64;
+
+/// A channel as packets name it: its number and its name.
+pub type Named = (u8, &'static str);
+pub const PLAIN: Named = (1, "plain");
+pub const DTLS: Named = (2, "dtls");
+
+/// Start of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Head {
+    Ask { of: Token, channel: u8 },
+    Answer { to: Token, channel: u8, from: Token },
+    Handshake { to: Token, from: Token },
+    Data { to: Token },
+    Reset { of: Token },
+}
+
+/// Returns the start of a packet; `None` if it has none.
+pub fn head(packet: &[u8]) -> Option<Head> {
+    let (kind, rest) = packet.split_first()?;
+    let token = |at: usize| Some(Token::from_le_bytes(*rest.get(at..)?.first_chunk()?));
+    let first = token(0)?;
+    Some(match *kind {
+        ASK if packet.len() == ASK_BYTES => Head::Ask { of: first, channel: packet[CHANNEL_AT] },
+        ANSWER if packet.len() == ASK_BYTES => {
+            Head::Answer { to: first, channel: packet[CHANNEL_AT], from: token(CHANNEL_AT)? }
+        }
+        HANDSHAKE => Head::Handshake { to: first, from: token(TOKEN_BYTES)? },
+        DATA => Head::Data { to: first },
+        RESET if packet.len() == RESET_BYTES => Head::Reset { of: first },
+        _ => return None,
+    })
+}
+
+/// Returns the token that belongs to a nonce. The nonce itself goes to the other end too, and only there.
+pub fn token(nonce: &[u8; NONCE_BYTES]) -> Token {
+    let mut hasher = Hasher::new(TOKEN_TAG);
+    hasher.update(nonce);
+    let digest = hasher.finish().0;
+    Token::from_le_bytes(*digest.first_chunk().expect("a digest is longer than a token")).max(1)
+}
+
+/// Makes the question of an initiator for a token.
+pub fn ask(of: Token, (channel, _): Named) -> Bytes {
+    ask_or_answer(ASK, of, channel, 0)
+}
+
+/// Makes the answer to it.
+pub fn answer(to: Token, (channel, _): Named, from: Token) -> Bytes {
+    ask_or_answer(ANSWER, to, channel, from)
+}
+
+fn ask_or_answer(kind: u8, first: Token, channel: u8, second: Token) -> Bytes {
+    let mut packet = BytesMut::with_capacity(ASK_BYTES);
+    packet.put_u8(kind);
+    packet.put_u64_le(first);
+    packet.put_u8(channel);
+    packet.put_u64_le(second);
+    packet.freeze()
+}
+
+/// Makes the start of a handshake packet, in a buffer with room for `bytes` more.
+pub fn handshake(to: Token, from: Token, bytes: usize) -> BytesMut {
+    let mut packet = BytesMut::with_capacity(HANDSHAKE_HEAD_BYTES + bytes);
+    packet.put_u8(HANDSHAKE);
+    packet.put_u64_le(to);
+    packet.put_u64_le(from);
+    packet
+}
+
+/// Makes the start of a packet of data, in a buffer with room for `bytes` more.
+pub fn data(to: Token, bytes: usize) -> BytesMut {
+    let mut packet = BytesMut::with_capacity(DATA_HEAD_BYTES + bytes);
+    packet.put_u8(DATA);
+    packet.put_u64_le(to);
+    packet
+}
+
+/// Makes the reset of a connection that its receiver knows as the one with the end `of`.
+pub fn reset(of: Token) -> Bytes {
+    let mut packet = BytesMut::with_capacity(RESET_BYTES);
+    packet.put_u8(RESET);
+    packet.put_u64_le(of);
+    packet.freeze()
+}
+
+/// Returns the channel that the sender of a packet seems to use, if it is another one than `own`.
+pub fn speaks_other(packet: &[u8], own: Named) -> ChannelError {
+    let channel = match head(packet) {
+        Some(Head::Ask { channel, .. } | Head::Answer { channel, .. }) => channel,
+        _ if packet.first() == Some(&TLS_PREFIX[0]) => DTLS.0,
+        _ => own.0,
+    };
+    match [PLAIN, DTLS].into_iter().find(|(number, _)| *number == channel && *number != own.0) {
+        Some((_, name)) => ChannelError::PeerSpeaks(name),
+        None => ChannelError::NotQuorate,
+    }
+}
+
+/// Greeter of a channel whose packets begin as this file says.
+pub struct TokenGreeter {
+    tokens: AddressTokens,
+    channel: Named,
+    /// Data for an unknown connection is answered with a reset.
+    resets: bool,
+}
+
+impl TokenGreeter {
+    pub fn new(tokens: AddressTokens, channel: Named, resets: bool) -> TokenGreeter {
+        TokenGreeter { tokens, channel, resets }
+    }
+}
+
+impl Greeter for TokenGreeter {
+    fn greet(&mut self, now: Time, from: SocketAddr, packet: &[u8]) -> Welcome {
+        let answer_to = |of: Token| answer(of, self.channel, self.tokens.token(now, from, &of.to_le_bytes()));
+        match head(packet) {
+            Some(Head::Ask { of, channel }) if channel == self.channel.0 => Welcome::Answer(answer_to(of)),
+            Some(Head::Ask { of, .. }) => Welcome::Refuse(speaks_other(packet, self.channel), Some(answer_to(of))),
+            Some(Head::Handshake { to, from: of }) => {
+                match self.tokens.is_valid(now, from, &of.to_le_bytes(), to) {
+                    true => Welcome::Begin,
+                    // The token is too old, or of an end that has restarted.
+                    false => Welcome::Answer(answer_to(of)),
+                }
+            }
+            Some(Head::Data { to }) if self.resets => Welcome::Answer(reset(to)),
+            Some(Head::Data { .. } | Head::Reset { .. } | Head::Answer { .. }) => Welcome::Ignore,
+            None => Welcome::Refuse(speaks_other(packet, self.channel), None),
+        }
+    }
+}
