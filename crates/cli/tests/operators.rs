@@ -22,8 +22,8 @@ fn status(directory: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     loop {
         let output = quorate(&["status", "--dir", directory, "--json", "--timeout-ms", "5000"]);
         let told: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
-        let calm =
-            told["replicas"].as_array().expect("a list").iter().all(|of| of["attention"] == Value::Array(vec![]));
+        let replicas = told["replicas"].as_array().expect("a list");
+        let calm = replicas.iter().chain([&told]).all(|of| of["attention"] == Value::Array(vec![]));
         assert_eq!(
             output.status.code(),
             Some(i32::from(!calm)),
