@@ -115,6 +115,13 @@ pub struct Authentication {
 }
 
 impl Authentication {
+    /// Returns whether a statement of a domain proves to third parties who made it.
+    pub fn attributes(&self, domain: Domain) -> bool {
+        let by_mac = self.profile.votes_by_mac() && MacKeys::authenticate(domain);
+        let scheme = if by_mac { self.mac_scheme } else { self.scheme };
+        scheme.profile().attributable
+    }
+
     /// Checks that a protocol works with it, given what the protocol requires of signed statements and of votes.
     ///
     /// # Errors

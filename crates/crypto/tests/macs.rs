@@ -6,7 +6,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_crypto::scheme::{Claim, Recipients};
 use quorate_crypto::statements::Statements;
-use quorate_crypto::{CertificateError, Crypto, CryptoError, KeyFault, Keyring, MacKeys, SchemeKind};
+use quorate_crypto::{
+    AuthProfile, Authentication, CertificateError, ClientAuthentication, Crypto, CryptoError, KeyFault, Keyring,
+    MacKeys, ReplyAuthentication, SchemeKind,
+};
 use quorate_types::{Attachment, Certificate, ClusterId, Committee, Domain, ReplicaId, Signers, Subject, View, Vote};
 use std::ops::ControlFlow;
 
@@ -303,4 +306,24 @@ fn codes_need_the_own_identity_key() {
     let committee = committee(SIGNATURES, 4);
     let error = MacKeys::new(CODES[0], &committee, ReplicaId(1), &keys(SIGNATURES, 2).identity).err().unwrap();
     assert!(error.to_string().contains("identity key of replica 1"), "{error}");
+}
+
+/// Only MACs make a statement hearsay, and only those on votes: everything that is shown to others is signed.
+#[test]
+fn a_vote_that_carries_macs_proves_nothing_to_others() {
+    let domains = [Domain::Prepare, Domain::Commit, Domain::ViewChange, Domain::Checkpoint, Domain::Proposal];
+    for profile in [AuthProfile::Pk, AuthProfile::Mac, AuthProfile::Domain] {
+        let authentication = Authentication {
+            profile,
+            scheme: SchemeKind::ED25519,
+            mac_scheme: SchemeKind::HMAC_SHA256,
+            clients: ClientAuthentication::default(),
+            replies: ReplyAuthentication::default(),
+            replicas: 4,
+        };
+        for domain in domains {
+            let by_mac = profile.votes_by_mac() && matches!(domain, Domain::Prepare | Domain::Commit);
+            assert_eq!(authentication.attributes(domain), !by_mac, "{domain:?} under {profile}");
+        }
+    }
 }

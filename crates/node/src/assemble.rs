@@ -109,6 +109,7 @@ pub(crate) fn assemble(
     let fittings = Fittings {
         me: config.replica,
         quorum: committee.quorum,
+        authentication: config.authentication(),
         fault,
         directory: kept_in,
         cluster: committee.cluster,

@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::measure;
 use crate::observer::disagreement;
 use crate::progress::STANDSTILL;
-use quorate_consensus::Protocol;
+use quorate_consensus::{Evidence, Protocol};
 use quorate_types::ReplicaId;
 
 /// Free disk space below which the disk needs attention: a journal grows by segments of 16 MiB, and a new state is
@@ -58,8 +58,8 @@ impl<P: Protocol> Host<P> {
             attention.push("refuses clients: their commands would wait longer than max_queue_ms".to_owned());
         }
         attention.extend(self.replica.silence().map(|silence| silence.to_string()));
-        let evidence = self.replica.evidence().iter();
-        attention.extend(evidence.map(|evidence| format!("holds proof against a replica: {evidence}")));
+        attention.extend(self.evidence(true).map(|evidence| format!("holds proof against a replica: {evidence}")));
+        attention.extend(self.evidence(false).map(Evidence::hearsay));
         let free = devices.directory.as_deref().and_then(measure::free_bytes);
         if let Some(free) = free.filter(|free| *free < MIN_FREE_BYTES) {
             attention.push(format!("the disk has {} MiB left", free >> 20));

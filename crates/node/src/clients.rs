@@ -362,7 +362,10 @@ impl<P: Protocol> Host<P> {
                 return json.into();
             }
             match status.history.len() {
-                0 => status.evidence.truncate(status.evidence.len() / 2),
+                0 => {
+                    status.evidence.truncate(status.evidence.len() / 2);
+                    status.hearsay.truncate(status.hearsay.len() / 2);
+                }
                 samples => drop(status.history.drain(..samples.div_ceil(2))),
             }
         }

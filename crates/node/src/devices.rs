@@ -19,7 +19,7 @@ use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Input, Mark, Message, Refusal};
-use quorate_crypto::{BundleTask, CheckedBundles, Crypto};
+use quorate_crypto::{Authentication, BundleTask, CheckedBundles, Crypto};
 use quorate_hosting::{DurabilityGate, Outgoing, Peers, split};
 use quorate_storage::Journal;
 use quorate_transports::Transport;
@@ -44,6 +44,8 @@ pub(crate) struct Devices<M: Message> {
     pub me: ReplicaId,
     pub replicas: u16,
     pub quorum: Quorum,
+    /// Decides which contradictions of others prove something to third parties.
+    pub authentication: Authentication,
     /// Injected misbehaviour, if any.
     pub fault: Option<Fault>,
     /// Directory of the journal; `None` if it is in memory.
@@ -114,6 +116,7 @@ fn decode(frontier: Bytes) -> Result<Frontier, RestoreError> {
 pub(crate) struct Fittings {
     pub me: ReplicaId,
     pub quorum: Quorum,
+    pub authentication: Authentication,
     pub fault: Option<Fault>,
     pub directory: Option<PathBuf>,
     pub cluster: ClusterId,
@@ -138,6 +141,7 @@ impl<M: Message> Devices<M> {
         let Fittings {
             me,
             quorum,
+            authentication,
             fault,
             directory,
             cluster,
@@ -161,6 +165,7 @@ impl<M: Message> Devices<M> {
             me,
             replicas: u16::try_from(quorum.replicas()).expect("a committee has at most 256 members"),
             quorum,
+            authentication,
             fault,
             directory,
             cluster,
@@ -254,7 +259,12 @@ impl<M: Message> Devices<M> {
             }
             Action::KeepChunk { height, chunk, bytes } => self.states.keep_chunk(height, chunk, bytes),
             Action::AdoptState { checkpoint } => self.adopt(*checkpoint)?,
-            Action::Accuse(evidence) => self.tell(NodeEvent::Evidence(*evidence)),
+            Action::Accuse(evidence) => {
+                self.tell(match self.authentication.attributes(evidence.first.subject.domain) {
+                    true => NodeEvent::Evidence(*evidence),
+                    false => NodeEvent::Hearsay(*evidence),
+                })
+            }
             Action::Refuse { bundle, why } => self.refused.push((bundle, why)),
             Action::AcceptRepair { after } => {
                 self.good_with = Some(after);

@@ -20,7 +20,7 @@ use crate::network::{Arrival, Frame, Report};
 use crate::observer::NodeEvent;
 use crate::peers::PeerFrames;
 use crate::progress::Progress;
-use quorate_consensus::{Action, Envelope, Input, Protocol, Replica};
+use quorate_consensus::{Action, Envelope, Evidence, Input, Protocol, Replica};
 use quorate_recording::Recorder;
 use quorate_storage::CpuAccount;
 use quorate_storage::account::thread_cpu_ns;
@@ -435,10 +435,19 @@ impl<P: Protocol> Host<P> {
             connected: self.connected(),
             attention: self.attention(),
             dropped: self.dropped(&counters),
-            evidence: self.replica.evidence().iter().map(ToString::to_string).collect(),
+            evidence: self.evidence(true).map(ToString::to_string).collect(),
+            hearsay: self.evidence(false).map(Evidence::hearsay).collect(),
             history: if history { self.devices.executor.history() } else { Vec::new() },
             settings: history.then(|| self.devices.settings.clone()),
         }
+    }
+
+    /// Returns the contradictions of other replicas that this replica holds: those that prove something to others, or
+    /// the rest.
+    pub(crate) fn evidence(&self, proves: bool) -> impl Iterator<Item = &Evidence> {
+        let authentication = self.devices.authentication;
+        let attributes = move |evidence: &Evidence| authentication.attributes(evidence.first.subject.domain);
+        self.replica.evidence().iter().filter(move |evidence| attributes(evidence) == proves)
     }
 
     fn dropped(&self, counters: &Counters) -> BTreeMap<String, u64> {

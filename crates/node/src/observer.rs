@@ -64,6 +64,8 @@ pub enum NodeEvent {
     TimedOut(View),
     /// A replica has provably misbehaved.
     Evidence(Evidence),
+    /// A replica has contradicted itself, but its votes prove nothing to others.
+    Hearsay(Evidence),
     /// The configuration works, but a setting is unwise.
     Unwise(ConfigFault),
     /// The replica has stopped as requested.
@@ -119,6 +121,7 @@ impl fmt::Display for NodeEvent {
             NodeEvent::Forged { from } => write!(f, "replica {from} forwarded a bundle that its client did not sign"),
             NodeEvent::TimedOut(view) => write!(f, "view {view} timed out"),
             NodeEvent::Evidence(evidence) => evidence.fmt(f),
+            NodeEvent::Hearsay(evidence) => f.write_str(&evidence.hearsay()),
             NodeEvent::Stopped { height } => write!(f, "stopped on request, executed up to height {height}"),
         }
     }

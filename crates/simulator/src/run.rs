@@ -268,6 +268,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
             replica,
             device: devices.remove(0),
             executor,
+            votes_by_mac: spec.macs.is_some(),
             judge: client_keys.judge(me),
             reply: spec.reply,
             seal_bytes: spec.reply_seals.map(ReplyAuthentication::seal_bytes),

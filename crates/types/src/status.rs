@@ -108,6 +108,10 @@ pub struct Status {
     pub dropped: BTreeMap<String, u64>,
     /// Proven misbehaviour, in sentences.
     pub evidence: Vec<String>,
+    /// Contradictions that prove nothing to others, in sentences: the votes carry MACs, which the reporting replica
+    /// could have made itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hearsay: Vec<String>,
     /// Rolling digest of everything executed, at sampled heights: equal histories have equal digests. Empty unless
     /// requested.
     pub history: Vec<(Height, Digest)>,

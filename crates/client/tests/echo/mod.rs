@@ -298,6 +298,7 @@ impl Echo {
             attention: Vec::new(),
             dropped: BTreeMap::new(),
             evidence: Vec::new(),
+            hearsay: Vec::new(),
             history: Vec::new(),
             threads: ThreadTimes::default(),
             settings: None,

@@ -270,6 +270,13 @@ pub struct Evidence {
     pub second: Vote,
 }
 
+impl Evidence {
+    /// Describes the contradiction if its statements prove to nobody else who made them.
+    pub fn hearsay(&self) -> String {
+        format!("hearsay, as the reporting replica could have made both MACs itself: {self}")
+    }
+}
+
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Evidence { first, second } = self;

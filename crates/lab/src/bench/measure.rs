@@ -55,6 +55,7 @@ pub struct Readings {
     events: Vec<Event>,
     /// Proofs that any replica reported at any time; a restart may lose them.
     pub evidence: BTreeSet<String>,
+    pub hearsay: BTreeSet<String>,
     closed: bool,
     /// Statuses after the load, with nothing in flight.
     pub end: Vec<Option<Status>>,
@@ -81,6 +82,7 @@ impl Readings {
         let counts: Vec<Option<Counts>> = statuses.iter().map(|status| status.as_ref().map(Counts::of)).collect();
         self.frontier.add(if self.first.is_empty() { 0.0 } else { measured.as_secs_f64() }, &counts);
         self.evidence.extend(statuses.iter().flatten().flat_map(|status| status.evidence.iter().cloned()));
+        self.hearsay.extend(statuses.iter().flatten().flat_map(|status| status.hearsay.iter().cloned()));
         let take = |status: Option<Status>| status.map(|status| Reading { at, status });
         if self.first.is_empty() {
             self.first = statuses.iter().cloned().map(take).collect();
@@ -152,6 +154,8 @@ pub fn result(
     let events = std::mem::take(&mut readings.events);
     let mut proofs = std::mem::take(&mut readings.evidence);
     proofs.extend(evidence(readings.end.iter().flatten()));
+    let mut rumours = std::mem::take(&mut readings.hearsay);
+    rumours.extend(hearsay(readings.end.iter().flatten()));
     let growth = readings.growth();
     let ordered = growth.most(|status| status.committed_commands);
     let blocks = growth.most(|status| status.committed_blocks);
@@ -207,6 +211,7 @@ pub fn result(
         latency_histogram: log_buckets(&report.latency_us),
         events,
         evidence: proofs.into_iter().collect(),
+        hearsay: rumours.into_iter().collect(),
         warnings,
         partial: partial(|| format!("after {:.1} s of {}", report.window.as_secs_f64(), spec.duration)),
         machine: Machine::here(),
@@ -219,10 +224,16 @@ pub fn result(
 
 /// Returns the proofs of all replicas, each once.
 pub(crate) fn evidence<'a>(statuses: impl Iterator<Item = &'a Status>) -> Vec<String> {
-    let mut evidence: Vec<String> = statuses.flat_map(|status| status.evidence.iter().cloned()).collect();
-    evidence.sort();
-    evidence.dedup();
-    evidence
+    each_once(statuses.flat_map(|status| &status.evidence))
+}
+
+/// Returns the contradictions that all replicas report without proof, each once.
+pub(crate) fn hearsay<'a>(statuses: impl Iterator<Item = &'a Status>) -> Vec<String> {
+    each_once(statuses.flat_map(|status| &status.hearsay))
+}
+
+fn each_once<'a>(lines: impl Iterator<Item = &'a String>) -> Vec<String> {
+    lines.cloned().collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// Returns whether the clients were the bottleneck: their thread was always busy, but no replica was. Warns if they did

@@ -160,6 +160,7 @@ fn caveats(result: &BenchResult) -> Vec<Note> {
     }
     notes.extend(result.warnings.iter().map(|line| note(Tone::Warning, "Warning", line)));
     notes.extend(evidence(result));
+    notes.extend(hearsay(result));
     notes
 }
 
@@ -175,6 +176,14 @@ fn evidence(result: &BenchResult) -> Option<Note> {
     let tone = if result.spec.misbehaviour().is_empty() { Tone::Bad } else { Tone::Warning };
     let head = note(tone, "Evidence of misbehaviour", &format!("{many} that replicas kept"));
     (proofs > 0).then_some(Note { items, folded: true, ..head })
+}
+
+/// Returns the contradictions that prove nothing to others.
+fn hearsay(result: &BenchResult) -> Option<Note> {
+    let items: Vec<String> = result.hearsay.iter().take(MAX_PROOFS).cloned().collect();
+    let text = "Votes that carry MACs convince only their receivers, which could have made them.";
+    let head = note(Tone::Warning, "Hearsay of misbehaviour", text);
+    (!items.is_empty()).then_some(Note { items, folded: true, ..head })
 }
 
 /// Returns throughput and latency over time, and the events.

@@ -163,6 +163,9 @@ pub struct BenchResult {
     pub events: Vec<Event>,
     /// Proofs of misbehaviour that the replicas kept, one line each.
     pub evidence: Vec<String>,
+    /// Contradictions that replicas report without a proof for others, one line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hearsay: Vec<String>,
     /// Caveats for readers of the figures.
     pub warnings: Vec<String>,
     /// How far the run had come when a signal ended it; `None` if it completed.

@@ -103,8 +103,12 @@ const MAX_SHOWN_EVIDENCE: usize = 3;
 
 /// Returns the first proofs of misbehaviour, and how many more there are.
 pub fn shown_evidence(result: &BenchResult) -> Vec<String> {
-    let mut lines: Vec<String> = result.evidence.iter().take(MAX_SHOWN_EVIDENCE).cloned().collect();
-    let more = result.evidence.len() - lines.len();
+    first_of(&result.evidence)
+}
+
+fn first_of(all: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = all.iter().take(MAX_SHOWN_EVIDENCE).cloned().collect();
+    let more = all.len() - lines.len();
     lines.extend((more > 0).then(|| format!("and {more} more, in the JSON")));
     lines
 }
@@ -156,6 +160,7 @@ pub(super) fn render(result: &BenchResult, journal: String) -> String {
         text.push_str(&line("event", format!("{:.1} s: {}", event.time_s, event.text)));
     }
     shown_evidence(result).iter().for_each(|proof| text.push_str(&line("evidence", proof)));
+    first_of(&result.hearsay).iter().for_each(|rumour| text.push_str(&line("hearsay", rumour)));
     result.warnings.iter().for_each(|warning| text.push_str(&line("warning", warning)));
     let is_violated = matches!(result.agreement, Agreement::Differs(_));
     if is_violated && result.spec.beyond_faults().is_some() {

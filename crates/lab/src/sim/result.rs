@@ -1,7 +1,7 @@
 //! Combines the reports of seeds into a result.
 
 use super::SimOptions;
-use crate::bench::{BUSY_FRACTION, evidence, measured_intervals, note_counts, steps, timeline};
+use crate::bench::{BUSY_FRACTION, evidence, hearsay, measured_intervals, note_counts, steps, timeline};
 use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency,
@@ -378,6 +378,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         latency_histogram: load.map(|load| log_buckets(&load.latency_us)).unwrap_or_default(),
         events: spec.misbehaviour().into_iter().chain(report.crashed.iter().map(crash)).collect(),
         evidence: evidence(report.end.iter().flatten()),
+        hearsay: hearsay(report.end.iter().flatten()),
         warnings,
         partial: None,
         machine: Machine::here(),

@@ -88,6 +88,7 @@ pub fn sample() -> BenchResult {
             Event { time_s: 4.0, text: "replica 2 was killed".into() },
         ],
         evidence: vec![],
+        hearsay: vec![],
         warnings: spec.warnings(),
         partial: None,
         loaded: None,

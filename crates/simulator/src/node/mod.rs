@@ -110,6 +110,8 @@ pub struct Parts<P: Protocol> {
     pub replica: Replica<P>,
     pub device: Device,
     pub executor: Executor,
+    /// Whether PREPARE and COMMIT carry MACs, which prove nothing to others.
+    pub votes_by_mac: bool,
     /// What it judges clients' bundles by.
     pub judge: Judge,
     pub reply: ReplyMode,

@@ -3,7 +3,8 @@
 use super::Node;
 use super::network::NetworkThread;
 use crate::chronicle::Landmarks;
-use quorate_consensus::Protocol;
+use quorate_consensus::{Evidence, Protocol};
+use quorate_crypto::MacKeys;
 use quorate_types::meter::Tallies;
 use quorate_types::stages::StageRole;
 use quorate_types::{ReplicaId, Status, ThreadTimes};
@@ -35,6 +36,13 @@ impl<P: Protocol> Node<P> {
 
     pub(super) fn role(&self) -> StageRole {
         if self.leader() == Some(self.parts.me) { StageRole::Leader } else { StageRole::Backup }
+    }
+
+    /// Returns the contradictions of other replicas that prove something to others, or the rest.
+    fn evidence(&self, proves: bool) -> impl Iterator<Item = &Evidence> {
+        let by_mac =
+            |evidence: &Evidence| self.parts.votes_by_mac && MacKeys::authenticate(evidence.first.subject.domain);
+        self.parts.replica.evidence().iter().filter(move |evidence| by_mac(evidence) != proves)
     }
 
     fn dropped(&self) -> BTreeMap<String, u64> {
@@ -94,7 +102,8 @@ impl<P: Protocol> Node<P> {
             connected: Vec::new(),
             attention: Vec::new(),
             dropped: self.dropped(),
-            evidence: self.parts.replica.evidence().iter().map(ToString::to_string).collect(),
+            evidence: self.evidence(true).map(ToString::to_string).collect(),
+            hearsay: self.evidence(false).map(Evidence::hearsay).collect(),
             history: if history { self.parts.executor.history() } else { Vec::new() },
             settings: None,
         }
