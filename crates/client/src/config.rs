@@ -78,7 +78,8 @@ pub struct ClientConfig {
     #[serde(default)]
     pub application: ApplicationKind,
     /// How commands reach the leader: `client` (default: the client sends each bundle to all replicas), `leader`, or
-    /// `replicas` or `replicas-certified` (to one replica, which sends it on). Must match the replicas.
+    /// `replicas` or `replicas-certified` (to one replica, which sends it on). Must match the replicas, but is `client`
+    /// where these have `leader` and leaders that rotate.
     #[serde(default)]
     pub dissemination: Dissemination,
     /// Which replicas answer: `each` (default), or `none` except an observer, for measurements only. Must match the
@@ -217,7 +218,8 @@ impl ClientConfig {
              # Default: floor((n-1)/3).\nfaults = {faults}\n\
              # The application that the replicas run. Default: kv.\napplication = {}\n\
              # How commands reach the leader: client (default: the client sends each bundle to all replicas), leader,\n\
-             # or replicas (to one replica, which sends it on). Must match the replicas.\ndissemination = {}\n\
+             # or replicas (to one replica, which sends it on). Must match the replicas, but is client where these have\n\
+             # leader and leaders that rotate.\ndissemination = {}\n\
              # Which replicas answer: each (default), or none except replica 0, for measurements only.\nreply = {}\n\
              # Timeout of a bundle's first attempt. The bundle is then sent again, and the timeout doubles.\n\
              # Default: {DEFAULT_RETRY_MS}.\nretry_ms = {}\n\

@@ -100,7 +100,8 @@ pub struct Config {
     /// dearer. At most a quarter of `view_timeout_ms`, or a twelfth for `basic-hotstuff`. Refused with PBFT, with
     /// `simple-moonshot` and with votes to `all`, where no leader collects votes. Default 0.
     pub vote_wait_us: u64,
-    /// How commands reach replicas. Default `client`.
+    /// How commands reach replicas. With `leader` and a `leader` other than `fixed`, the `dissemination` of clients has to
+    /// be `client`. Default `client`.
     pub dissemination: Dissemination,
     /// Length of view timeouts. Default `exponential`.
     pub view_duration: ViewDuration,
@@ -281,6 +282,16 @@ impl Config {
             });
         }
         Ok(())
+    }
+
+    /// Dissemination that clients have to be configured with. If leaders carry the commands and take turns, clients send
+    /// to all replicas: whichever leads next then has them. Sent to one, they would wait until that one leads, while the
+    /// others have nothing to propose (ADR 095).
+    pub fn client_dissemination(&self) -> Dissemination {
+        match self.dissemination {
+            Dissemination::Leader if self.leader != LeaderKind::Fixed => Dissemination::Client,
+            other => other,
+        }
     }
 
     /// Longest time that a client's command should wait for its execution; zero: any time, as always if clients

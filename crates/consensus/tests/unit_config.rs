@@ -196,3 +196,15 @@ fn the_warning_names_the_protocol_the_silent_replicas_and_the_remedy() {
     assert!(few.contains("2 of 4") && few.contains("quorum is 3"), "{few}");
     assert_eq!(config.stalls_with_silent(quorum(4), &[]), None);
 }
+
+#[test]
+fn clients_send_to_all_where_leaders_rotate_and_carry_the_commands() {
+    for leader in LeaderKind::ALL.iter().copied() {
+        for dissemination in Dissemination::ALL.iter().copied() {
+            let clients = Config { leader, dissemination, ..config() }.client_dissemination();
+            let rotates = leader != LeaderKind::Fixed && dissemination == Dissemination::Leader;
+            let expected = if rotates { Dissemination::Client } else { dissemination };
+            assert_eq!(clients, expected, "leader {leader}, dissemination {dissemination}");
+        }
+    }
+}

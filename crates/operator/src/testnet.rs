@@ -171,7 +171,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     config.quic = template.quic.clone();
     config.reply_authentication = template.reply_authentication;
     config.application = template.application;
-    config.dissemination = template.consensus.dissemination;
+    config.dissemination = template.consensus.client_dissemination();
     config.key_file = keys.write(&ClusterId::from_name(&template.cluster), directory)?;
     let path = directory.join(CLIENT_CONFIG_FILE);
     std::fs::write(&path, config.to_toml())

@@ -89,7 +89,7 @@ pub fn client_config(
     let settings = spec.wire().settings;
     (config.packets, config.retransmission, config.quic) = (settings.packets, settings.retransmission, settings.quic);
     config.application = application;
-    config.dissemination = spec.dissemination;
+    config.dissemination = spec.consensus().client_dissemination();
     config
 }
 

@@ -90,7 +90,7 @@ impl Clients {
         let counts: Vec<usize> = places.iter().map(|place| place.clients).collect();
         let parts = options.split(&counts);
         let is_alone = parts.len() == 1;
-        let (dissemination, reply) = (spec.consensus.dissemination, spec.reply);
+        let (dissemination, reply) = (spec.consensus.client_dissemination(), spec.reply);
         // A machine that serves clients everywhere has no replica of its own.
         let home = |at: usize| (!is_alone || places[at].home.is_some()).then_some(homes[at]);
         let session = |at| SessionOptions { dissemination, reply, home: home(at), ..SessionOptions::new(spec.quorum) };
