@@ -47,6 +47,18 @@ impl LeaderScript {
     }
 }
 
+/// Replicas in the last blocks of a chain.
+struct Record {
+    /// Signers of the certificates, and authors of optimistic blocks.
+    active: Signers,
+    /// Replicas that let a view fail.
+    suspects: Signers,
+    /// Suspects that have signed nothing since.
+    silent: Signers,
+    /// Number of blocks that show a failed view of each replica.
+    blame: Vec<u32>,
+}
+
 /// Function that elects the leader of each view.
 #[derive(Clone, Debug)]
 pub struct LeaderElection {
@@ -115,6 +127,39 @@ impl LeaderElection {
         if self.kind != LeaderKind::Reputation {
             return Arc::default();
         }
+        let Record { active, suspects, silent, blame } = self.record(block, tree);
+        // At most half of 2f candidates can be silent. With fewer candidates all of them might be, and no replica would
+        // be left to collect votes. So if too many are suspected, clear those that have signed something since; the
+        // silent ones have not. A replica that signs may still fail as a leader and as a collector, and be cleared
+        // every time. So never clear the f that are suspected most often.
+        let mut max_blamed: Vec<ReplicaId> = suspects.iter().collect();
+        max_blamed.sort_by_key(|replica| Reverse(blame[replica.index()]));
+        let mut worst = silent.clone();
+        for replica in max_blamed.into_iter().take(self.quorum.faults()) {
+            worst.insert(replica);
+        }
+        let without = |excluded: &Signers| active.iter().filter(|replica| !excluded.contains(*replica)).collect();
+        let enough = |candidates: &Arc<[ReplicaId]>| candidates.len() >= (2 * self.quorum.faults()).max(1);
+        let levels = [suspects, worst, silent].iter().map(without).find(enough);
+        levels.unwrap_or_else(|| without(&Signers::empty()))
+    }
+
+    /// Returns whether one of `voters` is no candidate on top of `block` only because no certificate in the last blocks
+    /// names it. Optimistic blocks carry no certificates, so a leader that sees such a voter proposes on one.
+    pub fn overlooks(&self, voters: &Signers, block: &Block, tree: &BlockTree) -> bool {
+        if self.kind != LeaderKind::Reputation || self.is_scripted() {
+            return false;
+        }
+        let Some(candidates) = tree.candidates(&block.digest()) else { return false };
+        if voters.iter().all(|voter| candidates.contains(&voter)) {
+            return false;
+        }
+        let record = self.record(block, tree);
+        voters.iter().any(|voter| !record.active.contains(voter) && !record.suspects.contains(voter))
+    }
+
+    /// Returns what the last blocks up to `block` show about each replica.
+    fn record(&self, block: &Block, tree: &BlockTree) -> Record {
         let everybody: Signers = (0..self.quorum.replicas() as u16).map(ReplicaId).collect();
         let (mut active, mut suspects, mut silent) = (Signers::empty(), Signers::empty(), Signers::empty());
         let mut blame = vec![0u32; self.quorum.replicas()];
@@ -140,20 +185,7 @@ impl LeaderElection {
                 }
             }
         }
-        // At most half of 2f candidates can be silent. With fewer candidates all of them might be, and no replica would
-        // be left to collect votes. So if too many are suspected, clear those that have signed something since; the
-        // silent ones have not. A replica that signs may still fail as a leader and as a collector, and be cleared
-        // every time. So never clear the f that are suspected most often.
-        let mut max_blamed: Vec<ReplicaId> = suspects.iter().collect();
-        max_blamed.sort_by_key(|replica| Reverse(blame[replica.index()]));
-        let mut worst = silent;
-        for replica in max_blamed.into_iter().take(self.quorum.faults()) {
-            worst.insert(replica);
-        }
-        let without = |excluded: &Signers| active.iter().filter(|replica| !excluded.contains(*replica)).collect();
-        let enough = |candidates: &Arc<[ReplicaId]>| candidates.len() >= (2 * self.quorum.faults()).max(1);
-        let levels = [suspects, worst, silent].iter().map(without).find(enough);
-        levels.unwrap_or_else(|| without(&Signers::empty()))
+        Record { active, suspects, silent, blame }
     }
 
     /// Adds the leaders of the views that were skipped before `block`, and the collector of the votes of the first

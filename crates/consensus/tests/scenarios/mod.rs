@@ -9,5 +9,6 @@ mod gaps;
 mod late_certificates;
 mod light_load;
 mod poison;
+mod returning_leaders;
 mod spreading;
 mod stalls;

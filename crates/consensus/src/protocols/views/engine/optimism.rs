@@ -103,6 +103,10 @@ impl<F: Family> Views<F> {
             return;
         }
         let Some(parent) = self.extends_optimistically(turn.parts) else { return };
+        // Reputation counts the voters that blocks name, and an optimistic block names none.
+        if turn.parts.leaders.overlooks(&self.high.signers, &parent, &turn.parts.store.tree) {
+            return;
+        }
         turn.parts.store.follow(parent.digest());
         let situation = Situation {
             pending: turn.parts.store.pool.pending_commands(),
