@@ -58,6 +58,9 @@ pub enum ClientError {
     /// f+1 replicas refused the command permanently, so at least one honest one did.
     #[error("the replicas refused the command: {0}")]
     Rejected(String),
+    /// f+1 replicas refused to answer this client's questions.
+    #[error("the replicas do not answer this client's questions: {0}")]
+    Unanswered(String),
     /// The replicas were overloaded until the timeout, and refused the command each time. One that refused it may have
     /// been a liar that lets it be executed later.
     #[error(
@@ -255,6 +258,7 @@ impl Client {
             let all = quorum.replicas() - quorum.faults();
             while self.session.answered_height().len() < all && self.now() < attempt_ends {
                 self.pump(attempt_ends, |_| {})?;
+                self.check_unanswered()?;
             }
             let answered = self.session.answered_height();
             if answered.len() >= quorum.weak() {
@@ -316,10 +320,8 @@ impl Client {
             // Each attempt has a new id: answers to an earlier one may describe another state, and do not count.
             self.question += 1;
             let asked = self.question;
-            let introduction = self.verifier.as_ref().and_then(ReplyVerifier::introduction);
-            self.outgoing.extend(introduction.map(|frame| Outgoing { to: Destination::All, frame }));
             let frame = encode_message(&ClientRequest::Query { id: asked, question: question.clone() });
-            self.outgoing.push(Outgoing { to: Destination::All, frame });
+            self.session.ask(asked, frame, &mut self.outgoing);
             let attempt_ends = (self.now() + retry).min(deadline);
             let mut answers = ReplyQuorum::default();
             let mut agreed = None;
@@ -333,6 +335,7 @@ impl Client {
                     }
                     _ => {}
                 })?;
+                self.check_unanswered()?;
             }
             if let Some(answer) = agreed {
                 return Ok(answer.to_vec());
@@ -343,6 +346,10 @@ impl Client {
         }
     }
 
+    fn check_unanswered(&self) -> Result<(), ClientError> {
+        self.session.unanswered().map_or(Ok(()), |why| Err(ClientError::Unanswered(why.to_owned())))
+    }
+
     fn replicas(&self) -> usize {
         self.session.options().quorum.replicas()
     }
@@ -351,21 +358,21 @@ impl Client {
         Time(self.clock.elapsed().as_nanos() as u64)
     }
 
-    /// Returns the last refusal, with its sender.
+    /// Returns the last refusal of a command, with its sender.
     fn refusal(&self) -> Option<String> {
-        self.session.last_refusal().map(|(from, why)| format!("replica {from}: {why}"))
+        self.session.last_refusal().map(in_words)
     }
 
     fn timeout(&mut self, ordered: bool, answered: Signers, distinct: usize) -> ClientError {
         let needed = self.session.options().quorum.weak();
-        let refusal = self.refusal();
+        let refusal = if ordered { self.refusal() } else { self.session.last_unanswered().map(in_words) };
         ClientError::Timeout(Box::new(NoQuorum {
             ordered,
             after: self.request_timeout,
             needed,
             answered,
             distinct,
-            refusal: refusal.filter(|_| ordered),
+            refusal,
             distrusted: self.distrusted.clone(),
             reach: self.reach(),
         }))
@@ -374,6 +381,7 @@ impl Client {
     /// Sends all pending frames, waits for replies until a retry or the deadline is due, and passes replies to `take`.
     fn pump(&mut self, deadline: Time, mut take: impl FnMut(Incoming)) -> io::Result<()> {
         let now = self.now();
+        self.session.prove(&self.identity, &mut self.outgoing);
         self.session.poll(now, &mut self.outgoing);
         // The session sends them again after the wait.
         self.session.take_turned_away();
@@ -425,6 +433,10 @@ impl Client {
         }
         Ok(())
     }
+}
+
+fn in_words((from, why): (ReplicaId, &str)) -> String {
+    format!("replica {from}: {why}")
 }
 
 /// Opens a frame, and keeps it if it is a signed reply to an outstanding bundle.

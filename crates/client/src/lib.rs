@@ -4,6 +4,7 @@
 //! drives many logical clients from one thread. Both use [`session::Session`], a state machine without clock or sockets
 //! that decides where bundles go, when they are sent again and which reply counts.
 
+mod asked;
 mod client;
 pub mod config;
 mod connect;

@@ -13,11 +13,13 @@
 //! reported that the first bundle is void and the command was not executed
 //! ([`Outcome::Expired`](quorate_types::Outcome::Expired)). Otherwise it could be executed twice.
 
+use crate::asked::Asked;
 use crate::heights::Heights;
 use crate::homes::Homes;
 use crate::quorum_reply::ReplyQuorum;
 use crate::retry::{Attempt, RetryTimers, Ticket};
 use bytes::Bytes;
+use quorate_crypto::ClientIdentity;
 use quorate_types::{
     Bundle, ClientRequest, Digest, Dissemination, Height, Quorum, ReplicaId, ReplicaReply, ReplyMode, Results, Signers,
     Time, encode_message,
@@ -174,6 +176,7 @@ pub struct Session<T> {
     is_behind: bool,
     /// Message to send before each question.
     introduction: Option<Bytes>,
+    asked: Asked,
 }
 
 /// Bundle that overloaded replicas refused. It is sent again after the wait, unless it is abandoned.
@@ -230,6 +233,7 @@ impl<T> Session<T> {
             is_introduced: false,
             is_behind: false,
             introduction: None,
+            asked: Asked::default(),
         }
     }
 
@@ -238,7 +242,7 @@ impl<T> Session<T> {
         self.heights.estimate().latest_expiry()
     }
 
-    /// Sends this message before each question for the height.
+    /// Sends this message before each question.
     pub fn introduce_with(&mut self, introduction: Option<Bytes>) {
         self.introduction = introduction;
     }
@@ -249,7 +253,11 @@ impl<T> Session<T> {
             ReplicaReply::Executed { bundle, .. }
             | ReplicaReply::Refused { bundle, .. }
             | ReplicaReply::Busy { bundle, .. } => self.names.contains_key(bundle),
-            ReplicaReply::Answer { .. } | ReplicaReply::Height { .. } | ReplicaReply::Status { .. } => true,
+            ReplicaReply::Answer { .. }
+            | ReplicaReply::Height { .. }
+            | ReplicaReply::Status { .. }
+            | ReplicaReply::Challenge { .. }
+            | ReplicaReply::Unanswered { .. } => true,
         }
     }
 
@@ -260,11 +268,32 @@ impl<T> Session<T> {
         self.ask_height_again(out);
     }
 
-    /// Repeats the last question. Answers received so far still count.
-    pub fn ask_height_again(&self, out: &mut Vec<Outgoing>) {
-        out.extend(self.introduction.clone().map(|frame| Outgoing { to: Destination::All, frame }));
-        let frame = encode_message(&ClientRequest::Height { id: self.heights.asked() });
-        out.push(Outgoing { to: Destination::All, frame });
+    /// Repeats the last question for the height. Answers received so far still count.
+    pub fn ask_height_again(&mut self, out: &mut Vec<Outgoing>) {
+        let id = self.heights.asked();
+        self.ask(id, encode_message(&ClientRequest::Height { id }), out);
+    }
+
+    /// Asks all replicas a question. Replicas may answer it only after [`Session::prove`].
+    pub fn ask(&mut self, id: u64, question: Bytes, out: &mut Vec<Outgoing>) {
+        let frames = self.introduction.iter().cloned().chain([question]).collect();
+        self.asked.ask(id, frames, out);
+    }
+
+    /// Proves the client's key to the replicas that answer nothing before, and repeats the last question to them.
+    pub fn prove(&mut self, identity: &ClientIdentity, out: &mut Vec<Outgoing>) {
+        self.asked.prove(identity, out);
+    }
+
+    /// Returns why no quorum will answer the last question: f+1 replicas, at least one of them honest, have refused to.
+    pub fn unanswered(&self) -> Option<&str> {
+        let is_over = self.asked.refused().len() >= self.options.quorum.weak();
+        self.asked.refusal().filter(|_| is_over).map(|(_, why)| why)
+    }
+
+    /// Returns the last reason why a replica did not answer the last question, with the replica.
+    pub fn last_unanswered(&self) -> Option<(ReplicaId, &str)> {
+        self.asked.refusal()
     }
 
     /// Returns the replicas that answered the last [`Session::ask_height`]. After f+1 answers the estimate is not ahead
@@ -337,6 +366,14 @@ impl<T> Session<T> {
             }
             ReplicaReply::Height { id, height } => {
                 self.heights.on_answer(from, id, height);
+                None
+            }
+            ReplicaReply::Challenge { challenge } => {
+                self.asked.on_challenge(from, challenge);
+                None
+            }
+            ReplicaReply::Unanswered { id, why, again } => {
+                self.asked.on_unanswered(from, id, why, again);
                 None
             }
             ReplicaReply::Answer { .. } | ReplicaReply::Status { .. } => None,

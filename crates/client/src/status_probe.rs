@@ -3,8 +3,13 @@
 use crate::config::ClientConfig;
 use crate::connect::{ConnectError, connect, new_identity};
 use crate::reach::{Reach, ReachLog};
+use bytes::Bytes;
+use quorate_crypto::ClientIdentity;
 use quorate_transports::{Event, Remote, Transport};
-use quorate_types::{ClientRequest, ReplicaId, ReplicaReply, Status, decode_message, encode_message};
+use quorate_types::{
+    ClientId, ClientRequest, Digest, ReplicaId, ReplicaReply, Signers, Status, decode_message, encode_message,
+};
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -18,20 +23,52 @@ pub struct StatusProbe {
     id: u64,
     log: ReachLog,
     events: Vec<Event>,
+    prover: Option<Prover>,
+    /// Why replicas did not answer the last question, as far as they said.
+    unanswered: BTreeMap<ReplicaId, String>,
+}
+
+/// Proves the client's key to replicas that ask for it. Others answer without, so the key is read when it is needed: it
+/// may need a passphrase.
+struct Prover {
+    config: ClientConfig,
+    /// The id that the probe's links claim.
+    claimed: ClientId,
+    identity: Option<Result<ClientIdentity, String>>,
+}
+
+impl Prover {
+    /// Returns the proof for a challenge, or why there is none.
+    fn prove(&mut self, replica: ReplicaId, challenge: &Digest) -> Result<Bytes, String> {
+        let config = &self.config;
+        let identity =
+            self.identity.get_or_insert_with(|| new_identity(config).map_err(|error| error.to_string())).as_ref();
+        let proof = identity.map_err(Clone::clone)?.prove(replica, self.claimed, challenge);
+        proof.ok_or_else(|| "it answers only clients that prove an admitted key, and this one has none".to_owned())
+    }
 }
 
 impl StatusProbe {
     /// Returns a probe, which connects while it is used.
     pub fn connect(config: &ClientConfig) -> Result<Self, ConnectError> {
-        // A status needs no signature, so the client's key stays unread.
         let nobody = ClientConfig { key_file: None, ..config.clone() };
-        let transport = connect(config, new_identity(&nobody)?.origin())?;
-        Ok(StatusProbe::over(transport, config.members.len()))
+        let claimed = new_identity(&nobody)?.origin();
+        let transport = connect(config, claimed)?;
+        let prover = Prover { config: config.clone(), claimed, identity: None };
+        Ok(StatusProbe { prover: Some(prover), ..StatusProbe::over(transport, config.members.len()) })
     }
 
-    /// Returns a probe with its own transport.
+    /// Returns a probe with its own transport, which proves no key.
     pub fn over(transport: Box<dyn Transport>, replicas: usize) -> Self {
-        StatusProbe { transport, replicas, id: 0, log: ReachLog::default(), events: Vec::new() }
+        StatusProbe {
+            transport,
+            replicas,
+            id: 0,
+            log: ReachLog::default(),
+            events: Vec::new(),
+            prover: None,
+            unanswered: BTreeMap::new(),
+        }
     }
 
     /// Asks every replica for its status with its history. The result is indexed by replica id, with `None` for
@@ -56,11 +93,18 @@ impl StatusProbe {
         self.log.reach(&mut *self.transport, self.replicas)
     }
 
+    /// Returns why replicas did not answer the last question, as far as they said.
+    pub fn unanswered(&self) -> &BTreeMap<ReplicaId, String> {
+        &self.unanswered
+    }
+
     /// Asks every replica, and returns once `enough` of them answered or the timeout expires.
     fn ask(&mut self, history: bool, enough: usize, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
         self.id += 1;
         let question = encode_message(&ClientRequest::Status { id: self.id, history });
+        self.unanswered.clear();
         let mut asked = vec![false; self.replicas];
+        let mut proved = Signers::empty();
         let mut answers = vec![None; self.replicas];
         let start = Instant::now();
         loop {
@@ -71,14 +115,15 @@ impl StatusProbe {
                 }
             }
             let left = timeout.saturating_sub(start.elapsed());
-            if left.is_zero() || answers.iter().flatten().count() >= enough {
+            if left.is_zero() || answers.iter().flatten().count() >= enough || self.unanswered.len() == self.replicas {
                 return Ok(answers);
             }
             self.transport.poll(Some(left.min(SLICE)), &mut self.events)?;
-            for event in self.events.drain(..) {
+            let mut events = std::mem::take(&mut self.events);
+            for event in events.drain(..) {
                 match event {
                     Event::Received { remote: Remote::Replica(from), frame, .. } if from.index() < self.replicas => {
-                        if let Some(status) = status_in(self.id, frame) {
+                        if let Some(status) = self.hear(from, frame, &question, &mut proved) {
                             answers[from.index()] = Some(status);
                         }
                     }
@@ -86,6 +131,7 @@ impl StatusProbe {
                         if replica.index() < self.replicas =>
                     {
                         asked[replica.index()] = false;
+                        proved.remove(replica);
                         self.log.on_disconnected(replica, why);
                     }
                     _ => {}
@@ -93,12 +139,22 @@ impl StatusProbe {
             }
         }
     }
-}
-
-/// Returns the status in a frame, if it answers question `asked`.
-fn status_in(asked: u64, frame: bytes::Bytes) -> Option<Status> {
-    match decode_message::<ReplicaReply>(frame).ok()? {
-        ReplicaReply::Status { id, json } if id == asked => serde_json::from_slice(&json).ok(),
-        _ => None,
+    /// Handles a frame: returns the status in it, or proves the client's key if the replica asks for that.
+    fn hear(&mut self, from: ReplicaId, frame: Bytes, question: &Bytes, proved: &mut Signers) -> Option<Status> {
+        match decode_message::<ReplicaReply>(frame).ok()? {
+            ReplicaReply::Status { id, json } if id == self.id => return serde_json::from_slice(&json).ok(),
+            ReplicaReply::Unanswered { id, why, .. } if id == self.id => drop(self.unanswered.insert(from, why)),
+            ReplicaReply::Challenge { challenge } if proved.insert(from) => {
+                match self.prover.as_mut()?.prove(from, &challenge) {
+                    Ok(proof) => {
+                        self.transport.send_to(from, proof);
+                        self.transport.send_to(from, question.clone());
+                    }
+                    Err(why) => drop(self.unanswered.insert(from, why)),
+                }
+            }
+            _ => {}
+        }
+        None
     }
 }

@@ -17,7 +17,7 @@ const MAX_CERTIFIED_KEYS: usize = 65_536;
 const STATEMENT_TAG: &[u8; 16] = b"quorate client 1";
 
 choice!(
-    /// Which clients may have commands ordered.
+    /// Which clients may have commands ordered and questions answered.
     #[derive(Default)]
     AdmittedClients, "rule of admission",
     /// Everyone.
@@ -70,7 +70,15 @@ impl Certifier {
         let Some(Authenticator { kind: CERTIFIED_AUTHENTICATOR, public_key, .. }) = authenticator else {
             return Err(CertificateFault::Missing);
         };
-        let credential: &[u8; CREDENTIAL_BYTES] = public_key.try_into().map_err(|_| CertificateFault::Missing)?;
+        self.check_credential(public_key)
+    }
+
+    /// Checks the certificate after a client's key.
+    ///
+    /// # Errors
+    /// As [`Certifier::check`].
+    pub fn check_credential(&mut self, credential: &[u8]) -> Result<(), CertificateFault> {
+        let credential: &[u8; CREDENTIAL_BYTES] = credential.try_into().map_err(|_| CertificateFault::Missing)?;
         if self.certified.contains(credential) {
             return Ok(());
         }

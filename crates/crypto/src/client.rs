@@ -141,6 +141,12 @@ impl ClientIdentity {
         Some((key, if codes.is_some() { key.public_key() } else { credential.clone() }))
     }
 
+    /// Returns the key, the cluster that its signatures are for, and the public key with its certificate, if it has one.
+    pub(crate) fn prover(&self) -> Option<(&KeyPair, &ClusterId, Bytes)> {
+        let Signer { key, cluster, credential, .. } = self.signer.as_ref()?;
+        Some((key, cluster, credential.clone()))
+    }
+
     /// The first session, to which replies go.
     pub fn origin(&self) -> ClientId {
         self.origin

@@ -10,7 +10,7 @@
 //! [`ReplyAuthentication`] says so, and a client's [`ReplyVerifier`] verifies them.
 //!
 //! Every signature is over a [`Statement`](quorate_types::Statement), a [bundle's](quorate_types::Bundle::statement),
-//! [replies'](quorate_types::sealed::reply_statement) or a handshake's transcript. Each begins with a tag of its kind
+//! [replies'](quorate_types::sealed::reply_statement), a link's challenge or a handshake's transcript. Each begins with a tag of its kind
 //! and the cluster, so no signature has two meanings. Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so all
 //! replicas agree on every certificate and bundle.
 
@@ -29,6 +29,7 @@ mod crypto;
 pub mod ed25519;
 mod error;
 mod identity;
+mod introduction;
 pub mod key_file;
 mod key_pair;
 mod keyring;
@@ -54,6 +55,7 @@ pub use client_codes::ReplicaCodes;
 pub use crypto::{Crypto, MAX_KEPT_SIGNATURES};
 pub use error::{CertificateError, CryptoError, KeyFault, KeyRole};
 pub use identity::{IDENTITY_SCHEME, Identities, Identity, ReplicaKeys};
+pub use introduction::{Challenges, proves_key};
 pub use key_pair::KeyPair;
 pub use keyring::Keyring;
 pub use profile::{AuthProfile, Authentication, MacKeys};

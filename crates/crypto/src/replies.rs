@@ -207,7 +207,7 @@ impl ReplyVerifier {
     }
 
     /// Decodes a frame and verifies its seal, unless `awaits` none of its replies: such replies count for nothing, so
-    /// they need no proof. A status is returned without a seal.
+    /// they need no proof. A status, a challenge and the refusal of an answer have no seal: no client counts them.
     ///
     /// # Errors
     /// [`ReplyFault`] says why the frame must not count.
@@ -220,7 +220,9 @@ impl ReplyVerifier {
         let what = self.what();
         if !SealedReplies::is_sealed(&frame) {
             return match decode_message(frame)? {
-                status @ ReplicaReply::Status { .. } => Ok(vec![status]),
+                reply @ (ReplicaReply::Status { .. }
+                | ReplicaReply::Challenge { .. }
+                | ReplicaReply::Unanswered { .. }) => Ok(vec![reply]),
                 _ => Err(ReplyFault::Unsealed(what)),
             };
         }

@@ -13,6 +13,7 @@ use crate::host::{Host, Orders, RunningNode};
 use crate::laboratory::{ForReplica, Laboratory, Malleable, for_replica};
 use crate::network::Bell;
 use crate::observer::{NodeEvent, Observer};
+use crate::readers::Readers;
 use crate::recording;
 use crate::seals::Seals;
 use crate::snapshots::SnapshotFiles;
@@ -25,6 +26,7 @@ use quorate_crypto::{
     Identity as IdentityKey, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, ReplySealer, SchemeKind, SharedVerdicts,
 };
 use quorate_gateway::admission::Admission;
+use quorate_hosting::ReplyCache;
 use quorate_recording::{Header, Recorder};
 use quorate_storage::{CpuAccount, Identity};
 use quorate_transports::{Endpoint, Endpoints, Wire};
@@ -121,7 +123,7 @@ pub(crate) fn assemble(
         mark,
         states,
         executor: executor(config, &committee),
-        gateway: gateway(config, committee.cluster, for_clients, shared, salt),
+        gateway: gateway(config, committee.cluster, for_clients, shared, salt)?,
         observer,
         settings: config.settings(),
         payload_path: baselines.payload_path,
@@ -132,7 +134,13 @@ pub(crate) fn assemble(
     Ok(Assembled { node, orders, waker })
 }
 
-fn gateway(config: &NodeConfig, cluster: ClusterId, keys: ClientSide, shared: Option<&Shared>, salt: u64) -> Gateway {
+fn gateway(
+    config: &NodeConfig,
+    cluster: ClusterId,
+    keys: ClientSide,
+    shared: Option<&Shared>,
+    salt: u64,
+) -> Result<Gateway, CryptoError> {
     let limits = BundleLimits { commands: config.consensus.batch.max_commands(), bytes: config.consensus.batch_bytes };
     let mut verifier = BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES);
     let verdicts = config.baselines.unwrap_or_default().client_verdicts;
@@ -146,9 +154,10 @@ fn gateway(config: &NodeConfig, cluster: ClusterId, keys: ClientSide, shared: Op
         verifier = verifier.with_codes(codes);
     }
     let admission = Admission::new(config.consensus.max_queue(), config.members.len());
-    let gateway =
-        Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, admission, salt);
-    gateway.with_doorkeeper(Doorkeeper::new(&config.clients)).with_seals(Seals::new(keys.sealer))
+    let readers = Readers::new(&config.clients, cluster, config.replica)?;
+    let cache = ReplyCache::new(config.reply_cache_bytes, salt);
+    let gateway = Gateway::new(config.replica, config.reply, limits, verifier, cache, admission, readers);
+    Ok(gateway.with_doorkeeper(Doorkeeper::new(&config.clients)).with_seals(Seals::new(keys.sealer)))
 }
 
 /// A replica's own keys and the committee's, ready for use.

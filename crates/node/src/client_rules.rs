@@ -7,9 +7,14 @@ use quorate_types::digest::{decode_hex, encode_hex};
 use quorate_types::{Bundle, ClientId, ClusterId, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 
 /// Maximum of `max_commands_per_s`.
 const MAX_COMMANDS_PER_S: u64 = 1_000_000_000;
+/// Maximum of `max_answer_bytes_per_s`.
+const MAX_ANSWER_BYTES_PER_S: u64 = 1_000_000_000_000;
+/// Maximum of `max_answer_us_per_s`: all of the time.
+const MAX_ANSWER_US_PER_S: u64 = 1_000_000;
 /// A client may use this much of its quota at once, in nanoseconds.
 const BURST_NS: u64 = 1_000_000_000;
 /// Maximum number of clients whose use of the quota is known. Beyond it, those that have paid are forgotten, or all.
@@ -19,7 +24,8 @@ const MAX_QUOTAS: usize = 65_536;
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClientRules {
-    /// Which clients may have commands ordered. `any`: everyone. `listed`: those with a key in `keys`; each replica
+    /// Which clients may have commands ordered and questions answered. `any`: everyone, so the whole state, the history
+    /// and the status are public to anyone who reaches `client_listen`. `listed`: those with a key in `keys`; each replica
     /// applies its own list to what clients send to it, so a faulty replica can let others in. `certified`: those with
     /// a certificate of `certifier`, which every replica requires in every bundle, also from peers; the same on all
     /// replicas, and never to be changed. Default `any`.
@@ -33,6 +39,13 @@ pub struct ClientRules {
     /// Maximum number of commands per second that this replica accepts from one client, with bursts of one second; 0:
     /// no limit. A client that sends different commands to each of n replicas gets n times as many. Default 0.
     pub max_commands_per_s: u64,
+    /// Maximum number of bytes per second of answers to unordered questions (queries and statuses) that this replica
+    /// makes for one client, with bursts of one second; 0: no limit. With `any`, where ids are only claims, it is for
+    /// all clients of an address together. Default 0.
+    pub max_answer_bytes_per_s: u64,
+    /// Maximum time, in microseconds per second, in which this replica makes such answers for one client, or address;
+    /// 0: no limit. Default 0.
+    pub max_answer_us_per_s: u64,
 }
 
 impl ClientRules {
@@ -47,9 +60,14 @@ impl ClientRules {
             let what = "needs clients that sign, but `client_authentication` is none".to_owned();
             return fault(key, what, "set `client_authentication = \"ed25519\"`");
         }
-        if self.max_commands_per_s > MAX_COMMANDS_PER_S {
-            let what = format!("is {}, over the limit of {MAX_COMMANDS_PER_S}", self.max_commands_per_s);
-            return fault("max_commands_per_s", what, "set 0 for no limit");
+        for (key, value, limit) in [
+            ("max_commands_per_s", self.max_commands_per_s, MAX_COMMANDS_PER_S),
+            ("max_answer_bytes_per_s", self.max_answer_bytes_per_s, MAX_ANSWER_BYTES_PER_S),
+            ("max_answer_us_per_s", self.max_answer_us_per_s, MAX_ANSWER_US_PER_S),
+        ] {
+            if value > limit {
+                return fault(key, format!("is {value}, over the limit of {limit}"), "set 0 for no limit");
+            }
         }
         match rule {
             AdmittedClients::Listed if self.keys.is_empty() => {
@@ -93,7 +111,7 @@ impl ClientRules {
 }
 
 /// Decodes a usable public key.
-fn decode(text: &str) -> Option<[u8; PUBLIC_KEY_BYTES]> {
+pub(crate) fn decode(text: &str) -> Option<[u8; PUBLIC_KEY_BYTES]> {
     let key: [u8; PUBLIC_KEY_BYTES] = decode_hex(text)?.try_into().ok()?;
     PublicKey::decode(&key).filter(|key| !key.is_weak()).map(|_| key)
 }
@@ -105,8 +123,8 @@ pub(crate) struct Doorkeeper {
     listed: Option<BTreeSet<[u8; PUBLIC_KEY_BYTES]>>,
     /// Time that a command costs its client, in nanoseconds; 0: nothing.
     command_ns: u64,
-    /// When each owner's use of its quota will be paid off.
-    paid_off: HashMap<u128, Time>,
+    /// By owner.
+    debts: Debts<u128>,
     not_admitted: u64,
     over_quota: u64,
 }
@@ -130,10 +148,7 @@ impl Doorkeeper {
                 if listed.contains(key) {
                     return None;
                 }
-                format!(
-                    "the client's key {} is not admitted; help: ask the operators to add it to `keys` in `[clients]`",
-                    encode_hex(key)
-                )
+                not_listed(key)
             }
         };
         self.not_admitted += 1;
@@ -142,8 +157,7 @@ impl Doorkeeper {
 
     /// Returns why a client must wait, if it has used up its quota.
     pub fn over_quota(&mut self, client: ClientId, now: Time) -> Option<String> {
-        let paid_off = self.paid_off.get(&client.owner())?;
-        if paid_off.since(now).as_nanos() < u128::from(BURST_NS) {
+        if !self.debts.exceed_a_second(&client.owner(), now) {
             return None;
         }
         self.over_quota += 1;
@@ -158,16 +172,8 @@ impl Doorkeeper {
 
     /// Charges a client for the commands of a genuine bundle that is new.
     pub fn charge(&mut self, bundle: &Bundle, now: Time) {
-        if self.paid_off.len() >= MAX_QUOTAS {
-            self.paid_off.retain(|_, paid_off| *paid_off > now);
-            // Otherwise many clients in debt would cause this work again and again.
-            if self.paid_off.len() > MAX_QUOTAS / 2 {
-                self.paid_off.clear();
-            }
-        }
-        let paid_off = self.paid_off.entry(bundle.origin().owner()).or_insert(now);
-        let cost = self.command_ns.saturating_mul(bundle.len() as u64);
-        *paid_off = Time((*paid_off).max(now).0.saturating_add(cost));
+        let cost_ns = self.command_ns.saturating_mul(bundle.len() as u64);
+        self.debts.add(bundle.origin().owner(), cost_ns, now);
     }
 
     /// Returns the counts of refused bundles by reason.
@@ -176,7 +182,46 @@ impl Doorkeeper {
     }
 }
 
-const NOT_CERTIFIED: &str = "the client is not certified, but this cluster admits only certified clients; help: have \
+/// When each client's use of its quota will be paid off.
+pub(crate) struct Debts<K> {
+    paid_off: HashMap<K, Time>,
+}
+
+impl<K> Default for Debts<K> {
+    fn default() -> Self {
+        Debts { paid_off: HashMap::new() }
+    }
+}
+
+impl<K: Eq + Hash> Debts<K> {
+    /// Returns whether a client owes a second's worth or more.
+    pub fn exceed_a_second(&self, client: &K, now: Time) -> bool {
+        self.paid_off.get(client).is_some_and(|paid_off| paid_off.since(now).as_nanos() >= u128::from(BURST_NS))
+    }
+
+    /// Adds to the debt of a client.
+    pub fn add(&mut self, client: K, cost_ns: u64, now: Time) {
+        if self.paid_off.len() >= MAX_QUOTAS {
+            self.paid_off.retain(|_, paid_off| *paid_off > now);
+            // Otherwise many clients in debt would cause this work again and again.
+            if self.paid_off.len() > MAX_QUOTAS / 2 {
+                self.paid_off.clear();
+            }
+        }
+        let paid_off = self.paid_off.entry(client).or_insert(now);
+        *paid_off = Time((*paid_off).max(now).0.saturating_add(cost_ns));
+    }
+}
+
+/// Returns why the client of a key that is not listed is refused.
+pub(crate) fn not_listed(key: &[u8]) -> String {
+    format!(
+        "the client's key {} is not admitted; help: ask the operators to add it to `keys` in `[clients]`",
+        encode_hex(key)
+    )
+}
+
+pub(crate) const NOT_CERTIFIED: &str = "the client is not certified, but this cluster admits only certified clients; help: have \
      the certifier run `quorate keys certify` on the client's key file";
-const FALSELY_CERTIFIED: &str = "the client's certificate is not one of this cluster's certifier for the client's key; \
+pub(crate) const FALSELY_CERTIFIED: &str = "the client's certificate is not one of this cluster's certifier for the client's key; \
      help: have the certifier run `quorate keys certify` on the client's key file";

@@ -10,7 +10,7 @@ use crate::devices::Devices;
 use crate::error::HostError;
 use crate::gateway::FORGED;
 use crate::host::Host;
-use crate::network::{Frame, kind_of_request};
+use crate::network::{Frame, Outlet, kind_of_request};
 use bytes::Bytes;
 use quorate_consensus::data::pool::{self, Totals};
 use quorate_consensus::{Input, Protocol, Refusal};
@@ -166,46 +166,76 @@ impl<P: Protocol> Host<P> {
             stages::name(kind);
             stages::received(kind, bytes);
         }
-        let begun = match decoded {
-            Ok(ClientRequest::Submit(bundle)) => {
-                let bundle = self.accept(link, client, bundle);
-                let gateway = &self.devices.gateway;
-                let signed = gateway.checks_certificates() || bundle.is_some() && gateway.checks_signatures();
-                return (frame_ns + if signed { SIGNATURE_NS } else { 0 }, bundle);
+        let spent_ns =
+            match decoded {
+                Ok(ClientRequest::Submit(bundle)) => {
+                    let bundle = self.accept(link, client, bundle);
+                    let gateway = &self.devices.gateway;
+                    let signed = gateway.checks_certificates() || bundle.is_some() && gateway.checks_signatures();
+                    return (frame_ns + if signed { SIGNATURE_NS } else { 0 }, bundle);
+                }
+                Ok(
+                    ClientRequest::Query { id, .. } | ClientRequest::Status { id, .. } | ClientRequest::Height { id },
+                ) if !self.may_read(link, id) => return (frame_ns, None),
+                Ok(ClientRequest::Query { id, question }) => {
+                    let begun = Instant::now();
+                    let Devices { executor, gateway, network, .. } = &mut self.devices;
+                    let (height, answer) = (executor.height(), Bytes::from(executor.query(&question)));
+                    let bytes = answer.len();
+                    let answer = ReplicaReply::Answer { id, question: question_digest(&question), height, answer };
+                    gateway.send(network, link, &answer);
+                    // Part of the time since it began.
+                    gateway.seals.take_spent_ns();
+                    self.charge_answer(link, bytes, begun)
+                }
+                Ok(ClientRequest::Status { id, history }) => {
+                    let begun = Instant::now();
+                    let json = self.recent_status(history);
+                    let bytes = json.len();
+                    self.devices.gateway.send(&mut self.devices.network, link, &ReplicaReply::Status { id, json });
+                    self.charge_answer(link, bytes, begun)
+                }
+                Ok(ClientRequest::Height { id }) => {
+                    let height = self.devices.executor.height();
+                    self.devices.gateway.send(&mut self.devices.network, link, &ReplicaReply::Height { id, height });
+                    return (frame_ns, None);
+                }
+                Ok(ClientRequest::Introduce { credential }) => {
+                    self.devices.gateway.seals.introduce(link, &credential);
+                    return (frame_ns, None);
+                }
+                Ok(ClientRequest::Prove { credential, signature }) => {
+                    let begun = Instant::now();
+                    self.devices.gateway.readers.prove(link, client, &credential, &signature);
+                    elapsed_ns(begun)
+                }
+                Err(error) => {
+                    self.clients.undecodable += 1;
+                    self.refuse(link, Digest::ZERO, error.to_string());
+                    self.fault(link);
+                    return (frame_ns, None);
+                }
+            };
+        (frame_ns + spent_ns, None)
+    }
+
+    /// Returns whether a question of this link's may be answered. If not, tells its client why.
+    fn may_read(&mut self, link: LinkId, id: u64) -> bool {
+        let Devices { gateway, network, .. } = &mut self.devices;
+        match gateway.readers.refusal(link, network.crowd(link), id, self.now) {
+            None => true,
+            Some(refusal) => {
+                gateway.send(network, link, &refusal);
+                false
             }
-            Ok(ClientRequest::Query { id, question }) => {
-                let begun = Instant::now();
-                let Devices { executor, gateway, network, .. } = &mut self.devices;
-                let (height, answer) = (executor.height(), executor.query(&question).into());
-                let answer = ReplicaReply::Answer { id, question: question_digest(&question), height, answer };
-                gateway.send(network, link, &answer);
-                // Part of the time since it began.
-                gateway.seals.take_spent_ns();
-                begun
-            }
-            Ok(ClientRequest::Status { id, history }) => {
-                let begun = Instant::now();
-                let json = self.recent_status(history);
-                self.devices.gateway.send(&mut self.devices.network, link, &ReplicaReply::Status { id, json });
-                begun
-            }
-            Ok(ClientRequest::Height { id }) => {
-                let height = self.devices.executor.height();
-                self.devices.gateway.send(&mut self.devices.network, link, &ReplicaReply::Height { id, height });
-                return (frame_ns, None);
-            }
-            Ok(ClientRequest::Introduce { credential }) => {
-                self.devices.gateway.seals.introduce(link, &credential);
-                return (frame_ns, None);
-            }
-            Err(error) => {
-                self.clients.undecodable += 1;
-                self.refuse(link, Digest::ZERO, error.to_string());
-                self.fault(link);
-                return (frame_ns, None);
-            }
-        };
-        (frame_ns + begun.elapsed().as_nanos() as u64, None)
+        }
+    }
+
+    /// Charges a client's quota for an answer. Returns the time that it took to make, in nanoseconds.
+    fn charge_answer(&mut self, link: LinkId, bytes: usize, begun: Instant) -> u64 {
+        let Devices { gateway, network, .. } = &mut self.devices;
+        gateway.readers.charge(link, network.crowd(link), bytes, begun.elapsed(), self.now);
+        elapsed_ns(begun)
     }
 
     /// Answers an operator at once: there are few of them, and they ask when something is wrong.
@@ -370,6 +400,10 @@ impl<P: Protocol> Host<P> {
             }
         }
     }
+}
+
+fn elapsed_ns(begun: Instant) -> u64 {
+    begun.elapsed().as_nanos() as u64
 }
 
 /// Returns the load as the admission of clients counts it.

@@ -3,6 +3,7 @@
 use crate::client_frames::Arrival;
 use crate::client_rules::Doorkeeper;
 use crate::network::Outlet;
+use crate::readers::Readers;
 use crate::seals::Seals;
 use bytes::Bytes;
 use quorate_applications::Reply;
@@ -34,6 +35,7 @@ pub(crate) struct Gateway {
     refuses_all: bool,
     pub admission: Admission<LinkId>,
     pub doorkeeper: Doorkeeper,
+    pub readers: Readers,
     limits: BundleLimits,
     links: HashMap<ClientId, LinkId>,
     verifier: BundleVerifier,
@@ -53,18 +55,18 @@ impl Gateway {
         mode: ReplyMode,
         limits: BundleLimits,
         verifier: BundleVerifier,
-        cache_bytes: usize,
+        cache: ReplyCache<Bytes>,
         admission: Admission<LinkId>,
-        salt: u64,
+        readers: Readers,
     ) -> Gateway {
         let answers = Answers::of(me, mode);
-        let cache = ReplyCache::new(cache_bytes, salt);
         Gateway {
             answers,
             is_muted: false,
             refuses_all: false,
             admission,
             doorkeeper: Doorkeeper::default(),
+            readers,
             limits,
             links: HashMap::new(),
             verifier,
@@ -135,6 +137,7 @@ impl Gateway {
     /// Notes that a client's link has closed.
     pub fn disconnected(&mut self, client: ClientId, link: LinkId) {
         self.seals.disconnected(link);
+        self.readers.disconnected(link);
         if self.links.get(&client) == Some(&link) {
             self.links.remove(&client);
         }
@@ -263,7 +266,8 @@ impl Gateway {
         [("forged-by-peers", self.forged_by_peers), ("forged-by-clients", self.forged_by_clients)]
     }
 
-    /// Sends a client any message other than the outcomes of a block. A status, which no client counts, gets no seal.
+    /// Sends a client any message other than the outcomes of a block. A status, a challenge and the refusal of an answer,
+    /// which no client counts, get no seal.
     pub fn send(&mut self, transport: &mut dyn Outlet, link: LinkId, reply: &ReplicaReply) {
         let kind = match reply {
             ReplicaReply::Executed { .. } | ReplicaReply::Refused { .. } | ReplicaReply::Busy { .. } => {
@@ -275,7 +279,9 @@ impl Gateway {
         let frame = encode(&mut self.encoder, reply);
         stages::sent(kind, frame.len());
         match reply {
-            ReplicaReply::Status { .. } => transport.send(link, frame),
+            ReplicaReply::Status { .. } | ReplicaReply::Challenge { .. } | ReplicaReply::Unanswered { .. } => {
+                transport.send(link, frame);
+            }
             _ => self.seals.send(transport, link, frame),
         }
     }

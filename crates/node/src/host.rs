@@ -460,7 +460,8 @@ impl<P: Protocol> Host<P> {
             ("not-queued", counters.frames_dropped),
         ];
         let gateway = &self.devices.gateway;
-        let of_the_gateway = gateway.forgeries().into_iter().chain(gateway.doorkeeper.refusals());
+        let refusals = gateway.doorkeeper.refusals().into_iter().chain(gateway.readers.refusals());
+        let of_the_gateway = gateway.forgeries().into_iter().chain(refusals);
         let of_the_host = of_the_host.into_iter().chain(of_the_gateway).filter(|(_, count)| *count > 0);
         of_the_replica.chain(of_the_host.map(|(why, count)| (why.to_owned(), count))).collect()
     }

@@ -40,6 +40,7 @@ pub mod parameters;
 pub mod peers;
 mod process;
 pub mod progress;
+mod readers;
 pub mod recording;
 mod recovery;
 mod seals;

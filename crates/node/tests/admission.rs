@@ -62,7 +62,7 @@ fn only_listed_clients_are_served() {
     let bundle = stranger.bundle(1, b"payload");
     let (why, again) = refusal(&mut stranger, &bundle);
     assert!(why.contains(&format!("key {unlisted} is not admitted; help:")) && !again, "{why}");
-    assert_eq!(dropped(&mut stranger, "not-admitted"), Some(1));
+    assert_eq!(dropped(&mut friend, "not-admitted"), Some(1));
     let bundle = friend.bundle(2, b"payload");
     friend.submit(&[bundle], 1, 4);
     assert_eq!(friend.status(ReplicaId(1)).committed_commands, 2);
@@ -149,6 +149,8 @@ fn rules_that_cannot_work_are_refused_by_key() {
         ("admitted = \"certified\"".to_owned(), "`clients.certifier`: is \"\", not the public key"),
         ("admitted = \"listed\"\nkeys = [\"00\"]".to_owned(), "`clients.keys`: has no public key in its entry 1"),
         ("max_commands_per_s = 2000000000".to_owned(), "over the limit of 1000000000"),
+        ("max_answer_us_per_s = 2000000".to_owned(), "`clients.max_answer_us_per_s`: is 2000000, over the limit of"),
+        ("max_answer_bytes_per_s = 2000000000000".to_owned(), "over the limit of 1000000000000"),
         ("admitted = \"some\"".to_owned(), "unknown rule of admission `some`: one of any, listed, certified"),
     ] {
         let error = check(&clients, "ed25519").expect_err(&clients);

@@ -15,6 +15,7 @@ mod network;
 mod parameters;
 mod peers;
 mod progress;
+mod reads;
 mod replies;
 mod restart;
 mod sessions;

@@ -136,7 +136,10 @@ impl StatusReader {
             let answers = self.probe.read(left.min(LOOK))?;
             known.resize(answers.len(), None);
             known.iter_mut().zip(answers).filter(|(_, answer)| answer.is_some()).for_each(|(it, answer)| *it = answer);
-            let is_missing = |(replica, _): &(ReplicaId, Address)| known[replica.index()].is_none();
+            let will_not = self.probe.unanswered();
+            let is_missing = |(replica, _): &(ReplicaId, Address)| {
+                known[replica.index()].is_none() && !will_not.contains_key(replica)
+            };
             if left.is_zero() || !self.asked.iter().any(is_missing) {
                 break;
             }
@@ -146,6 +149,7 @@ impl StatusReader {
 
     fn judge(&mut self, looks: &[Looks]) -> ClusterStatus {
         let unreached = self.probe.reach().unreached;
+        let unanswered = self.probe.unanswered().clone();
         let highest = looks.iter().filter_map(|of| of.now.as_ref()).map(|status| status.height).max();
         let is_cluster = self.asked.len() > 1;
         let mut behind = standstill::of_replicas(looks, self.quorum);
@@ -156,7 +160,8 @@ impl StatusReader {
             let mut attention = match &status {
                 Some(status) => status.attention.clone(),
                 None => {
-                    let why = unreached.get(replica).map_or("it is connected but silent", String::as_str);
+                    let why = unanswered.get(replica).or_else(|| unreached.get(replica));
+                    let why = why.map_or("it is connected but silent", String::as_str);
                     vec![format!("does not answer: {why}")]
                 }
             };

@@ -15,6 +15,7 @@ use quorate_types::digest::encode_hex;
 use quorate_types::text::quote;
 use quorate_types::{ClusterId, Quorum, ReplicaId};
 use std::error::Error;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// First port of a testnet, fixed so that its replicas find each other again after a restart.
@@ -189,6 +190,9 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     let quoted = quote(&directory.display().to_string());
     text.push_str(&format!("then try\n  {name} client --dir {quoted} put greeting hello\n"));
     text.push_str(&firewall(&net.places, name));
+    if testnet.admitted_clients == AdmittedClients::Any {
+        text.push_str(&format!("\n{}", bold(PUBLIC)));
+    }
     output::say(&text)?;
     if template.client_authentication == ClientAuthentication::None {
         output::report(
@@ -203,6 +207,15 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
         output::report(&format!("warning: {fault}"));
     }
     Ok(())
+}
+
+/// Warning of the default rule of admission.
+const PUBLIC: &str = "PUBLIC: anyone who reaches the clients' ports can write, and read the whole state, the history and \
+     the status; to admit only known keys, use --admitted-clients listed or certified";
+
+/// Returns a text for standard output, in bold if that is a terminal.
+fn bold(text: &str) -> String {
+    if std::io::stdout().is_terminal() { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 /// Keys of a new cluster's clients and of their certifier.

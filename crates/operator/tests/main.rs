@@ -96,6 +96,7 @@ fn a_cluster_is_configured_run_queried_inspected_and_stopped() {
     let refused = call(&["client", "--dir", &dir, "--key-file", &other, "get", "greeting"]);
     let told = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && told.contains("the client is not certified"), "{told}");
+    reads_are_for_admitted_clients(&dir, &other);
     succeeds(&["keys", "certify", "--certifier", &format!("{dir}/certifier.key"), &other]);
     let other = ["client", "--dir", &dir, "--key-file", &other, "get", "greeting"];
     assert_eq!([(); 2].map(|()| succeeds(&other)), ["hello\n"; 2], "a key may be used again");
@@ -107,6 +108,29 @@ fn a_cluster_is_configured_run_queried_inspected_and_stopped() {
     assert_eq!(net.nodes[0].wait().expect("it ends").code(), Some(0), "a signal stops a replica in order");
     let report = succeeds(&["inspect", "--dir", &format!("{dir}/replica-0"), "--verify"]);
     assert!(report.contains("fast-hotstuff"), "{report}");
+}
+
+/// Reads without ordering, and the status over the clients' listener, need an admitted key too. `stranger` is the file
+/// of a key without a certificate.
+fn reads_are_for_admitted_clients(dir: &str, stranger: &str) {
+    let get = ["client", "--dir", dir, "get", "--stale", "greeting"];
+    assert_eq!(succeeds(&get).trim(), "hello");
+    let refused = call(&["client", "--dir", dir, "--key-file", stranger, "get", "--stale", "greeting"]);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && told.contains("the client is not certified"), "{told}");
+    // A directory without the replicas' own, whose status comes over the clients' listener.
+    let away = Path::new(dir).join("away");
+    fs::create_dir(&away).expect("a directory");
+    for file in ["client.toml", "client.key", "passphrase"] {
+        fs::copy(Path::new(dir).join(file), away.join(file)).expect("the file is there");
+    }
+    let ask = || call(&["status", "--dir", away.to_str().expect("UTF-8"), "--timeout-ms", "20000"]);
+    let known = ask();
+    assert!(!String::from_utf8_lossy(&known.stdout).contains("does not answer"), "{known:?}");
+    fs::copy(stranger, away.join("client.key")).expect("the file is there");
+    let unknown = ask();
+    let told = String::from_utf8_lossy(&unknown.stdout);
+    assert!(unknown.status.code() == Some(1) && told.contains("the client is not certified"), "{told}");
 }
 
 /// Writes a file that only its owner can read, and returns its path.

@@ -4,7 +4,7 @@ use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::command::Bundle;
 use crate::digest::{Digest, Hasher};
 use crate::ids::Height;
-use crate::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES, MAX_TEXT_BYTES};
+use crate::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES, MAX_SIGNATURE_BYTES, MAX_TEXT_BYTES};
 use bytes::Bytes;
 
 /// Message from a client to a replica. A reply repeats the `id` of its request.
@@ -21,6 +21,9 @@ pub enum ClientRequest {
     /// The key that the id of the link's client is derived from, with its certificate if it has one. A replica needs
     /// it for codes on replies, and knows it from bundles; so it comes before questions. It is not answered.
     Introduce { credential: Bytes },
+    /// Proves that the sender holds an admitted key: the key, with its certificate if it has one, and its signature of
+    /// the link's [challenge](ReplicaReply::Challenge). It is not answered; ask again after it.
+    Prove { credential: Bytes, signature: Bytes },
 }
 
 /// Returns the digest that an answer names its question by.
@@ -58,6 +61,11 @@ impl Wire for ClientRequest {
                 out.put_u8(5);
                 out.put_bytes(credential);
             }
+            ClientRequest::Prove { credential, signature } => {
+                out.put_u8(6);
+                out.put_bytes(credential);
+                out.put_bytes(signature);
+            }
         }
     }
 
@@ -78,6 +86,10 @@ impl Wire for ClientRequest {
             }
             4 => Ok(ClientRequest::Height { id: input.get_u64("height id")? }),
             5 => Ok(ClientRequest::Introduce { credential: input.get_bytes("credential", MAX_CREDENTIAL_BYTES)? }),
+            6 => Ok(ClientRequest::Prove {
+                credential: input.get_bytes("credential", MAX_CREDENTIAL_BYTES)?,
+                signature: input.get_bytes("proof of a key", MAX_SIGNATURE_BYTES)?,
+            }),
             _ => Err(input.invalid("client request", "no such kind")),
         }
     }
@@ -318,6 +330,16 @@ pub enum ReplicaReply {
     /// The last executed height. A replica may lie: among n-f answers, the (f+1)-th highest lies between two honest
     /// ones.
     Height { id: u64, height: Height },
+    /// The replica answers only questions of clients that prove a key. The challenge is for this link alone.
+    Challenge { challenge: Digest },
+    /// A question was not answered.
+    Unanswered {
+        id: u64,
+        /// What is wrong and what to do.
+        why: String,
+        /// The question may be answered later. Otherwise no question on this link ever will be.
+        again: bool,
+    },
 }
 
 impl Wire for ReplicaReply {
@@ -357,6 +379,16 @@ impl Wire for ReplicaReply {
                 bundle.encode(out);
                 out.put_u32(*retry_after_ms);
             }
+            ReplicaReply::Challenge { challenge } => {
+                out.put_u8(9);
+                challenge.encode(out);
+            }
+            ReplicaReply::Unanswered { id, why, again } => {
+                out.put_u8(10);
+                out.put_u64(*id);
+                out.put_bytes(why.as_bytes());
+                out.put_u8(u8::from(*again));
+            }
         }
     }
 
@@ -369,14 +401,7 @@ impl Wire for ReplicaReply {
             }),
             2 => {
                 let bundle = Digest::decode(input)?;
-                let text = input.get_bytes("reason", MAX_TEXT_BYTES)?;
-                let why =
-                    std::str::from_utf8(&text).map_err(|_| input.invalid("reason", "it is not UTF-8"))?.to_owned();
-                let again = match input.get_u8("refusal")? {
-                    0 => false,
-                    1 => true,
-                    _ => return Err(input.invalid("refusal", "the retry flag is neither 0 nor 1")),
-                };
+                let (why, again) = decode_refusal(input)?;
                 Ok(ReplicaReply::Refused { bundle, why, again })
             }
             8 => Ok(ReplicaReply::Answer {
@@ -394,10 +419,27 @@ impl Wire for ReplicaReply {
                 bundle: Digest::decode(input)?,
                 retry_after_ms: input.get_u32("retry time in milliseconds")?,
             }),
+            9 => Ok(ReplicaReply::Challenge { challenge: Digest::decode(input)? }),
+            10 => {
+                let id = input.get_u64("question id")?;
+                let (why, again) = decode_refusal(input)?;
+                Ok(ReplicaReply::Unanswered { id, why, again })
+            }
             SEALED_KIND => {
                 Err(input.invalid("replica reply", "it is sealed; help: set `reply_authentication` as on the replicas"))
             }
             _ => Err(input.invalid("replica reply", "no such kind")),
         }
+    }
+}
+
+/// Decodes a reason and whether it may pass.
+fn decode_refusal(input: &mut Decoder) -> Result<(String, bool), DecodeError> {
+    let text = input.get_bytes("reason", MAX_TEXT_BYTES)?;
+    let why = std::str::from_utf8(&text).map_err(|_| input.invalid("reason", "it is not UTF-8"))?.to_owned();
+    match input.get_u8("refusal")? {
+        0 => Ok((why, false)),
+        1 => Ok((why, true)),
+        _ => Err(input.invalid("refusal", "the retry flag is neither 0 nor 1")),
     }
 }

@@ -199,6 +199,16 @@ impl LoadCore {
         }
     }
 
+    /// Proves the client's key to the replicas that answer nothing before. [`LoadCore::step`] does the same.
+    pub fn prove(&mut self, out: &mut Vec<Outgoing>) {
+        self.session.prove(&self.identity, out);
+    }
+
+    /// Returns why f+1 replicas do not answer this client's questions, if they do not.
+    pub fn unanswered(&self) -> Option<&str> {
+        self.session.unanswered()
+    }
+
     /// Sends this message before each question for the heights.
     pub fn introduce_with(&mut self, introduction: Option<Bytes>) {
         self.session.introduce_with(introduction);
@@ -292,6 +302,7 @@ impl LoadCore {
     pub fn step(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         self.give_up_refused(now);
         self.give_up_failed(now);
+        self.prove(out);
         self.session.poll(now, out);
         if self.stage == Stage::Preload {
             self.preload(now, out);

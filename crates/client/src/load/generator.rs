@@ -39,6 +39,9 @@ pub enum LoadError {
     #[error("preload: {waiting} of {sent} commands unanswered after {after:?}{}",
         .refusal.as_ref().map_or(String::new(), |why| format!("; the last refusal was from {why}")))]
     Preload { sent: u64, waiting: usize, after: Duration, refusal: Option<String> },
+    /// f+1 replicas refused to answer the client's questions.
+    #[error("the replicas do not answer this client's questions: {0}")]
+    Unanswered(String),
     /// [`LoadHandle::abandon`] was called.
     #[error("the load was abandoned")]
     Abandoned,
@@ -235,6 +238,11 @@ impl LoadGenerator {
             }
             self.transport.poll(Some(LOCATE_POLL), &mut self.events)?;
             self.take_events(Time(0));
+            if let Some(why) = self.core.unanswered() {
+                return Err(LoadError::Unanswered(why.to_owned()));
+            }
+            self.core.prove(&mut self.outgoing);
+            self.send();
         }
         Ok(())
     }

@@ -214,7 +214,7 @@ impl Echo {
                 ReplicaReply::Status { id, json: json.into() }
             }
             ClientRequest::Height { id } => ReplicaReply::Height { id, height: self.height() },
-            ClientRequest::Introduce { .. } => return None,
+            ClientRequest::Introduce { .. } | ClientRequest::Prove { .. } => return None,
         })
     }
 

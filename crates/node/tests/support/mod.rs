@@ -28,6 +28,8 @@ pub struct TestClient {
     events: Vec<Event>,
     next_sequence: u64,
     next_question: u64,
+    /// The last frame to each replica, which is repeated after a proof of the key.
+    last_sent: BTreeMap<ReplicaId, Bytes>,
     /// Messages received but not processed yet.
     pub inbox: Vec<(ReplicaId, ReplicaReply)>,
     /// With it, every reply must have a good seal.
@@ -66,6 +68,7 @@ impl TestClient {
             events: Vec::new(),
             next_sequence: 1,
             next_question: 1,
+            last_sent: BTreeMap::new(),
             inbox: Vec::new(),
             verifier: None,
             frames: Vec::new(),
@@ -98,11 +101,16 @@ impl TestClient {
     fn poll(&mut self) -> bool {
         self.transport.poll(Some(Duration::from_millis(50)), &mut self.events).expect("the transport works");
         let news = !self.events.is_empty();
+        let mut challenges = Vec::new();
         for event in self.events.drain(..) {
             match event {
                 Event::Connected { link, remote } => drop(self.links.insert(link, remote)),
                 Event::Disconnected { link, .. } => drop(self.links.remove(&link)),
                 Event::Received { remote: Remote::Replica(replica), frame, .. } => {
+                    if let Ok(ReplicaReply::Challenge { challenge }) = decode_message(frame.clone()) {
+                        challenges.push((replica, challenge));
+                        continue;
+                    }
                     let Some(verifier) = &self.verifier else {
                         self.inbox.push((replica, decode_message(frame).expect("replicas send replies")));
                         continue;
@@ -115,6 +123,11 @@ impl TestClient {
                 }
                 Event::Received { remote, .. } => panic!("{remote:?} answers a client"),
             }
+        }
+        for (replica, challenge) in challenges {
+            let proof = self.identity.prove(replica, self.id(), &challenge).expect("the client has a key");
+            self.transport.send_to(replica, proof);
+            self.transport.send_to(replica, self.last_sent[&replica].clone());
         }
         news
     }
@@ -145,6 +158,7 @@ impl TestClient {
     }
 
     pub fn send_raw(&mut self, to: ReplicaId, frame: Bytes) {
+        self.last_sent.insert(to, frame.clone());
         self.transport.send_to(to, frame);
     }
 

@@ -166,6 +166,7 @@ pub fn request() -> impl Strategy<Value = ClientRequest> {
         (any::<u64>(), any::<bool>()).prop_map(|(id, history)| ClientRequest::Status { id, history }),
         any::<u64>().prop_map(|id| ClientRequest::Height { id }),
         bytes(96).prop_map(|credential| ClientRequest::Introduce { credential }),
+        (bytes(96), bytes(64)).prop_map(|(credential, signature)| ClientRequest::Prove { credential, signature }),
     ]
 }
 
@@ -190,6 +191,12 @@ pub fn reply() -> impl Strategy<Value = ReplicaReply> {
         (any::<u64>(), bytes(30)).prop_map(|(id, json)| ReplicaReply::Status { id, json }),
         (any::<u64>(), height()).prop_map(|(id, height)| ReplicaReply::Height { id, height }),
         (digest(), any::<u32>()).prop_map(|(bundle, retry_after_ms)| ReplicaReply::Busy { bundle, retry_after_ms }),
+        digest().prop_map(|challenge| ReplicaReply::Challenge { challenge }),
+        (any::<u64>(), any::<String>(), any::<bool>()).prop_map(|(id, why, again)| ReplicaReply::Unanswered {
+            id,
+            why,
+            again
+        }),
     ]
 }
 
