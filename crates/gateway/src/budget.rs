@@ -14,9 +14,17 @@ pub const BUNDLES_PER_BATCH: usize = 64;
 pub const GENUINE_NS_PER_TURN: u64 = 20_000_000;
 /// Maximum work for all other clients per turn, in nanoseconds.
 pub const STRANGERS_NS_PER_TURN: u64 = 2_000_000;
+/// Cost of an answer per byte, in nanoseconds: it is copied, encrypted and sent after its turn, where its time is not
+/// measured.
+pub const ANSWER_BYTE_NS: u64 = 10;
 /// A link is cut after this many forged bundles or undecodable frames.
 pub const MAX_FAULTS: u32 = 64;
 /// At most 1/N of the time is spent on making statuses; in between, the last status is sent again.
 pub const STATUS_SHARE: u64 = 20;
 /// Maximum saved time for statuses, in nanoseconds. Occasional requests always get a new status.
 pub const STATUS_SAVED_NS: u64 = 100_000_000;
+
+/// Returns the cost of an answer of `bytes` that took `spent_ns` to make.
+pub fn answer_cost_ns(spent_ns: u64, bytes: usize) -> u64 {
+    spent_ns.saturating_add(ANSWER_BYTE_NS.saturating_mul(bytes as u64))
+}

@@ -2,6 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use quorate_gateway::budget::{ANSWER_BYTE_NS, STRANGERS_NS_PER_TURN, answer_cost_ns};
 use quorate_gateway::turns::{MAX_DEBT_NS, QUANTUM_NS, Standing, Turns};
 use std::collections::BTreeMap;
 
@@ -186,4 +187,38 @@ proptest! {
         }
         prop_assert!(turns.is_empty() && model.values().all(Vec::is_empty), "left over: {:?}", model);
     }
+}
+
+/// Links that ask for long answers and do not read them. What a newcomer waits for is the bytes that are made and sent
+/// before its turn, not only the time in which they are made.
+#[test]
+fn long_answers_delay_a_newcomer_by_one_for_each_link() {
+    const LINKS: usize = 443;
+    const ANSWER_BYTES: usize = 100_000;
+    /// An answer is copied at 5 GB/s.
+    const MAKING_NS: u64 = 20_000;
+    let mut turns = Turns::default();
+    for link in 0..LINKS {
+        (0..700).for_each(|_| turns.push(link, ANSWER_BYTES));
+    }
+    turns.push(LINKS, 0);
+    let (mut made, mut most_in_a_turn) = (0, 0);
+    'turns: loop {
+        let (mut spent_ns, mut in_this_turn) = (0, 0);
+        while spent_ns < STRANGERS_NS_PER_TURN {
+            let (link, bytes) = turns.next(Standing::Stranger).expect("all of them wait");
+            if link == LINKS {
+                break 'turns;
+            }
+            let cost_ns = answer_cost_ns(MAKING_NS, bytes);
+            turns.charge(link, cost_ns);
+            spent_ns += cost_ns;
+            in_this_turn += bytes;
+        }
+        made += in_this_turn;
+        most_in_a_turn = most_in_a_turn.max(in_this_turn);
+    }
+    assert!(made <= LINKS * ANSWER_BYTES, "{made} bytes are made before the newcomer's turn");
+    let most = (STRANGERS_NS_PER_TURN / ANSWER_BYTE_NS) as usize + ANSWER_BYTES;
+    assert!(most_in_a_turn <= most, "{most_in_a_turn} bytes are made in one turn");
 }

@@ -17,7 +17,7 @@ use quorate_consensus::{Input, Protocol, Refusal};
 use quorate_gateway::admission::{Amount, Load};
 use quorate_gateway::budget::{
     BUNDLES_PER_BATCH, BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MAX_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
-    STRANGERS_NS_PER_TURN,
+    STRANGERS_NS_PER_TURN, answer_cost_ns,
 };
 use quorate_gateway::turns::Standing;
 use quorate_hosting::{bad_expiry, refusal};
@@ -206,7 +206,9 @@ impl<P: Protocol> Host<P> {
                 }
                 Ok(ClientRequest::Prove { credential, signature }) => {
                     let begun = Instant::now();
-                    self.devices.gateway.readers.prove(link, client, &credential, &signature);
+                    if self.devices.gateway.readers.prove(link, client, &credential, &signature) {
+                        self.is_genuine(link);
+                    }
                     elapsed_ns(begun)
                 }
                 Err(error) => {
@@ -231,11 +233,11 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    /// Charges a client's quota for an answer. Returns the time that it took to make, in nanoseconds.
+    /// Charges a client's quota for an answer. Returns what it costs the link, in nanoseconds.
     fn charge_answer(&mut self, link: LinkId, bytes: usize, begun: Instant) -> u64 {
         let Devices { gateway, network, .. } = &mut self.devices;
         gateway.readers.charge(link, network.crowd(link), bytes, begun.elapsed(), self.now);
-        elapsed_ns(begun)
+        answer_cost_ns(elapsed_ns(begun), bytes)
     }
 
     /// Answers an operator at once: there are few of them, and they ask when something is wrong.
@@ -298,10 +300,7 @@ impl<P: Protocol> Host<P> {
     /// the senders of the forged ones.
     fn take_genuine(&mut self, arrivals: Vec<Arrival>, forged: &BTreeSet<Digest>) -> Vec<Bundle> {
         for link in self.devices.gateway.take_genuine(&arrivals, forged) {
-            if self.clients.turns.standing(link) == Standing::Stranger {
-                self.clients.turns.set_standing(link, Standing::Genuine);
-                self.devices.network.vouch(link, true);
-            }
+            self.is_genuine(link);
         }
         self.clients.submitted.clear();
         let mut bundles = Vec::with_capacity(arrivals.len());
@@ -318,6 +317,14 @@ impl<P: Protocol> Host<P> {
             self.fault(link);
         }
         bundles
+    }
+
+    /// Notes that a link's client has proved its key, or signed what it sent.
+    fn is_genuine(&mut self, link: LinkId) {
+        if self.clients.turns.standing(link) == Standing::Stranger {
+            self.clients.turns.set_standing(link, Standing::Genuine);
+            self.devices.network.vouch(link, true);
+        }
     }
 
     /// Handles a frame that no honest client sends: the link loses its standing, and is cut if this repeats.

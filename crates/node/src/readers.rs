@@ -105,9 +105,9 @@ impl Readers {
         Some(ReplicaReply::Unanswered { id, why: self.quota_used_up(), again: true })
     }
 
-    /// Takes a link's proof of a key. A link has one try, so that it cannot have signatures verified again and again.
-    pub fn prove(&mut self, link: LinkId, client: ClientId, credential: &[u8], signature: &[u8]) {
-        let Some(Shown::Challenged(challenge)) = self.links.get(&link) else { return };
+    /// Takes a link's proof of a key. Returns whether the key is admitted. A link has one try, so that it cannot have signatures verified again and again.
+    pub fn prove(&mut self, link: LinkId, client: ClientId, credential: &[u8], signature: &[u8]) -> bool {
+        let Some(Shown::Challenged(challenge)) = self.links.get(&link) else { return false };
         let (challenge, cluster, me) = (*challenge, self.cluster, self.me);
         let is_proved = || proves_key(&cluster, me, client, &challenge, credential, signature);
         let refusal = match self.not_admitted(credential) {
@@ -115,8 +115,9 @@ impl Readers {
             None if !is_proved() => Some(NOT_PROVED.to_owned()),
             None => None,
         };
-        let owner = ClientId::of_key(credential).owner();
+        let (owner, is_admitted) = (ClientId::of_key(credential).owner(), refusal.is_none());
         self.links.insert(link, refusal.map_or(Shown::Key(owner), Shown::Refused));
+        is_admitted
     }
 
     fn not_admitted(&mut self, credential: &[u8]) -> Option<String> {

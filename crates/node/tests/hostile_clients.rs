@@ -242,6 +242,13 @@ fn queries_with_unread_answers_take_bounded_memory() {
 }
 
 fn unread_answers_take_bounded_memory(threads: u16) {
+    const LINKS: usize = 8;
+    /// The limit of unread bytes from which on a stranger is not served.
+    const STRANGER_UNREAD_BYTES: usize = 64 << 10;
+    /// A network with a thread of its own may have this much more before it notices.
+    const PENDING_BYTES: usize = 256 << 10;
+    /// Memory for the honest clients of the test.
+    const HONEST_BYTES: usize = 1 << 20;
     let cluster = start(|config| {
         config.links.client_stall_ms = 1_000;
         config.replica_threads = ReplicaThreads::Count(threads);
@@ -256,13 +263,19 @@ fn unread_answers_take_bounded_memory(threads: u16) {
     let flood = frame(&ClientRequest::Query { id: 1, question: question.into() }).repeat(100);
     let mut links = Vec::new();
     for target in targets(&cluster) {
-        for id in 0..20 {
+        for id in 0..LINKS as u128 {
             let mut stream = dial(target, id).expect("a place");
             let _ = stream.write_all(&flood);
             links.push(stream);
         }
     }
-    honest_clients_go_on(&cluster, client);
+    // Each link is served until it has one long answer unread, beside its questions.
+    let pending = if threads > 1 { PENDING_BYTES } else { 0 };
+    let each = STRANGER_UNREAD_BYTES + value.len() + flood.len() + pending;
+    for status in honest_clients_go_on(&cluster, client) {
+        let peak = status.client_memory_peak_bytes as usize;
+        assert!(peak < LINKS * each + HONEST_BYTES, "{peak} bytes are held for {LINKS} links: {status:?}");
+    }
 }
 
 #[test]

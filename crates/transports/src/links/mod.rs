@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 
 /// A client with more than 1/4 of `client_queue_bytes` unread is not served until it reads.
 const CONGESTED_SHARE: usize = 4;
+/// Nor is a stranger with more than this unread, in bytes. Any number of ordinary answers fits, and only one long one.
+const STRANGER_UNREAD_BYTES: usize = 64 << 10;
 /// Maximum number of attempts to reach a replica, beside each other.
 const MAX_ATTEMPTS: usize = 3;
 /// Refusals kept for [`Transport::take_refusals`](crate::Transport::take_refusals); older ones are dropped.
@@ -268,7 +270,10 @@ impl<L: Linked> Links<L> {
     }
 
     pub fn is_congested(&self, link: LinkId) -> bool {
-        self.table.get(link).is_some_and(|link| link.queued_bytes() > self.config.client_queue_bytes / CONGESTED_SHARE)
+        let most = self.config.client_queue_bytes / CONGESTED_SHARE;
+        self.table.get(link).is_some_and(|link| {
+            link.queued_bytes() > if link.share.genuine { most } else { most.min(STRANGER_UNREAD_BYTES) }
+        })
     }
 
     pub fn vouch(&mut self, link: LinkId, genuine: bool) {
