@@ -1,9 +1,9 @@
 //! Reading of configuration files, with errors that name their location.
 
+use quorate_storage::private;
 use quorate_types::Fault;
 use serde::de::DeserializeOwned;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -134,7 +134,7 @@ impl ConfigFileError {
 pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, ConfigFileError> {
     let fail = |fault| ConfigFileError { path: path.to_owned(), line: None, fault };
     let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text));
+    let read = private::open_regular(path).and_then(|file| file.take(most + 1).read_to_string(&mut text));
     read.map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => fail(ConfigFileFault::NotText),
         _ => fail(ConfigFileFault::Io(error)),

@@ -8,7 +8,7 @@ use crate::config_file::{ConfigFault, Place};
 use crate::error::NodeError;
 use quorate_storage::{
     DEFAULT_CAPACITY_BYTES, DEFAULT_SEGMENT_BYTES, DEFAULT_WAITING_BYTES, FileJournal, Fsync, Identity, Journal,
-    JournalKind, JournalOptions, MemoryJournal, with_descriptor,
+    JournalKind, JournalOptions, MemoryJournal, private, with_descriptor,
 };
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -133,7 +133,7 @@ pub fn mark_as_new(journal: &Path) -> Result<(), NodeError> {
     let mark = new_mark(journal);
     let text = "This replica has never run. It removes this file when it first runs. Never put the file back: the \
                 replica could contradict its earlier votes.\n";
-    fs::write(&mark, text).map_err(|source| NodeError::Write { path: mark, source })
+    private::write(&mark, text.as_bytes()).map_err(|source| NodeError::Write { path: mark, source })
 }
 
 /// Returns the path of the marker file of a replica that has never run.

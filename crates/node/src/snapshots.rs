@@ -17,10 +17,10 @@
 use crate::error::HostError;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_files::Replacement;
-use quorate_storage::{Identity, with_descriptor};
+use quorate_storage::{Identity, private, with_descriptor};
 use quorate_types::{Certificate, Decoder, Digest, Encoder, Hasher, Height, Wire};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -82,7 +82,7 @@ impl SnapshotFiles {
     pub fn read_last(&self) -> Result<Option<Snapshot>, HostError> {
         for height in self.heights()?.into_iter().rev() {
             let path = self.path(height);
-            let bytes = with_descriptor(|| fs::read(&path)).map_err(|source| self.fault("read", &path, source))?;
+            let bytes = with_descriptor(|| read(&path)).map_err(|source| self.fault("read", &path, source))?;
             if let Some(snapshot) = self.decode(height, bytes.into()) {
                 return Ok(Some(snapshot));
             }
@@ -150,7 +150,9 @@ impl SnapshotFiles {
         snapshot.certificate.iter().for_each(|proof| proof.encode(&mut certificate));
         let certificate = certificate.finish();
         let lengths = self.lengths(snapshot.height, snapshot.state.len(), certificate.len());
-        fs::create_dir_all(&self.directory)?;
+        private::create_directories(&self.directory)?;
+        // If this is not allowed, the directory is another user's, who decides who may read it.
+        let _ = private::close_to_others(&self.directory);
         let path = self.path(snapshot.height);
         // After an error the unfinished file is removed, which frees space that the journal may need.
         let mut file = with_descriptor(|| Replacement::begin_as(&unfinished, &path, MODE))?;
@@ -164,7 +166,7 @@ impl SnapshotFiles {
     /// Opens the snapshot at a height.
     pub(crate) fn open(&self, height: Height) -> Result<StateFile, HostError> {
         let path = self.path(height);
-        let opened = with_descriptor(|| File::open(&path)).and_then(|file| {
+        let opened = with_descriptor(|| private::open_regular(&path)).and_then(|file| {
             let mut bytes = [0; 4];
             file.read_exact_at(&mut bytes, LENGTHS_END as u64 - 4)?;
             let offset = HEADER_BYTES as u64 + u64::from(u32::from_le_bytes(bytes));
@@ -189,6 +191,11 @@ impl SnapshotFiles {
     pub(crate) fn fault(&self, action: &'static str, path: &Path, source: io::Error) -> HostError {
         HostError::Snapshot { action, path: path.to_owned(), source }
     }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    private::open_regular(path)?.read_to_end(&mut bytes).map(|_| bytes)
 }
 
 fn digest_of(parts: &[&[u8]]) -> Digest {

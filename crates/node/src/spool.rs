@@ -4,6 +4,7 @@
 //! digest, so the file need not be trusted, and writes to it are never synced.
 
 use bytes::Bytes;
+use quorate_storage::private;
 use quorate_types::Digest;
 use quorate_types::state::{CHUNK_BYTES, chunk_digest};
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ pub(crate) struct Spool(File);
 impl Spool {
     /// Creates an empty spool. Failure is harmless: without it, a restart costs a second transfer.
     pub fn create(directory: &Path) -> Option<Spool> {
-        fs::create_dir_all(directory).and_then(|()| File::create(path(directory))).ok().map(Spool)
+        let create = |()| private::options().write(true).create(true).truncate(true).open(path(directory));
+        private::create_directories(directory).and_then(create).ok().map(Spool)
     }
 }
 

@@ -18,6 +18,7 @@ mod progress;
 mod reads;
 mod replies;
 mod restart;
+mod secrecy;
 mod sessions;
 mod snapshots;
 mod support;

@@ -2,7 +2,7 @@
 
 use crate::{Outcome, logging};
 use clap::Args;
-use quorate_node::{LogObserver, interrupt, run_directory};
+use quorate_node::{LogObserver, interrupt, run_directory, secrecy};
 use std::path::PathBuf;
 
 /// Help on signals and the exit status.
@@ -25,12 +25,27 @@ pub struct NodeArgs {
     /// A replica's directory, such as DIR/replica-0 of a testnet.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
+    /// Leave core dumps and debuggers as the system allows them. Without it, there are none: the memory of a replica
+    /// holds its private keys.
+    #[arg(long)]
+    allow_core_dumps: bool,
     #[command(flatten)]
     log: logging::LogArgs,
 }
 
+/// Forbids core dumps, in a process that may hold private keys.
+///
+/// # Errors
+/// If the system refuses.
+pub fn keep_memory_secret() -> Outcome {
+    secrecy::forbid_core_dumps().map_err(|error| format!("cannot forbid core dumps: {error}").into())
+}
+
 /// Runs the replica until a signal ends it.
 pub fn run(arguments: &NodeArgs) -> Outcome {
+    if !arguments.allow_core_dumps {
+        keep_memory_secret()?;
+    }
     interrupt::install().map_err(|error| format!("cannot handle signals: {error}"))?;
     arguments.log.begin();
     run_directory(&arguments.dir, Box::new(LogObserver::default())).inspect_err(|error| arguments.log.end(error))?;

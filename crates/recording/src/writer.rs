@@ -7,6 +7,7 @@ use crate::recorder::{Rerun, Tape};
 use quorate_types::{Encoder, ReplicaId, Wire};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// File name extension of recordings.
@@ -15,6 +16,8 @@ pub const EXTENSION: &str = "recording";
 pub const DEFAULT_LIMIT_MB: u64 = 512;
 /// The largest limit that can be set, in MB.
 pub const MAX_LIMIT_MB: u64 = 1_000_000;
+/// Mode of a recording, which holds what clients have sent.
+const FILE_MODE: u32 = 0o600;
 /// Entries are written once they have this size, or earlier by a flush.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
 /// Maximum size of a buffer that is reused for the next chunk.
@@ -172,7 +175,7 @@ fn open(path: &Path) -> io::Result<(PathBuf, File)> {
         if number > 0 {
             name.push(format!(".{number}"));
         }
-        match OpenOptions::new().write(true).create_new(true).open(&name) {
+        match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&name) {
             Ok(file) => return Ok((name.into(), file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_STARTS => number += 1,
             Err(error) => return Err(error),

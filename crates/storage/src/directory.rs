@@ -4,6 +4,7 @@ use crate::descriptors::{self, with_descriptor};
 use crate::error::JournalError;
 use crate::medium::{Medium, MediumFile};
 use crate::options::{Flush, Fsync};
+use crate::private;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -34,12 +35,14 @@ impl Directory {
             if path.ancestors().any(|at| fs::metadata(at).is_ok_and(|about| !about.is_dir())) {
                 return Err(JournalError::NotADirectory { path: what() });
             }
-            fs::create_dir_all(path).map_err(|error| JournalError::io("create", what(), error))?;
+            private::create_directories(path).map_err(|error| JournalError::io("create", what(), error))?;
             if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 let synced = with_descriptor(|| File::open(parent)).and_then(|parent| parent.sync_all());
                 synced.map_err(|error| JournalError::io("create", what(), error))?;
             }
         }
+        // If this is not allowed, the directory is another user's, who decides who may read it.
+        let _ = private::close_to_others(path);
         let lock = lock(path)?;
         descriptors::reserve();
         Ok(Directory { path: Arc::new(path.to_owned()), fsync, flush, lock: Some(Arc::new(lock)) })
@@ -57,9 +60,9 @@ impl Directory {
     fn open_options(&self) -> OpenOptions {
         let mut options = OpenOptions::new();
         options.read(true).write(self.lock.is_some());
-        if self.fsync == Fsync::Always && self.flush == Flush::WriteThrough {
-            options.custom_flags(libc::O_DSYNC);
-        }
+        let writes_through = self.fsync == Fsync::Always && self.flush == Flush::WriteThrough;
+        // A pipe in place of a segment must not be waited for. Regular files do not mind.
+        options.custom_flags(libc::O_NONBLOCK | if writes_through { libc::O_DSYNC } else { 0 });
         options
     }
 }
@@ -67,7 +70,7 @@ impl Directory {
 fn lock(path: &Path) -> Result<File, JournalError> {
     let at = path.join(LOCK_FILE);
     let fail = |error| JournalError::io("lock", at.display().to_string(), error);
-    let mut file = with_descriptor(|| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&at))
+    let mut file = with_descriptor(|| private::options().read(true).write(true).create(true).truncate(false).open(&at))
         .map_err(fail)?;
     // SAFETY: the descriptor is open during the call, and flock does not access our memory.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
@@ -113,7 +116,7 @@ impl Medium for Directory {
         let path = self.path.join(name);
         // Sync each chunk: the disk would serve all of the zeros before a flush that a replica waits for.
         let fill = || {
-            let file = with_descriptor(|| OpenOptions::new().write(true).create_new(true).open(&path))?;
+            let file = with_descriptor(|| private::options().write(true).create_new(true).open(&path))?;
             let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(bytes).unwrap_or(ZEROS_BYTES))];
             let mut at = 0;
             while at < bytes {
@@ -139,7 +142,9 @@ impl Medium for Directory {
     }
 
     fn open(&self, name: &str) -> io::Result<DirectoryFile> {
-        Ok(self.file(with_descriptor(|| self.open_options().open(self.path.join(name)))?))
+        let file = with_descriptor(|| self.open_options().open(self.path.join(name)))?;
+        private::check_regular(&file)?;
+        Ok(self.file(file))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

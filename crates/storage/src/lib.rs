@@ -24,6 +24,7 @@ mod log;
 mod medium;
 mod memory;
 mod options;
+pub mod private;
 mod reading;
 mod repair;
 mod scan;
