@@ -8,7 +8,8 @@ use crate::scheme::{SEED_BYTES, SchemeKind};
 use bytes::Bytes;
 use quorate_types::limits::SEQUENCE_STRIDE;
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Committee, choice};
-use std::time::{Duration, SystemTime};
+use std::ops::Range;
+use std::time::SystemTime;
 
 /// Kind of the authenticators of Ed25519 keys and signatures on the wire: see
 /// [`quorate_types::command::authenticator_kind`].
@@ -33,6 +34,8 @@ choice!(
     Mac = "mac",
 );
 
+/// Times that a clock which was set may have, in seconds since 1970: from 2020 until numbers need a 63rd bit.
+const CLOCK_SECONDS: Range<u64> = 1_577_836_800..1 << 32;
 /// Resolution of the starts of runs. No run overtakes the clock: it would have to send a billion commands a second.
 const TICKS_PER_SECOND: u64 = 1 << 16;
 
@@ -107,7 +110,7 @@ impl ClientIdentity {
     /// Makes the identity of one run of a client that keeps its key.
     ///
     /// # Errors
-    /// [`CryptoError::Randomness`] if the system provides none.
+    /// [`CryptoError::Randomness`] if the system provides none, [`CryptoError::Clock`] if its clock was never set.
     pub fn of_run(
         cluster: &ClusterId,
         key: KeyPair,
@@ -115,10 +118,10 @@ impl ClientIdentity {
     ) -> Result<ClientIdentity, CryptoError> {
         let mut session = [0; 2];
         getrandom::fill(&mut session).map_err(|error| CryptoError::Randomness(error.to_string()))?;
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let sequence_base = sequence_base(SystemTime::now())?;
         let once = ClientIdentity::of_key(cluster, key, certificate);
         let origin = once.origin.with_session(u16::from_le_bytes(session));
-        Ok(ClientIdentity { origin, sequence_base: sequence_base(since_1970), ..once })
+        Ok(ClientIdentity { origin, sequence_base, ..once })
     }
 
     /// Authenticates bundles to the members of a committee by codes instead of signatures.
@@ -172,8 +175,16 @@ impl ClientIdentity {
     }
 }
 
-/// Returns a multiple of [`SEQUENCE_STRIDE`] for a time; it fits 62 bits until the year 2106.
-fn sequence_base(since_1970: Duration) -> u64 {
-    let fraction = u64::from(since_1970.subsec_nanos()) * TICKS_PER_SECOND / 1_000_000_000;
-    (since_1970.as_secs() * TICKS_PER_SECOND + fraction) * SEQUENCE_STRIDE
+/// Returns the number before that of the first command of a run that begins at a time: a multiple of
+/// [`SEQUENCE_STRIDE`], below 2^62.
+///
+/// # Errors
+/// [`CryptoError::Clock`] if the time is not between 2020 and 2105. A clock that stands at 1970 gives every run the same
+/// numbers, and one that is far ahead gives numbers that no later run exceeds.
+pub fn sequence_base(now: SystemTime) -> Result<u64, CryptoError> {
+    let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).ok();
+    let valid = since_1970.filter(|time| CLOCK_SECONDS.contains(&time.as_secs()));
+    let time = valid.ok_or(CryptoError::Clock(since_1970.map(|time| time.as_secs())))?;
+    let fraction = u64::from(time.subsec_nanos()) * TICKS_PER_SECOND / 1_000_000_000;
+    Ok((time.as_secs() * TICKS_PER_SECOND + fraction) * SEQUENCE_STRIDE)
 }

@@ -23,6 +23,13 @@ pub enum CryptoError {
          set `client_authentication = \"ed25519\"`"
     )]
     KeylessClient,
+    /// Seconds since 1970 by the clock; `None` if it is earlier.
+    #[error(
+        "the clock of this host says {}, but runs of a client that keeps its key number their commands by the time; \
+         help: set the clock, or leave `key_file` out for a key that is used once",
+        .0.map_or("a time before 1970".to_owned(), |seconds| format!("{seconds} s after the beginning of 1970"))
+    )]
+    Clock(Option<u64>),
 }
 
 /// Role of one of a replica's two keys.

@@ -50,6 +50,7 @@ pub use cache::{CertificateCache, DEFAULT_CACHE_CERTIFICATES, SignatureCache, Ve
 pub use certificates::verify_certificate;
 pub use client::{
     CERTIFIED_AUTHENTICATOR, CREDENTIAL_BYTES, ClientAuthentication, ClientIdentity, ED25519_AUTHENTICATOR,
+    sequence_base,
 };
 pub use client_codes::ReplicaCodes;
 pub use crypto::{Crypto, MAX_KEPT_SIGNATURES};

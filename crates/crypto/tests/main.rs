@@ -5,6 +5,7 @@ mod bls;
 mod bundles;
 mod cache;
 mod client_codes;
+mod clocks;
 mod committees;
 mod common;
 mod conformance;

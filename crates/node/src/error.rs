@@ -215,6 +215,13 @@ fn listening_help(key: &str, address: &Address, source: &io::Error) -> String {
         return String::new();
     }
     let port = address.port();
+    if key == "admin_listen" {
+        return format!(
+            "; help: check that no other process listens on it, or set `{key}` to another port of this host's \
+             loopback, such as 127.0.0.1:{}",
+            port.checked_add(1).unwrap_or(port - 1)
+        );
+    }
     format!(
         "; help: check that no other process listens on it and that the address is this host's; behind a NAT, or if \
          the name resolves to another host, set `{key}` to 0.0.0.0:{port}"

@@ -6,11 +6,12 @@ use crate::durability;
 use crate::error::NodeError;
 pub use crate::limits::PORTS_PER_REPLICA;
 use quorate_crypto::{ReplicaKeys, key_file};
-use quorate_storage::JournalKind;
+use quorate_storage::{JournalKind, private};
 use quorate_types::{Address, AddressError, ClusterId, Committee, ReplicaId};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// Returns the directory of one replica in a testnet's directory.
@@ -55,7 +56,9 @@ impl Place {
         let port = |steps: u16| peers.port().checked_add(step.checked_mul(steps)?).filter(|port| *port > 0);
         port(0)?;
         let clients = peers.with_port(port(1)?);
-        let operators = SocketAddr::from((Ipv4Addr::LOCALHOST, port(2)?)).into();
+        // Several loopback addresses are of one host.
+        let host = peers.socket().map(|peers| peers.ip()).filter(IpAddr::is_loopback);
+        let operators = SocketAddr::from((host.unwrap_or(Ipv4Addr::LOCALHOST.into()), port(2)?)).into();
         Some(Place { peers, clients, operators })
     }
 
@@ -113,7 +116,28 @@ pub fn places_on(hosts: &[String], base_port: u16) -> Result<Vec<Place>, NodeErr
         }
         places.push(place);
     }
+    part_operators(&mut places);
     Ok(places)
+}
+
+/// Gives each replica a port for operators of its own, if several replicas are at numeric addresses: these may be of one
+/// host, and operators connect over its loopback.
+fn part_operators(places: &mut [Place]) {
+    let is_number = |place: &Place| place.peers.socket().is_some();
+    let mut taken = BTreeSet::new();
+    for at in 0..places.len() {
+        let mut port = places[at].operators.port();
+        if is_number(&places[at]) {
+            let is_served =
+                |port| places.iter().any(|place| [place.peers.port(), place.clients.port()].contains(&port));
+            let host = places[at].operators.with_port(0);
+            while !taken.insert((host.clone(), port)) || (port != places[at].operators.port() && is_served(port)) {
+                let Some(next) = port.checked_add(1) else { break };
+                port = next;
+            }
+            places[at].operators = places[at].operators.with_port(port);
+        }
+    }
 }
 
 /// A testnet that has been written.
@@ -144,7 +168,7 @@ pub fn write(template: &NodeConfig, replicas: usize, base_port: u16, directory: 
 }
 
 /// Writes a testnet to `directory`, which must be empty or not exist: for each place a replica's directory with its
-/// configuration and its private key (mode 0600).
+/// configuration and its private key, all for their owner only (modes 0700 and 0600).
 pub fn write_at(template: &NodeConfig, places: Vec<Place>, directory: &Path) -> Result<Testnet, NodeError> {
     let addresses: Vec<Address> = places.iter().map(|place| place.peers.clone()).collect();
     let nodes = generate_at(template, &addresses)?;
@@ -152,7 +176,7 @@ pub fn write_at(template: &NodeConfig, places: Vec<Place>, directory: &Path) -> 
         let path = path.to_owned();
         move |source: io::Error| NodeError::Place { path, source }
     };
-    fs::create_dir_all(directory).map_err(fail(directory))?;
+    private::create_directories(directory).map_err(fail(directory))?;
     if fs::read_dir(directory).map_err(fail(directory))?.next().is_some() {
         return Err(NodeError::NotEmpty(directory.to_owned()));
     }
@@ -161,9 +185,9 @@ pub fn write_at(template: &NodeConfig, places: Vec<Place>, directory: &Path) -> 
         place.settle(&mut config);
         config.validate()?;
         let home = replica_directory(directory, config.replica);
-        fs::create_dir(&home).map_err(fail(&home))?;
+        private::create_directories(&home).map_err(fail(&home))?;
         let path = home.join(CONFIG_FILE);
-        fs::write(&path, config.to_toml()).map_err(fail(&path))?;
+        private::write(&path, config.to_toml().as_bytes()).map_err(fail(&path))?;
         key_file::write(&home.join(&config.key_file), &ClusterId::from_name(&config.cluster), config.replica, &keys)?;
         if config.journal.kind == JournalKind::File {
             durability::mark_as_new(&home.join(&config.journal.directory))?;

@@ -308,6 +308,12 @@ fn a_testnet_of_named_hosts_has_usable_listening_addresses() {
         shown(&shared),
         ["a:7000 a:7002 127.0.0.1:7004", "b:7000 b:7001 127.0.0.1:7002", "a:7001 a:7003 127.0.0.1:7005"]
     );
+    // Addresses that may be of one host have ports of their own for operators, who connect over its loopback.
+    let loopback = testnet::places_on(&hosts(&["127.0.1.1", "127.0.1.2", "::1"]), 7000).unwrap();
+    let operators = |places: &[testnet::Place]| places.iter().map(|it| it.operators.to_string()).collect::<Vec<_>>();
+    assert_eq!(operators(&loopback), ["127.0.1.1:7002", "127.0.1.2:7002", "[::1]:7002"]);
+    let numbers = testnet::places_on(&hosts(&["10.0.0.1", "10.0.0.2", "10.0.0.3:7001", "10.0.0.4"]), 7000).unwrap();
+    assert_eq!(operators(&numbers), ["127.0.0.1:7002", "127.0.0.1:7003", "127.0.0.1:7004", "127.0.0.1:7005"]);
     for (names, port, words) in [
         (&["a", "b", "c", "d d"][..], 7000, "`d d` is neither a host name nor an IP address"),
         (&["a", "300.1.1.1:7000"], 7000, "300.1.1.1"),
