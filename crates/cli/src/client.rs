@@ -7,6 +7,7 @@ use quorate_lab::bench;
 use quorate_lab::render_html;
 use quorate_lab::spec::LoadArgs;
 use quorate_operator::client::{self, Reach};
+use quorate_operator::node::keep_memory_secret;
 
 /// Arguments of `quorate client`.
 #[derive(Args)]
@@ -37,6 +38,7 @@ pub fn run(arguments: ClientArgs) -> Outcome {
         Request::Store(request) => return client::run(&reach, request),
         Request::Load(load) => *load,
     };
+    keep_memory_secret()?;
     // The load has its own flag for client authentication and refuses this one, so a default counts as given here.
     let config = reach.config()?;
     let outputs = outputs_of(&spec, &[&reach.file()])?;

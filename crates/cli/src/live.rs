@@ -4,6 +4,7 @@ use quorate_lab::Event;
 use quorate_lab::bench::{Progress, Watcher};
 use quorate_lab::search::Probe;
 use quorate_operator::output;
+use quorate_types::text::escaped;
 use std::io::{IsTerminal, Write, stderr};
 
 /// Line that overwrites itself.
@@ -68,7 +69,7 @@ impl Watcher for Live {
 /// Replaces the last line of the terminal on standard error.
 pub fn overwrite(line: &str) {
     // Ignore errors: the terminal may be gone.
-    let _ = write!(stderr(), "\r\x1b[K{}", fit(line, columns()));
+    let _ = write!(stderr(), "\r\x1b[K{}", fit(&escaped(line), columns()));
 }
 
 /// Returns the width of the terminal on standard error, if known.

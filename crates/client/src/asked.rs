@@ -3,6 +3,7 @@
 use crate::session::{Destination, Outgoing};
 use bytes::Bytes;
 use quorate_crypto::ClientIdentity;
+use quorate_types::text::escaped;
 use quorate_types::{Digest, ReplicaId, Signers};
 
 /// Reason for a client without a key.
@@ -44,7 +45,7 @@ impl Asked {
             if !again {
                 self.refused.insert(from);
             }
-            self.refusal = Some((from, why));
+            self.refusal = Some((from, escaped(&why).into_owned()));
         }
     }
 

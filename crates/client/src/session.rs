@@ -20,6 +20,7 @@ use crate::quorum_reply::ReplyQuorum;
 use crate::retry::{Attempt, RetryTimers, Ticket};
 use bytes::Bytes;
 use quorate_crypto::ClientIdentity;
+use quorate_types::text::escaped;
 use quorate_types::{
     Bundle, ClientRequest, Digest, Dissemination, Height, Quorum, ReplicaId, ReplicaReply, ReplyMode, Results, Signers,
     Time, encode_message,
@@ -417,7 +418,7 @@ impl<T> Session<T> {
     fn on_refused(&mut self, now: Time, from: ReplicaId, bundle: Digest, why: String, again: bool) {
         let Some(at) = self.refused_slot(from, &bundle) else { return };
         self.counters.refusals += 1;
-        self.last_refusal = Some((from, why));
+        self.last_refusal = Some((from, escaped(&why).into_owned()));
         let slot = &mut self.slots[at as usize];
         let waiting = slot.waiting.as_mut().expect("a named slot is in use");
         if !again {

@@ -6,6 +6,7 @@ use crate::reach::{Reach, ReachLog};
 use bytes::Bytes;
 use quorate_crypto::ClientIdentity;
 use quorate_transports::{Event, Remote, Transport};
+use quorate_types::text::escaped;
 use quorate_types::{
     ClientId, ClientRequest, Digest, ReplicaId, ReplicaReply, Signers, Status, decode_message, encode_message,
 };
@@ -143,7 +144,9 @@ impl StatusProbe {
     fn hear(&mut self, from: ReplicaId, frame: Bytes, question: &Bytes, proved: &mut Signers) -> Option<Status> {
         match decode_message::<ReplicaReply>(frame).ok()? {
             ReplicaReply::Status { id, json } if id == self.id => return serde_json::from_slice(&json).ok(),
-            ReplicaReply::Unanswered { id, why, .. } if id == self.id => drop(self.unanswered.insert(from, why)),
+            ReplicaReply::Unanswered { id, why, .. } if id == self.id => {
+                self.unanswered.insert(from, escaped(&why).into_owned());
+            }
             ReplicaReply::Challenge { challenge } if proved.insert(from) => {
                 match self.prover.as_mut()?.prove(from, &challenge) {
                     Ok(proof) => {

@@ -521,3 +521,21 @@ fn a_refused_bundle_is_offered_to_each_replica_in_turn_and_never_to_all_at_once(
     }
     assert_eq!(tried, [0, 0, 1, 1, 2, 2, 3, 3]);
 }
+
+/// A replica may lie, and its texts are shown to people.
+#[test]
+fn the_reasons_of_replicas_are_escaped() {
+    let hostile = "a\u{1b}[2J\u{7}\r\nerror: forged";
+    let (mut session, mut out) = (Session::<()>::new(SessionOptions::new(Quorum::of(4).unwrap())), Vec::new());
+    session.ask_height(&mut out);
+    let why = || hostile.to_owned();
+    session.receive(Time(0), ReplicaId(0), ReplicaReply::Unanswered { id: 1, why: why(), again: false });
+    session.receive(Time(0), ReplicaId(1), ReplicaReply::Unanswered { id: 1, why: why(), again: false });
+    let escaped = "a\\u{1b}[2J\\u{7}\\r\\nerror: forged";
+    assert_eq!(session.unanswered(), Some(escaped));
+    let bundle = bundle(1, 1);
+    session.submit(Time(0), &bundle, (), &mut out).unwrap();
+    let refused = ReplicaReply::Refused { bundle: bundle.digest(), why: why(), again: true };
+    session.receive(Time(0), ReplicaId(1), refused);
+    assert_eq!(session.last_refusal(), Some((ReplicaId(1), escaped)));
+}

@@ -6,15 +6,22 @@ mod reader;
 use crate::InspectError;
 use quorate_client::ClientConfig;
 use quorate_types::digest::encode_hex;
+use quorate_types::text::escaped;
 use reader::Reader;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Maximum length of a line in bytes: several times that of the largest block with its bundles in hexadecimal and their
-/// results.
-pub const MAX_LINE_BYTES: u64 = 1 << 30;
+/// Maximum length in bytes of the line of a block or a checkpoint: the largest block with its bundles in hexadecimal takes 64 MiB, its
+/// results 128 MiB, and its digests and certificates less than 16 MiB.
+pub const MAX_BLOCK_LINE_BYTES: u64 = 256 << 20;
+/// Maximum length of any other line in bytes: 256 members with the largest keys take a third of it.
+pub const MAX_LINE_BYTES: u64 = 16 << 20;
+/// How long lines begin.
+const LONG_LINES: [&[u8]; 2] = [br#"{"line":"block""#, br#"{"line":"checkpoint""#];
+/// Bytes that tell whether a line may be long.
+const HEAD_BYTES: u64 = 20;
 
 /// Summary of a valid export.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -60,21 +67,33 @@ pub struct Checked {
 /// [`InspectError::Unreadable`] if the file cannot be read, [`InspectError::Unsound`] with the first invalid line.
 pub fn check(path: &Path, trusted: Option<&ClientConfig>) -> Result<Checked, InspectError> {
     let unreadable = |source| InspectError::Unreadable { path: path.to_owned(), source };
-    let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
+    check_lines(BufReader::new(File::open(path).map_err(unreadable)?), path, trusted)
+}
+
+/// Checks an export that is read from `file`. Errors name it `path`. A line is read no further than it may be long.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_lines(
+    mut file: impl BufRead,
+    path: &Path,
+    trusted: Option<&ClientConfig>,
+) -> Result<Checked, InspectError> {
+    let unreadable = |source| InspectError::Unreadable { path: path.to_owned(), source };
     let mut reader: Option<Reader> = None;
     let (mut line, mut number) = (Vec::new(), 0u64);
     loop {
         line.clear();
         number += 1;
         let unsound = |what| InspectError::Unsound { path: path.to_owned(), line: number, what };
-        let bytes = (&mut file).take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line).map_err(unreadable)?;
+        let (bytes, most) = read_line(&mut file, &mut line, reader.is_some()).map_err(unreadable)?;
         if bytes == 0 {
             let done = reader.ok_or_else(|| "the file is empty".to_owned()).and_then(Reader::finish);
             let file = path.display().to_string();
             return done.map(|checked| Checked { file, ..checked }).map_err(unsound);
         }
-        if bytes as u64 > MAX_LINE_BYTES {
-            return Err(unsound(format!("the line is longer than {MAX_LINE_BYTES} bytes, so this is not an export")));
+        if bytes > most {
+            return Err(unsound(format!("the line is longer than {most} bytes, so this is not an export")));
         }
         match &mut reader {
             Some(reader) => reader.take(&line).map_err(unsound)?,
@@ -83,12 +102,34 @@ pub fn check(path: &Path, trusted: Option<&ClientConfig>) -> Result<Checked, Ins
     }
 }
 
+/// Reads a line. Returns its length, as far as it was read, and its maximum length. Only lines after the first may be
+/// long.
+fn read_line(file: &mut impl BufRead, line: &mut Vec<u8>, may_be_long: bool) -> io::Result<(u64, u64)> {
+    let head = file.take(HEAD_BYTES).read_until(b'\n', line)? as u64;
+    let is_long = may_be_long && LONG_LINES.iter().any(|start| line.starts_with(start));
+    let most = if is_long { MAX_BLOCK_LINE_BYTES } else { MAX_LINE_BYTES };
+    let rest = match line.last() {
+        None | Some(b'\n') => 0,
+        Some(_) => file.take(most + 1 - head).read_until(b'\n', line)? as u64,
+    };
+    Ok((head + rest, most))
+}
+
 impl Checked {
     /// Returns the lines for a terminal.
     pub fn to_table(&self) -> String {
         let mut rows = vec![
-            ("file", self.file.clone()),
-            ("cluster", format!("{}, {} with n={} f={}", self.cluster, self.protocol, self.replicas, self.faults)),
+            ("file", escaped(&self.file).into_owned()),
+            (
+                "cluster",
+                format!(
+                    "{}, {} with n={} f={}",
+                    escaped(&self.cluster),
+                    escaped(&self.protocol),
+                    self.replicas,
+                    self.faults
+                ),
+            ),
             ("scheme", self.scheme.clone()),
             ("blocks", format!("{} committed, from height {}", self.blocks, self.root_height + 1)),
             ("commands", self.commands.to_string()),
@@ -129,7 +170,8 @@ fn difference(checked: &Checked, trusted: &ClientConfig) -> Option<String> {
     if checked.cluster != trusted.cluster {
         return Some(format!(
             "the export is of cluster {}, but the trusted keys are of {}",
-            checked.cluster, trusted.cluster
+            escaped(&checked.cluster),
+            escaped(&trusted.cluster)
         ));
     }
     if checked.scheme != trusted.scheme.name() {

@@ -1,7 +1,7 @@
 //! Formats an inspection for a terminal.
 
 use super::{InspectResult, JournalResult, Memory, Said, Verification};
-use quorate_types::text::count;
+use quorate_types::text::{count, escaped};
 use std::fmt::{self, Write};
 
 impl InspectResult {
@@ -14,10 +14,10 @@ impl InspectResult {
     }
 
     fn write(&self, text: &mut String) -> fmt::Result {
-        writeln!(text, "directory     {}", self.directory)?;
+        writeln!(text, "directory     {}", escaped(&self.directory))?;
         let (replica, n, f) = (self.replica, self.replicas, self.faults);
         writeln!(text, "replica       {replica} of {n}, tolerating {f} faulty")?;
-        writeln!(text, "cluster       {} ({})", self.cluster, self.cluster_id)?;
+        writeln!(text, "cluster       {} ({})", escaped(&self.cluster), self.cluster_id)?;
         writeln!(
             text,
             "protocol      {}, signatures {}, application {}",

@@ -1,5 +1,6 @@
 //! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
+mod hostile_exports;
 mod inspect;
 mod remains;
 mod schemes;

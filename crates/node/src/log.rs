@@ -3,6 +3,7 @@
 use crate::observer::{NodeEvent, Observer};
 use quorate_transports::Remote;
 use quorate_types::ReplicaId;
+use quorate_types::text::escaped;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -69,7 +70,7 @@ macro_rules! emit {
             replica = $replica.0,
             left_out = $left_out,
             "{}",
-            $event
+            escaped(&$event.to_string())
         )
     };
 }

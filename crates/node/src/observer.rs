@@ -4,6 +4,7 @@ use crate::config_file::ConfigFault;
 use crate::laboratory::Fault;
 use quorate_consensus::Evidence;
 use quorate_transports::{Listening, Remote};
+use quorate_types::text::escaped;
 use quorate_types::{Address, Difference, Height, ReplicaId, View};
 use std::fmt;
 use std::io::Write;
@@ -160,7 +161,7 @@ impl Observer for StderrObserver {
         );
         if !of_a_client {
             // A closed stderr is no reason to stop a replica.
-            let _ = writeln!(std::io::stderr().lock(), "replica {replica}: {event}");
+            let _ = writeln!(std::io::stderr().lock(), "replica {replica}: {}", escaped(&event.to_string()));
         }
     }
 }

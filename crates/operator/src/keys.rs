@@ -1,6 +1,7 @@
 //! `quorate keys`: makes, shows, certifies, encrypts and decrypts key files.
 
 use crate::failure::wrong_call;
+use crate::node::keep_memory_secret;
 use crate::{Outcome, output};
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_crypto::key_file::client::{self, ClientKeys};
@@ -10,6 +11,7 @@ use quorate_crypto::key_file::{KeyFileError, KeyFileFault};
 use quorate_crypto::{KeyPair, SchemeKind, certify};
 use quorate_types::ClusterId;
 use quorate_types::digest::{decode_hex, encode_hex};
+use quorate_types::text::escaped;
 use std::path::{Path, PathBuf};
 
 /// Help on passphrases.
@@ -86,6 +88,7 @@ enum Owner {
 /// # Errors
 /// If a file or a passphrase cannot be used.
 pub fn run(arguments: KeysArgs) -> Outcome {
+    keep_memory_secret()?;
     let passphrases = Passphrases { file: arguments.passphrase_file };
     match arguments.command {
         KeysCommand::Generate { owner, cluster, out, encrypt } => {
@@ -136,7 +139,7 @@ fn show(file: &Path, passphrases: &Passphrases, reads: bool) -> Outcome {
     let about = vault::describe(file, passphrases)?;
     let encryption = if about.is_encrypted { "encrypted" } else { "not encrypted" };
     let mut text = format!("{}: key of a {}, {encryption}", file.display(), about.kind);
-    about.fields.iter().for_each(|(name, value)| text.push_str(&format!("\n{name} = {value}")));
+    about.fields.iter().for_each(|(name, value)| text.push_str(&format!("\n{name} = {}", escaped(value))));
     Ok(output::say(&text)?)
 }
 

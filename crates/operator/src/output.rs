@@ -4,9 +4,11 @@
 //! the table is printed first, and a failed output does not prevent the others from being written.
 
 use crate::failure::wrong_call;
+use quorate_types::text::escaped_lines;
+use std::borrow::Cow;
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Path that stands for standard output.
@@ -26,15 +28,37 @@ pub enum Reader {
 /// # Errors
 /// If standard output cannot be written.
 pub fn say_next(line: &[u8]) -> Result<Reader, String> {
-    write_line(line)
+    write(&[line, b"\n"].concat())
 }
 
-/// Prints a line of a result. A closed reader (`| head`) is not an error.
+/// Returns a text for standard output. A terminal gets no control characters but the ends of lines and tabs: texts of
+/// files, peers and clients may have others.
+pub fn for_output(text: &str) -> Cow<'_, str> {
+    if io::stdout().is_terminal() { escaped_lines(text) } else { text.into() }
+}
+
+/// Prints a text of a result, [escaped](for_output) for a terminal. A closed reader (`| head`) is not an error.
 ///
 /// # Errors
 /// If standard output cannot be written.
 pub fn say(text: &str) -> Result<(), String> {
-    say_bytes(text.as_bytes())
+    say_bytes(for_output(text).as_bytes())
+}
+
+/// Control sequences for a terminal.
+pub const BOLD: &str = "\x1b[1m";
+pub const NOT_BOLD: &str = "\x1b[0m";
+pub const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
+
+/// Sends a control sequence to standard output if that is a terminal.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn control(sequence: &'static str) -> Result<(), String> {
+    match io::stdout().is_terminal() {
+        true => write(sequence.as_bytes()).map(|_| ()),
+        false => Ok(()),
+    }
 }
 
 /// Prints a line of a result that may be binary.
@@ -42,21 +66,22 @@ pub fn say(text: &str) -> Result<(), String> {
 /// # Errors
 /// If standard output cannot be written.
 pub fn say_bytes(line: &[u8]) -> Result<(), String> {
-    write_line(line).map(|_| ())
+    say_next(line).map(|_| ())
 }
 
-fn write_line(line: &[u8]) -> Result<Reader, String> {
+fn write(bytes: &[u8]) -> Result<Reader, String> {
     let mut out = io::stdout().lock();
-    match out.write_all(line).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => Ok(Reader::Reads),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
         Err(error) => Err(format!("cannot write to standard output: {error}")),
     }
 }
 
+/// Prints a text to standard error, without control characters other than the ends of lines and tabs.
 pub fn report(text: &str) {
     // If standard error is closed, there is no other place to report that.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", escaped_lines(text));
 }
 
 /// Destination of one format of a result.

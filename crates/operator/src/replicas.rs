@@ -7,6 +7,7 @@ use quorate_node::config::CONFIG_FILE;
 use quorate_node::config_file::ConfigFileError;
 use quorate_node::testnet::replica_directory;
 use quorate_node::{ConfigFault, NodeConfig};
+use quorate_types::text::escaped;
 use quorate_types::{Address, Height, Quorum, ReplicaId, Status};
 use serde::Serialize;
 use std::io;
@@ -256,10 +257,11 @@ impl ClusterStatus {
         }
         let mut text = table.trim_fmt();
         text.push('\n');
-        let of_cluster = self.attention.iter().map(|what| format!("the cluster {what}"));
-        let of_replicas = self.replicas.iter();
-        let of_replicas =
-            of_replicas.flat_map(|of| of.attention.iter().map(move |what| format!("replica {}: {what}", of.replica)));
+        let of_cluster = self.attention.iter().map(|what| format!("the cluster {}", escaped(what)));
+        let of_replicas = self
+            .replicas
+            .iter()
+            .flat_map(|of| of.attention.iter().map(move |what| format!("replica {}: {}", of.replica, escaped(what))));
         let attention: Vec<String> = of_cluster.chain(of_replicas).collect();
         if attention.is_empty() {
             text.push_str("\nnothing needs attention\n");

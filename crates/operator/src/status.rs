@@ -1,10 +1,10 @@
 //! `quorate status`: shows the status of a cluster's replicas.
 
+use crate::node::keep_memory_secret;
 use crate::output::Reader;
 use crate::replicas::StatusReader;
 use crate::{Outcome, output};
 use clap::Args;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -41,13 +41,16 @@ pub struct StatusArgs {
 
 /// Shows the status; returns an error if something needs attention.
 pub fn run(arguments: &StatusArgs) -> Outcome {
+    // Replicas may ask for a proof of the client's key.
+    keep_memory_secret()?;
     let mut reader = StatusReader::open(&arguments.dir)?;
     loop {
         let status = reader.read(Duration::from_millis(arguments.timeout_ms))?;
         let text = if arguments.json { status.to_json() } else { status.to_table() };
-        let clears = arguments.watch.is_some() && !arguments.json && std::io::stdout().is_terminal();
-        let text = format!("{}{}", if clears { "\x1b[H\x1b[J" } else { "" }, text.trim_end());
-        let reader = output::say_next(text.as_bytes())?;
+        if arguments.watch.is_some() && !arguments.json {
+            output::control(output::CLEAR_SCREEN)?;
+        }
+        let reader = output::say_next(output::for_output(text.trim_end()).as_bytes())?;
         match arguments.watch {
             Some(_) if reader == Reader::Gone => return Ok(()),
             Some(seconds) => std::thread::sleep(Duration::from_secs(seconds)),

@@ -1,6 +1,7 @@
 //! Directories and keys of a new cluster.
 
 use crate::failure::{cannot_use, wrong_call};
+use crate::node::keep_memory_secret;
 use crate::{Outcome, choice, output};
 use clap::Args;
 use quorate_channels::ChannelKind;
@@ -10,12 +11,11 @@ pub use quorate_crypto::AdmittedClients;
 use quorate_crypto::key_file::client::{self, ClientKeys};
 use quorate_crypto::{AuthProfile, ClientAuthentication, KeyPair, ReplyAuthentication, SchemeKind};
 use quorate_node::testnet::{self, Place};
-use quorate_node::{ClientRules, NodeConfig, NodeError};
+use quorate_node::{ClientRules, NodeConfig, NodeError, private};
 use quorate_types::digest::encode_hex;
 use quorate_types::text::quote;
 use quorate_types::{ClusterId, Quorum, ReplicaId};
 use std::error::Error;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// First port of a testnet, fixed so that its replicas find each other again after a restart.
@@ -156,6 +156,7 @@ pub fn count(replicas: Option<usize>, hosts: &[String]) -> Result<Option<usize>,
 /// If the cluster is invalid, or the files cannot be written.
 pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outcome {
     let Testnet { template, replicas, base_port, hosts, .. } = testnet;
+    keep_memory_secret()?;
     let keys = NewKeys::generate(testnet)?;
     let template = &NodeConfig { clients: keys.rules(testnet.admitted_clients), ..template.clone() };
     let places = match hosts {
@@ -175,7 +176,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     config.dissemination = template.consensus.client_dissemination();
     config.key_file = keys.write(&ClusterId::from_name(&template.cluster), directory)?;
     let path = directory.join(CLIENT_CONFIG_FILE);
-    std::fs::write(&path, config.to_toml())
+    private::write(&path, config.to_toml().as_bytes())
         .map_err(|error| cannot_use(format!("cannot write {}", path.display()), &error))?;
     let written = match net.directories.len() {
         1 => "1 replica".to_owned(),
@@ -191,9 +192,12 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     text.push_str(&format!("then try\n  {name} client --dir {quoted} put greeting hello\n"));
     text.push_str(&firewall(&net.places, name));
     if testnet.admitted_clients == AdmittedClients::Any {
-        text.push_str(&format!("\n{}", bold(PUBLIC)));
+        output::say(&text)?;
+        output::control(output::BOLD)?;
+        text = PUBLIC.to_owned();
     }
     output::say(&text)?;
+    output::control(output::NOT_BOLD)?;
     if template.client_authentication == ClientAuthentication::None {
         output::report(
             "warning: --client-authentication none: anyone can send commands as any client; for measurements only",
@@ -212,11 +216,6 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
 /// Warning of the default rule of admission.
 const PUBLIC: &str = "PUBLIC: anyone who reaches the clients' ports can write, and read the whole state, the history and \
      the status; to admit only known keys, use --admitted-clients listed or certified";
-
-/// Returns a text for standard output, in bold if that is a terminal.
-fn bold(text: &str) -> String {
-    if std::io::stdout().is_terminal() { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
-}
 
 /// Keys of a new cluster's clients and of their certifier.
 struct NewKeys {

@@ -1,5 +1,9 @@
 //! Tests that `quorate-node` has everything needed to run a cluster.
 
+mod foreign_text;
+mod pipes;
+mod privacy;
+
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -91,6 +95,7 @@ fn a_cluster_is_configured_run_queried_inspected_and_stopped() {
     use_passphrase(&net.path.join("client.toml"));
     succeeds(&["client", "--dir", &dir, "put", "greeting", "hello"]);
     assert_eq!(succeeds(&["client", "--dir", &dir, "get", "greeting"]).trim(), "hello");
+    foreign_text::keys_and_values_are_escaped(&dir);
     let other = format!("{dir}/other.key");
     succeeds(&["keys", "generate", "client", "--cluster", "quorate", "--out", &other]);
     let refused = call(&["client", "--dir", &dir, "--key-file", &other, "get", "greeting"]);

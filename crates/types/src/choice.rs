@@ -7,6 +7,7 @@
 #[doc(hidden)]
 pub use serde;
 
+use crate::text::escaped;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::fmt;
@@ -39,7 +40,7 @@ pub struct UnknownName {
 
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown {} `{}`: one of {}", self.what, self.given, self.known.join(", "))?;
+        write!(f, "unknown {} `{}`: one of {}", self.what, escaped(&self.given), self.known.join(", "))?;
         match nearest(&self.given, &self.known) {
             Some(name) => write!(f, " (did you mean `{name}`?)"),
             None => Ok(()),

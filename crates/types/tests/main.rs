@@ -18,3 +18,4 @@ mod signers;
 mod stages;
 mod state;
 mod statement;
+mod text;

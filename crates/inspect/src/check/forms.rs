@@ -2,8 +2,15 @@
 
 use quorate_types::Digest;
 use quorate_types::digest::decode_hex;
-use serde::de::Error;
+use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Maximum number of blocks that leader election reads before a root.
+const MAX_FRONTIER_BLOCKS: usize = 65_536;
 
 /// Bytes in lower-case hexadecimal. Upper case is refused, so that each value has a single encoding.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,16 +37,105 @@ impl<'de> Deserialize<'de> for Name {
 }
 
 /// A line of an export; `docs/EXPORT.md` describes each.
-#[derive(Deserialize)]
-#[serde(tag = "line", rename_all = "lowercase")]
 pub enum Line {
     Cluster(ClusterForm),
-    Root { height: u64, digest: Name },
-    History { height: u64, history: Name },
+    Root(RootForm),
+    History(HistoryForm),
     Block(BlockForm),
-    Certificate { certificate: CertificateForm },
+    Certificate(CertifiedForm),
     Checkpoint(CheckpointForm),
-    End { committed_height: u64, committed_digest: Name, proven_height: u64, blocks: u64 },
+    End(EndForm),
+}
+
+/// The kind of a line.
+#[derive(Deserialize)]
+struct Kind<'a> {
+    #[serde(borrow)]
+    line: Cow<'a, str>,
+}
+
+impl Line {
+    /// Parses a line. The kind is read first, so that nothing is kept that the kind does not have, and no list longer
+    /// than it may be.
+    pub fn parse(line: &[u8]) -> serde_json::Result<Line> {
+        Ok(match &*serde_json::from_slice::<Kind>(line)?.line {
+            "cluster" => Line::Cluster(serde_json::from_slice(line)?),
+            "root" => Line::Root(serde_json::from_slice(line)?),
+            "history" => Line::History(serde_json::from_slice(line)?),
+            "block" => Line::Block(serde_json::from_slice(line)?),
+            "certificate" => Line::Certificate(serde_json::from_slice(line)?),
+            "checkpoint" => Line::Checkpoint(serde_json::from_slice(line)?),
+            "end" => Line::End(serde_json::from_slice(line)?),
+            other => return Err(serde_json::Error::custom(format!("unknown kind of line `{other}`"))),
+        })
+    }
+}
+
+/// List of at most `MOST` elements. A longer one is refused at the first element too many.
+struct Few<T, const MOST: usize>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MOST> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct Counting<T, const MOST: usize>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Counting<T, MOST> {
+            type Value = Vec<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a list of at most {MOST} elements")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+                let mut taken = Vec::new();
+                while let Some(element) = list.next_element()? {
+                    if taken.len() == MOST {
+                        return Err(A::Error::custom(format!("a list has more than {MOST} elements")));
+                    }
+                    taken.push(element);
+                }
+                Ok(taken)
+            }
+        }
+        input.deserialize_seq(Counting::<T, MOST>(PhantomData)).map(Few)
+    }
+}
+
+fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MOST: usize>(input: D) -> Result<Vec<T>, D::Error> {
+    Few::<T, MOST>::deserialize(input).map(|Few(list)| list)
+}
+
+fn few_or_none<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MOST: usize>(
+    input: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    Option::<Few<T, MOST>>::deserialize(input).map(|list| list.map(|Few(list)| list))
+}
+
+/// Height and digest of the block that the next one extends.
+#[derive(Deserialize)]
+pub struct RootForm {
+    pub height: u64,
+    pub digest: Name,
+}
+
+/// Digest of the history up to a height.
+#[derive(Deserialize)]
+pub struct HistoryForm {
+    pub height: u64,
+    pub history: Name,
+}
+
+/// A certificate that proves blocks before it.
+#[derive(Deserialize)]
+pub struct CertifiedForm {
+    pub certificate: CertificateForm,
+}
+
+/// The last line.
+#[derive(Deserialize)]
+pub struct EndForm {
+    pub committed_height: u64,
+    pub committed_digest: Name,
+    pub proven_height: u64,
+    pub blocks: u64,
 }
 
 /// The first line: the cluster and how it signs.
@@ -55,6 +151,7 @@ pub struct ClusterForm {
     pub faults: usize,
     pub quorum: usize,
     pub checkpoint_interval: u64,
+    #[serde(deserialize_with = "few::<_, _, MAX_REPLICAS>")]
     pub members: Vec<MemberForm>,
 }
 
@@ -75,11 +172,14 @@ pub struct BlockForm {
     pub author: u16,
     pub digest: Name,
     pub justify: Option<CertificateForm>,
+    #[serde(deserialize_with = "few::<_, _, MAX_BLOCK_BUNDLES>")]
     pub payload: Vec<Name>,
     /// Name of the certificate that proves the storage of each bundle; empty if none is named.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "few::<_, _, MAX_BLOCK_BUNDLES>")]
     pub covers: Vec<Option<Name>>,
+    #[serde(default, deserialize_with = "few_or_none::<_, _, MAX_BLOCK_BUNDLES>")]
     pub bundles: Option<Vec<Hex>>,
+    #[serde(default, deserialize_with = "few_or_none::<_, _, MAX_BLOCK_BUNDLES>")]
     pub results: Option<Vec<Hex>>,
 }
 
@@ -90,7 +190,9 @@ pub struct CertificateForm {
     pub view: u64,
     pub height: u64,
     pub digest: Name,
+    #[serde(deserialize_with = "few::<_, _, MAX_REPLICAS>")]
     pub signers: Vec<u16>,
+    #[serde(default, deserialize_with = "few_or_none::<_, _, MAX_REPLICAS>")]
     pub signatures: Option<Vec<Hex>>,
     pub proof: Option<Hex>,
     #[serde(default)]
@@ -102,6 +204,7 @@ pub struct CertificateForm {
 pub struct CheckpointForm {
     pub certificate: CertificateForm,
     pub history: Option<Name>,
+    #[serde(default, deserialize_with = "few_or_none::<_, _, MAX_FRONTIER_BLOCKS>")]
     pub frontier: Option<Vec<FrontierForm>>,
 }
 
@@ -109,5 +212,6 @@ pub struct CheckpointForm {
 #[derive(Deserialize)]
 pub struct FrontierForm {
     pub digest: Name,
+    #[serde(deserialize_with = "few::<_, _, MAX_REPLICAS>")]
     pub candidates: Vec<u16>,
 }

@@ -1,6 +1,9 @@
 //! Reads an export from start to end, trusting only signatures.
 
-use super::forms::{BlockForm, CertificateForm, CheckpointForm, ClusterForm, Hex, Line, MemberForm, Name};
+use super::forms::{
+    BlockForm, CertificateForm, CheckpointForm, ClusterForm, EndForm, Hex, HistoryForm, Line, MemberForm, Name,
+    RootForm,
+};
 use super::{Checked, difference};
 use crate::certificates::caveat;
 use bytes::Bytes;
@@ -11,6 +14,7 @@ use quorate_crypto::{
     BundleVerifier, ClientAuthentication, ED25519_AUTHENTICATOR, Keyring, SchemeKind, verify_certificate,
 };
 use quorate_types::digest::{Hasher, encode_hex};
+use quorate_types::text::escaped;
 use quorate_types::{
     Block, Bundle, Certificate, ClusterId, Committee, CoverNames, Decoder, Digest, Domain, Height, Member, Outcome,
     Quorum, ReplicaId, Results, Subject, View, Wire,
@@ -113,12 +117,12 @@ impl Reader {
         }
         match parse(line)? {
             Line::Cluster(_) => Err("the cluster is described twice".into()),
-            Line::Root { height, digest } => self.root(height, digest.0),
-            Line::History { height, history } => self.begin_history(height, history.0),
+            Line::Root(RootForm { height, digest }) => self.root(height, digest.0),
+            Line::History(HistoryForm { height, history }) => self.begin_history(height, history.0),
             Line::Block(form) => self.block(form),
-            Line::Certificate { certificate } => self.certificate(certificate).map(|genuine| self.learn(&genuine)),
+            Line::Certificate(form) => self.certificate(form.certificate).map(|genuine| self.learn(&genuine)),
             Line::Checkpoint(form) => self.checkpoint(form),
-            Line::End { committed_height, committed_digest, proven_height, blocks } => {
+            Line::End(EndForm { committed_height, committed_digest, proven_height, blocks }) => {
                 self.end((committed_height, committed_digest.0), proven_height, blocks)
             }
         }
@@ -401,7 +405,7 @@ fn check_results(results: &[u8], bundle: &Bundle, height: Height) -> Result<(), 
 }
 
 fn parse(line: &[u8]) -> Result<Line, String> {
-    serde_json::from_slice(line).map_err(|error| format!("it is not a line of an export: {error}"))
+    Line::parse(line).map_err(|error| format!("it is not a line of an export: {}", escaped(&error.to_string())))
 }
 
 fn committee(cluster: ClusterId, form: &ClusterForm) -> Result<Committee, String> {

@@ -64,7 +64,7 @@ fn put(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     };
 }
 
-/// Prints pairs: one line each with key, tab and value, or one JSON object.
+/// Prints pairs: one line each with key, tab and value, both escaped, or one JSON object.
 pub struct Listing<'a> {
     form: &'a Form,
     pairs: u64,
@@ -97,7 +97,8 @@ impl<'a> Listing<'a> {
                 put(&mut object, "value", value);
                 self.reader = output::say_next(Value::Object(object).to_string().as_bytes())?;
             } else {
-                self.reader = output::say_next(&[&self.form.show(key)[..], b"\t", &self.form.show(value)].concat())?;
+                let row = [&self.form.show_field(key)[..], b"\t", &self.form.show_field(value)].concat();
+                self.reader = output::say_next(&row)?;
             }
         }
         Ok(last)

@@ -4,6 +4,7 @@ use crate::failure::WrongCall;
 use clap::Args;
 use quorate_applications::key_value::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use quorate_types::digest::{decode_hex, encode_hex};
+use quorate_types::text::escaped_bytes;
 use std::io::{self, IsTerminal, Read};
 
 /// Format of keys and values.
@@ -12,6 +13,10 @@ pub struct Form {
     /// Keys and values on the command line and in the output are hexadecimal; standard input is read as raw bytes.
     #[arg(long)]
     hex: bool,
+    /// Print keys and values as they are. Without it, a scan escapes them, and so does a value on a terminal: control
+    /// characters and bytes that are not UTF-8 appear as \n, \t, \u{1b} or \xff, and a backslash is doubled.
+    #[arg(long, conflicts_with_all = ["hex", "json"])]
+    raw: bool,
     /// Print the result as JSON. A key or value that is not UTF-8 appears in hexadecimal as `key_hex` or `value_hex`.
     #[arg(long)]
     pub json: bool,
@@ -42,8 +47,17 @@ impl Form {
         fits(what, bytes.len(), most).map(|()| bytes)
     }
 
-    /// Returns the bytes for text output: unchanged, or in hexadecimal with `--hex`.
+    /// Returns a value that is the whole output: unchanged for a program, escaped for a terminal.
     pub fn show(self, bytes: &[u8]) -> Vec<u8> {
+        if io::stdout().is_terminal() { self.show_field(bytes) } else { self.as_given(bytes) }
+    }
+
+    /// Returns a key or value among others. They are told apart by tabs and ends of lines, so those in it are escaped.
+    pub fn show_field(self, bytes: &[u8]) -> Vec<u8> {
+        if self.hex || self.raw { self.as_given(bytes) } else { escaped_bytes(bytes).into_bytes() }
+    }
+
+    fn as_given(self, bytes: &[u8]) -> Vec<u8> {
         if self.hex { encode_hex(bytes).into_bytes() } else { bytes.to_vec() }
     }
 }

@@ -3,7 +3,8 @@
 mod answer;
 mod bytes;
 
-use crate::{Interval, Outcome, choice};
+use crate::node::keep_memory_secret;
+use crate::{Interval, Outcome, choice, output};
 use answer::Answer;
 use bytes::Form;
 use clap::{Args, Subcommand};
@@ -11,6 +12,7 @@ use quorate_applications::KeyValueCommand;
 use quorate_applications::key_value::{MAX_KEY_BYTES, MAX_SCAN_PAIRS, MAX_VALUE_BYTES};
 use quorate_client::{CLIENT_CONFIG_FILE, Client, ClientConfig, ConfigError};
 use quorate_crypto::ClientAuthentication;
+use quorate_types::text::escaped;
 use std::path::{Path, PathBuf};
 
 /// How to find the cluster, and how long to wait.
@@ -134,6 +136,7 @@ pub enum Request {
 /// # Errors
 /// If the request fails, or the command had no effect or found no value.
 pub fn run(reach: &Reach, request: Request) -> Outcome {
+    keep_memory_secret()?;
     let mut config = reach.config()?;
     config.client_authentication = reach.client_authentication.unwrap_or(config.client_authentication);
     match request {
@@ -189,7 +192,7 @@ fn ask(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, B
 /// Names the replicas whose frames did not count.
 fn warn_of_distrusted(client: &Client) {
     for (replica, why) in client.distrusted().iter() {
-        eprintln!("warning: a frame of replica {replica} did not count: {why}");
+        output::report(&format!("warning: a frame of replica {replica} did not count: {}", escaped(&why.to_string())));
     }
 }
 
