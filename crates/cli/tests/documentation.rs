@@ -385,3 +385,60 @@ fn every_public_type_is_documented() {
         ["a.rs:4: pub struct Sum {"]
     );
 }
+
+/// What the documents say about the cluster that `quorate testnet` writes: the document, the statement, and the key in
+/// `config.toml` with its value.
+const DEFAULTS: &[(&str, &str, &str, &str)] = &[
+    ("README.md", "`testnet` sets `channel = \"tls\"`", "channel", "tls"),
+    ("README.md", "Clients sign what they send", "client_authentication", "ed25519"),
+    ("README.md", "the default of `testnet`; `bench` leaves it out", "client_authentication", "ed25519"),
+    ("README.md", "By default any key is accepted", "clients.admitted", "any"),
+    ("docs/OPERATIONS.md", "`quorate testnet` sets `channel = \"tls\"`", "channel", "tls"),
+    ("docs/OPERATIONS.md", "**By default a cluster is public**", "clients.admitted", "any"),
+    ("docs/OPERATIONS.md", "| `admin_listen` | no other host: it is on loopback", "admin_listen", "127.0.0.1:7008"),
+    ("docs/OPERATIONS.md", "`testnet` calls the cluster `quorate`", "cluster", "quorate"),
+    ("docs/STRANGERS.md", "in a cluster that admits `any`, which is the default", "clients.admitted", "any"),
+];
+
+/// Words that contradict these defaults, in a paragraph that does not name the setting under which they are true.
+const CONTRADICTIONS: &[(&str, &str)] = &[("not encrypted", "plain"), ("nothing is encrypted", "plain")];
+
+#[test]
+fn statements_about_defaults_agree_with_what_testnet_writes() {
+    let directory = std::env::temp_dir().join(format!("quorate-defaults-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&directory);
+    let dir = directory.to_str().expect("a test's path is UTF-8");
+    quorate(&["testnet", "--dir", dir]).expect("testnet writes a cluster");
+    let text = fs::read_to_string(directory.join("replica-0/config.toml")).expect("testnet wrote it");
+    fs::remove_dir_all(&directory).expect("it is ours");
+    let written = |key: &str| {
+        let (wanted, name) = key.rsplit_once('.').unwrap_or(("", key));
+        let mut table = "";
+        text.lines().find_map(|line| {
+            table = line.strip_prefix('[').map_or(table, |header| header.trim_end_matches(']'));
+            let (key, value) = line.split_once(" = ").filter(|_| table == wanted)?;
+            (key == name).then(|| value.trim_matches('"'))
+        })
+    };
+    let mut findings: Vec<Finding> = Vec::new();
+    for (document, statement, key, value) in DEFAULTS {
+        let text = fs::read_to_string(root().join(document)).expect("the document exists");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !words.contains(statement) {
+            findings.push(format!("{document} does not say any more: {statement}"));
+        }
+        if written(key) != Some(*value) {
+            findings.push(format!("{document}: {statement}, but testnet writes {key} = {:?}", written(key)));
+        }
+    }
+    for document in ["README.md", "docs/OPERATIONS.md"] {
+        let text = fs::read_to_string(root().join(document)).expect("the document exists");
+        for paragraph in text.split("\n\n") {
+            let words = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+            let wrong =
+                CONTRADICTIONS.iter().filter(|(claim, setting)| words.contains(claim) && !words.contains(setting));
+            findings.extend(wrong.map(|(claim, _)| format!("{document} says `{claim}`: {words}")));
+        }
+    }
+    assert!(findings.is_empty(), "{findings:#?}");
+}
