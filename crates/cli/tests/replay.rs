@@ -43,10 +43,10 @@ fn killed_processes_leave_recordings_that_can_be_replayed() {
 #[test]
 fn an_interrupted_simulation_ends_soon_and_its_recording_can_be_replayed() {
     let scratch = Scratch::new("interrupted");
-    let (file, json) = (scratch.path("run.recording"), scratch.path("result.json"));
+    let (file, written) = (scratch.path("run.recording"), scratch.path("result.json"));
     let mut command = quorate_heeding_signals();
     command.args(["sim", "--duration", "60m", "--clients", "1", "--outstanding", "1"]);
-    command.args(["--record", &file, "--json", &json]).stdin(Stdio::null());
+    command.args(["--record", &file, "--json", &written]).stdin(Stdio::null());
     let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary runs");
     let start = Instant::now();
     while fs::metadata(&file).map_or(0, |about| about.len()) < 1_000_000 {
@@ -67,7 +67,7 @@ fn an_interrupted_simulation_ends_soon_and_its_recording_can_be_replayed() {
         thread::sleep(Duration::from_millis(10));
     };
     assert_eq!(status.code(), Some(128 + libc::SIGTERM));
-    let result: Value = serde_json::from_slice(&fs::read(&json).expect("it was written")).expect("JSON");
+    let result: Value = serde_json::from_slice(&fs::read(&written).expect("it was written")).expect("JSON");
     assert!(result["partial"].as_str().is_some_and(|partial| partial.contains("SIGTERM")), "{result}");
     // With --until the whole run is not repeated, which would take as long as it was to take.
     let replayed = json(&["replay", &file, "--until", "1000000000", "--json", "-"]);

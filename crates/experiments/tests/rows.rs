@@ -104,8 +104,12 @@ fn figures_and_samples_are_possible() {
         assert!(fault.contains("impossible") && fault.contains("batch 100"), "{fault}");
     };
     for value in [-5.0, 1e300, -1e300, f64::NEG_INFINITY] {
-        refused(&|row| drop(row.figures.insert("throughput_per_s".into(), value)));
-        refused(&|row| drop(row.series.insert("p50_ms".into(), vec![1.0, value])));
+        refused(&|row| {
+            row.figures.insert("throughput_per_s".into(), value);
+        });
+        refused(&|row| {
+            row.series.insert("p50_ms".into(), vec![1.0, value]);
+        });
         refused(&|row| row.samples.push(Sample { at_s: 0.0, latency_ms: value }));
     }
     let mut row = row();
