@@ -40,6 +40,9 @@ fn invalid_settings_are_refused_with_key_and_help() {
         ("batch_bytes", "at most 33554432", |config| config.batch_bytes = usize::MAX),
         ("view_timeout_ms", "at least 1", |config| config.view_timeout_ms = 0),
         ("min_view_timeout_ms", "at least 1", |config| config.min_view_timeout_ms = 0),
+        ("view_timeout_ms", "at most 3600000", |config| config.view_timeout_ms = 3_600_001),
+        ("view_timeout_ms", "at most 3600000", |config| config.view_timeout_ms = i64::MAX as u64),
+        ("min_view_timeout_ms", "at most 3600000", |config| config.min_view_timeout_ms = 3_600_001),
         ("min_view_timeout_ms", "at most view_timeout_ms", |config| {
             (config.view_duration, config.min_view_timeout_ms) = (ViewDuration::Adaptive, 1001);
         }),

@@ -4,7 +4,7 @@ use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::Config;
-use quorate_consensus::config::{MAX_WAIT_DIVISOR, ProtocolKind, ViewDuration};
+use quorate_consensus::config::{MAX_VIEW_TIMEOUT_MS, MAX_WAIT_DIVISOR, ProtocolKind, ViewDuration};
 use quorate_consensus::voting::pacemaker::{Alarm, Pacemaker};
 use quorate_types::*;
 use std::time::Duration;
@@ -174,9 +174,11 @@ fn a_view_is_entered_once() {
 
 #[test]
 fn the_longest_timeout_does_not_overflow() {
-    for view_duration in ViewDuration::ALL {
-        let config = Config { view_duration: *view_duration, view_timeout_ms: u64::MAX, ..config() };
-        assert_eq!(config.validate(), Ok(()));
+    let timeouts = [MAX_VIEW_TIMEOUT_MS, MAX_VIEW_TIMEOUT_MS + 1, u64::MAX];
+    let all = ViewDuration::ALL.iter().flat_map(|kind| timeouts.map(|timeout| (*kind, timeout)));
+    for (view_duration, view_timeout_ms) in all {
+        let config = Config { view_duration, view_timeout_ms, ..config() };
+        assert_eq!(config.validate().is_ok(), view_timeout_ms == MAX_VIEW_TIMEOUT_MS);
         let mut pacemaker = Pacemaker::new(&config, quorum(4));
         (0..10).for_each(|_| pacemaker.on_timeout());
         after_views(&mut pacemaker, &[u64::MAX / 2_000_000]);
