@@ -134,7 +134,7 @@ impl LeaderElection {
         // every time. So never clear the f that are suspected most often.
         let mut max_blamed: Vec<ReplicaId> = suspects.iter().collect();
         max_blamed.sort_by_key(|replica| Reverse(blame[replica.index()]));
-        let mut worst = silent.clone();
+        let mut worst = silent;
         for replica in max_blamed.into_iter().take(self.quorum.faults()) {
             worst.insert(replica);
         }

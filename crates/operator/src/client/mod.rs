@@ -192,7 +192,7 @@ fn ask(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, B
 /// Names the replicas whose frames did not count.
 fn warn_of_distrusted(client: &Client) {
     for (replica, why) in client.distrusted().iter() {
-        output::report(&format!("warning: a frame of replica {replica} did not count: {}", escaped(&why.to_string())));
+        output::report(&format!("warning: a frame of replica {replica} did not count: {}", escaped(why)));
     }
 }
 
