@@ -14,6 +14,7 @@ mod noise;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;
 mod page;
+mod pairs;
 mod recording;
 mod report;
 mod reproduction;
