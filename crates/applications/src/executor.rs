@@ -140,7 +140,7 @@ impl Executor {
         height: Height,
         bundles: &[Bundle],
         replies: &mut Vec<Reply>,
-    ) -> Result<(), ApplicationPanic> {
+    ) -> Result<(), Box<ApplicationPanic>> {
         let done = catch_unwind(AssertUnwindSafe(|| self.execute(height, bundles, replies)));
         done.map_err(|panic| match self.executing {
             None => resume_unwind(panic),
@@ -148,7 +148,8 @@ impl Executor {
                 let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
                 let message = text.or_else(|| panic.downcast_ref::<String>().cloned());
                 let message = message.unwrap_or_else(|| "no message".to_owned());
-                ApplicationPanic { application: self.application.name(), height, client, sequence, message }
+                let application = self.application.name();
+                Box::new(ApplicationPanic { application, height, client, sequence, message })
             }
         })
     }

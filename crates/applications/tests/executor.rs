@@ -371,7 +371,7 @@ fn a_panic_of_the_application_names_the_command() {
         let panic = one.try_execute(Height(2), &bundles, &mut replies).expect_err("it panics");
         let (client, message) = (ClientId(3), "no such account: 17".to_owned());
         let expected = ApplicationPanic { application: "bomb", height: Height(2), client, sequence: 9, message };
-        assert_eq!(panic, expected, "{threads} threads");
+        assert_eq!(*panic, expected, "{threads} threads");
         let told = panic.to_string();
         assert!(
             told.contains("the application bomb panicked at height 2, on command 9 of client 3: no such"),

@@ -31,7 +31,7 @@ pub enum HostError {
     #[error("{0}; help: configure the application and the cluster that wrote the directory, or use another directory")]
     Restore(#[from] RestoreError),
     #[error(transparent)]
-    Application(#[from] ApplicationPanic),
+    Application(#[from] Box<ApplicationPanic>),
     /// A record of the journal is inconsistent with those before it.
     #[error(
         "record {id} of the journal contradicts those before it: {why}; another version wrote it, or it is damaged in \

@@ -160,7 +160,7 @@ impl Cluster {
     /// Kills a replica with SIGKILL.
     pub fn kill(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
         match self {
-            Cluster::Threads(cluster, _) => cluster.stop(replica).map(|_| ()).map_err(BenchError::Node),
+            Cluster::Threads(cluster, _) => cluster.stop(replica).map(|_| ()).map_err(BenchError::from),
             Cluster::Processes(processes) => processes.kill(replica),
             Cluster::Foreign(_) => unreachable!("only bench has faults, and it starts its own replicas"),
         }
@@ -177,7 +177,7 @@ impl Cluster {
     pub fn check(&mut self) -> Result<(), BenchError> {
         match self {
             Cluster::Threads(cluster, _) if !cluster.ended().is_empty() => {
-                cluster.report_ended().map_err(BenchError::Node)
+                cluster.report_ended().map_err(BenchError::from)
             }
             Cluster::Processes(processes) => processes.check(),
             _ => Ok(()),
@@ -274,7 +274,7 @@ impl Processes {
             (None, given) => testnet::places_here(spec.replicas as usize, given)?,
         };
         let net = testnet::write_at(template, places, directory.path())?;
-        let committee = net.client_committee().map_err(|fault| BenchError::Node(fault.into()))?;
+        let committee = net.client_committee().map_err(|fault| NodeError::from(fault))?;
         let mut cluster =
             Processes { processes: Vec::new(), committee, network: network.map(Box::new), _directory: directory };
         for (mut config, home) in net.configs.into_iter().zip(&net.directories) {

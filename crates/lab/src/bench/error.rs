@@ -29,9 +29,9 @@ pub enum BenchError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     #[error(transparent)]
-    Node(#[from] NodeError),
+    Node(Box<NodeError>),
     #[error(transparent)]
-    Connect(#[from] ConnectError),
+    Connect(Box<ConnectError>),
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
@@ -83,6 +83,18 @@ pub enum BenchError {
     },
 }
 
+impl From<NodeError> for BenchError {
+    fn from(error: NodeError) -> BenchError {
+        BenchError::Node(Box::new(error))
+    }
+}
+
+impl From<ConnectError> for BenchError {
+    fn from(error: ConnectError) -> BenchError {
+        BenchError::Connect(Box::new(error))
+    }
+}
+
 /// Says what to do where a network cannot be emulated.
 fn emulation_help(error: &EmulationError, network: &str) -> String {
     match error {
@@ -115,7 +127,7 @@ impl BenchError {
             }
             BenchError::Network(error) => error.is_wrong_call(),
             BenchError::Emulation { source: EmulationError::Lack(_), .. } => true,
-            BenchError::Connect(error) => matches!(error, ConnectError::Config(_)),
+            BenchError::Connect(error) => matches!(**error, ConnectError::Config(_)),
             BenchError::Node(error) => error.is_wrong_call(),
             BenchError::Write { source, .. } => quorate_files::is_named_wrongly(source),
             _ => false,
