@@ -63,6 +63,6 @@ pub use profile::{AuthProfile, Authentication, MacKeys};
 pub use replies::{ReplyAuthentication, ReplyFault, ReplyKey, ReplySealer, ReplyVerifier, check_signed_replies};
 pub use scheme::{Claim, Effort, Proofs, SEED_BYTES, SchemeKind, SchemeProfile};
 pub use schemes::BlsVerification;
-pub use tasks::{AssembleTask, Assembled, Verified, VerifyTask};
+pub use tasks::{AssembleTask, Assembled, FEW_SIGNATURES, Verified, VerifyTask};
 pub use verdicts::{ClientVerdicts, SharedVerdicts};
 pub use zeroize::Zeroizing;

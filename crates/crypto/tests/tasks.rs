@@ -1,7 +1,7 @@
 //! Verification on another thread gives the verdicts, the certificates and the counts of a replica's own thread.
 
 use crate::common::*;
-use quorate_crypto::{AssembleTask, Crypto, SchemeKind};
+use quorate_crypto::{AssembleTask, Crypto, FEW_SIGNATURES, SchemeKind};
 use quorate_types::{Certificate, Domain, ReplicaId, Vote};
 use std::ops::ControlFlow;
 use std::thread;
@@ -118,5 +118,22 @@ fn signatures_are_never_quick() {
             panic!("{kind}: votes are not known")
         };
         assert!(!task.is_quick(), "{kind}");
+    }
+}
+
+#[test]
+fn a_few_signatures_are_small_and_sums_never_are() {
+    for kind in schemes() {
+        let mut here = crypto(kind, 13, 0);
+        let sums = kind.profile().aggregatable;
+        for (voters, fits) in [(FEW_SIGNATURES as u16, true), (FEW_SIGNATURES as u16 + 1, false)] {
+            let votes = votes(kind, subject(Domain::Vote, 5), 0..voters);
+            let task = here.begin_assembly(votes[0].subject, votes.clone());
+            assert_eq!(task.is_small(), fits && !sums, "{kind}: {voters} votes of a certificate");
+            let ControlFlow::Continue(task) = here.begin_verification(Vec::new(), votes) else {
+                panic!("{kind}: votes are not known")
+            };
+            assert_eq!(task.is_small(), fits && !sums, "{kind}: {voters} votes");
+        }
     }
 }

@@ -6,9 +6,11 @@
 //! 034).
 
 mod gate;
+mod headroom;
 mod replies;
 mod states;
 
 pub use gate::{DurabilityGate, Outgoing, Peers, split};
+pub use headroom::Headroom;
 pub use replies::{Answers, DEFAULT_REPLY_CACHE_BYTES, ReplyCache, bad_expiry, refusal};
 pub use states::{Chunks, Kept, MAX_UNCERTIFIED, StateKeeper};

@@ -6,11 +6,12 @@ use quorate_lab::bench;
 use quorate_lab::result::Agreement;
 use quorate_lab::sim::{self, SimOptions, SimResult};
 use quorate_lab::spec::{
-    AuthProfile, ChannelKind, ClientAuthentication, Dissemination, Interval, ProtocolKind, Rate, ReplicaThreads,
-    TransportKind,
+    AuthProfile, BatchSize, ChannelKind, ClientAuthentication, Dissemination, Interval, ProtocolKind, Rate,
+    ReplicaThreads, SchemeKind, TransportKind,
 };
 use quorate_simulator::ledger::Share;
 use quorate_simulator::work::Work;
+use std::collections::BTreeSet;
 
 fn spec() -> BenchSpec {
     BenchSpec {
@@ -125,6 +126,62 @@ fn the_stage_that_limits_is_named() {
     // All do the same work, and agree.
     assert_eq!(one.bench.agreement, Agreement::Agreed);
     assert_eq!(five.bench.agreement, Agreement::Agreed);
+}
+
+/// Returns the commands per second that replicas with this many threads execute.
+fn throughput(spec: &BenchSpec, threads: u16) -> f64 {
+    let spec = BenchSpec { replica_threads: ReplicaThreads::Count(threads), ..spec.clone() };
+    sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec").bench.throughput_ops
+}
+
+/// Saturating loads of small and of large bundles.
+fn saturating() -> [BenchSpec; 2] {
+    let spec = BenchSpec {
+        clients: 5,
+        warmup: Interval::from_millis(40),
+        duration: Interval::from_millis(60),
+        ..BenchSpec::default()
+    };
+    [
+        BenchSpec { payload: 512, bundle: 10, outstanding: Some(400), batch: BatchSize::Commands(100), ..spec.clone() },
+        BenchSpec { payload: 0, bundle: 100, outstanding: Some(2000), ..spec },
+    ]
+}
+
+#[test]
+fn the_threads_that_auto_chooses_are_never_slower_than_one() {
+    use ClientAuthentication::{Ed25519, None};
+    use ProtocolKind::{ChainedHotStuff, Jolteon, Pbft, PbftMac};
+    let ed25519 = SchemeKind::ED25519;
+    let signed = [ChainedHotStuff, Jolteon, Pbft].map(|protocol| (protocol, SchemeKind::ECDSA_P256, Ed25519));
+    let others = [
+        (ChainedHotStuff, ed25519, Ed25519),
+        (Pbft, ed25519, Ed25519),
+        (Pbft, ed25519, None),
+        (PbftMac, ed25519, None),
+    ];
+    for (protocol, scheme, client_authentication) in signed.into_iter().chain(others) {
+        for load in saturating() {
+            let spec = BenchSpec { protocol, scheme, client_authentication, ..load };
+            let chosen = BTreeSet::from([2, 3, 4].map(|cores| ReplicaThreads::Auto.of(cores, 1, spec.replica_work())));
+            let one = throughput(&spec, 1);
+            for threads in chosen.into_iter().filter(|threads| *threads > 1) {
+                let ratio = throughput(&spec, threads) / one;
+                assert!(ratio > 0.97, "{threads} threads do {ratio:.2} of what one does: {}", spec.command_line());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_idle_core_does_not_wait_for_a_verifier() {
+    for scheme in [SchemeKind::ED25519, SchemeKind::ECDSA_P256] {
+        for load in saturating() {
+            let spec = BenchSpec { protocol: ProtocolKind::ChainedHotStuff, scheme, ..load };
+            let ratio = throughput(&spec, 3) / throughput(&spec, 2);
+            assert!(ratio > 0.99, "with a verifier, {ratio:.2} of what is done without: {}", spec.command_line());
+        }
+    }
 }
 
 #[test]

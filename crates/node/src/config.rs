@@ -20,7 +20,7 @@ use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{
     Address, ApplicationKind, ClusterId, Committee, CryptoThreads, Member, Quorum, ReplicaId, ReplicaStages,
-    ReplicaThreads, ReplyMode,
+    ReplicaThreads, ReplicaWork, ReplyMode,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -344,13 +344,21 @@ impl NodeConfig {
         }
     }
 
+    /// Returns what decides how many threads the replica gains from.
+    pub(crate) fn work(&self) -> ReplicaWork {
+        ReplicaWork {
+            clients_sign: self.client_authentication == ClientAuthentication::Ed25519,
+            blocks_overlap: self.consensus.protocol.has_slots(),
+        }
+    }
+
     /// Returns the stages of the replica that have threads of their own, on a machine with `cores`.
     pub(crate) fn stages(&self, cores: usize) -> ReplicaStages {
         let host = |member: &Member| member.address.with_port(0);
         let own = host(&self.members[self.replica.index()]);
         let here = self.members.iter().filter(|member| host(member) == own).count();
         let clients_sign = self.client_authentication == ClientAuthentication::Ed25519;
-        let stages = ReplicaStages::of(self.replica_threads.of(cores, here), clients_sign);
+        let stages = ReplicaStages::of(self.replica_threads.of(cores, here, self.work()), clients_sign);
         ReplicaStages { verifiers: stages.verifiers.max(self.crypto_threads.of(cores, 1)), ..stages }
     }
 

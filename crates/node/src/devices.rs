@@ -20,8 +20,9 @@ use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Input, Mark, Message, Refusal};
 use quorate_crypto::{Authentication, BundleTask, CheckedBundles, Crypto};
-use quorate_hosting::{DurabilityGate, Outgoing, Peers, split};
+use quorate_hosting::{DurabilityGate, Headroom, Outgoing, Peers, split};
 use quorate_storage::Journal;
+use quorate_storage::account::thread_cpu_ns;
 use quorate_transports::Transport;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::meter::{self, Tallies};
@@ -58,6 +59,7 @@ pub(crate) struct Devices<M: Message> {
     bell: Bell,
     /// `None` if the replica's thread verifies signatures.
     verifiers: Option<Verifiers>,
+    headroom: Headroom,
     pub journal: Box<dyn Journal>,
     pub executor: Executor,
     pub gateway: Gateway,
@@ -174,6 +176,7 @@ impl<M: Message> Devices<M> {
             stages,
             bell,
             verifiers: None,
+            headroom: Headroom::default(),
             journal,
             executor,
             gateway,
@@ -445,9 +448,17 @@ impl<M: Message> Devices<M> {
         }
     }
 
-    /// Has the verifiers answer, or answers here if there are none or they have too much to do.
+    /// Notes from time to time how busy this thread is, if there are verifiers to take work from it.
+    pub fn measure_headroom(&mut self, now: Time) {
+        if self.verifiers.is_some() && self.headroom.is_due(now) {
+            self.headroom.update(now, thread_cpu_ns());
+        }
+    }
+
+    /// Has the verifiers answer. Answers here if there are none, if they have too much to do, or if that is sooner.
     fn ask(&mut self, question: Question) {
         let here = match &mut self.verifiers {
+            Some(_) if question.is_small() && self.headroom.exists() => Some(question),
             Some(verifiers) => verifiers.ask(question),
             None => Some(question),
         };

@@ -102,7 +102,7 @@ impl EmbeddedCluster {
         for ((mut config, keys), endpoint) in nodes {
             // They share the cores of this process.
             config.crypto_threads = CryptoThreads::Count(config.crypto_threads.of(cores, replicas));
-            config.replica_threads = ReplicaThreads::Count(config.replica_threads.of(cores, replicas));
+            config.replica_threads = ReplicaThreads::Count(config.replica_threads.of(cores, replicas, config.work()));
             if !keeps_journal(&config) {
                 config.journal.kind = JournalKind::Memory;
             }

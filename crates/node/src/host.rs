@@ -175,6 +175,7 @@ impl<P: Protocol> Host<P> {
         self.devices.network.poll(wait, &mut self.events)?;
         self.read_clock();
         self.progress.at_height(self.now, self.replica.committed_height());
+        self.devices.measure_headroom(self.now);
         let mut events = std::mem::take(&mut self.events);
         for arrival in events.drain(..) {
             self.take_arrival(arrival);

@@ -57,6 +57,15 @@ impl Question {
         }
     }
 
+    /// Returns whether a thread with time to spare has the answer sooner than another thread.
+    pub fn is_small(&self) -> bool {
+        match self {
+            Question::Verify(_, task) => task.is_small(),
+            Question::Assemble(_, task) => task.is_small(),
+            Question::Bundles(..) => false,
+        }
+    }
+
     /// Answers on the calling thread.
     pub fn answer(self) -> Answer {
         match self {

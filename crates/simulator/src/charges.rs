@@ -4,7 +4,7 @@ use crate::costs::{CostTable, FrameCosts, SignatureCosts, Steps};
 use crate::ledger::Ledger;
 use crate::steps::StepKind;
 use crate::work::Work;
-use quorate_crypto::{Effort, MacKeys, SchemeKind};
+use quorate_crypto::{Effort, FEW_SIGNATURES, MacKeys, SchemeKind};
 use quorate_types::Domain;
 use quorate_types::meter::Primitive;
 use std::time::Duration;
@@ -369,6 +369,11 @@ impl Checks {
     /// Returns whether they are a few codes, which take less time than a hand-over to another thread.
     pub fn are_quick(&self) -> bool {
         self.signatures <= QUICK_CODES && self.by_primitive[Primitive::Mac as usize] == self.picoseconds
+    }
+
+    /// Returns whether a core with time to spare verifies them itself: as in the node's tasks.
+    pub fn are_few(&self) -> bool {
+        self.signatures <= FEW_SIGNATURES as u64 && self.by_primitive[Primitive::VerifyAggregate as usize] == 0
     }
 
     /// Charges for them.

@@ -54,7 +54,7 @@ pub use ids::{ClientId, ClusterId, Height, ReplicaId, View};
 pub use parameters::{Difference, Parameters};
 pub use quorum::Quorum;
 pub use replica_threads::{
-    MAX_AUTO_REPLICA_THREADS, MAX_REPLICA_THREADS, NotReplicaThreads, ReplicaStages, ReplicaThreads,
+    MAX_AUTO_REPLICA_THREADS, MAX_REPLICA_THREADS, NotReplicaThreads, ReplicaStages, ReplicaThreads, ReplicaWork,
 };
 pub use sealed::SealedReplies;
 pub use state::Manifest;

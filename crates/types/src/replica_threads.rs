@@ -8,6 +8,10 @@ use std::str::FromStr;
 pub const MAX_REPLICA_THREADS: u16 = 64;
 /// Maximum number of threads that [`ReplicaThreads::Auto`] gives a replica.
 pub const MAX_AUTO_REPLICA_THREADS: u16 = 4;
+/// Threads that [`ReplicaThreads::Auto`] gives a replica of a chain whose clients sign: the core's, and a verifier.
+const AUTO_THREADS_OF_A_CHAIN: u16 = 2;
+/// Fewest threads with which several blocks in flight gain, if clients do not sign.
+const MIN_AUTO_THREADS_WITHOUT_CLIENT_SIGNATURES: u16 = 3;
 
 /// Name of [`ReplicaThreads::Auto`].
 const AUTO: &str = "auto";
@@ -16,7 +20,8 @@ const AUTO: &str = "auto";
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub enum ReplicaThreads {
-    /// The replica's share of the cores, up to [`MAX_AUTO_REPLICA_THREADS`]; one if replicas outnumber cores.
+    /// As many of the replica's share of the cores as its work gains from, up to [`MAX_AUTO_REPLICA_THREADS`]; one if
+    /// replicas outnumber cores.
     Auto,
     /// This many, at least one; with one, everything happens in turn on the replica's own thread.
     Count(u16),
@@ -33,12 +38,34 @@ impl ReplicaThreads {
     ///
     /// # Panics
     /// If there is no replica.
-    pub fn of(self, cores: usize, replicas: usize) -> u16 {
+    pub fn of(self, cores: usize, replicas: usize, work: ReplicaWork) -> u16 {
         assert!(replicas > 0, "threads belong to a replica");
         let share = cores / replicas;
         match self {
-            ReplicaThreads::Auto => share.clamp(1, MAX_AUTO_REPLICA_THREADS.into()) as u16,
+            ReplicaThreads::Auto => work.useful_threads(share.clamp(1, MAX_AUTO_REPLICA_THREADS.into()) as u16),
             ReplicaThreads::Count(threads) => threads,
+        }
+    }
+}
+
+/// Properties of a cluster that decide how many threads its replicas gain from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReplicaWork {
+    /// Verifying clients' signatures is then the largest part of the work.
+    pub clients_sign: bool,
+    /// Several blocks are agreed on at the same time. In a chain of blocks, each waits for the one before, and each
+    /// thread that a message passes through makes that wait longer.
+    pub blocks_overlap: bool,
+}
+
+impl ReplicaWork {
+    /// Returns the number of threads, at most `available`, with which no load was slower than with one (ADR 085).
+    fn useful_threads(self, available: u16) -> u16 {
+        match (self.blocks_overlap, self.clients_sign) {
+            (true, true) => available,
+            (true, false) if available >= MIN_AUTO_THREADS_WITHOUT_CLIENT_SIGNATURES => available,
+            (false, true) => available.min(AUTO_THREADS_OF_A_CHAIN),
+            (_, false) => 1,
         }
     }
 }

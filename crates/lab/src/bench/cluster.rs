@@ -220,7 +220,7 @@ fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     let cores = affinity::available();
     config.execution_threads = spec.execution_threads;
     config.crypto_threads = CryptoThreads::Count(spec.crypto_threads.of(cores, replicas));
-    config.replica_threads = ReplicaThreads::Count(spec.replica_threads.of(cores, replicas));
+    config.replica_threads = ReplicaThreads::Count(spec.replica_threads.of(cores, replicas, spec.replica_work()));
     config.baselines = (baselines != Baselines::default()).then_some(baselines);
 }
 

@@ -92,7 +92,7 @@ pub fn run_with(
     if spec.stages && costs.is_free() {
         return Err(SimError::FreeStages);
     }
-    if spec.cores > 0 && spec.replica_threads.of(1, 1) > 1 {
+    if spec.cores > 0 && spec.replica_threads.of(1, 1, spec.replica_work()) > 1 {
         let what = "a simulated replica's threads have a core each, beside those that replicas and clients share";
         let help = "omit --cores: each replica then has a machine of its own";
         return Err(SpecError::Impossible(vec![Problem::new("--replica-threads, --cores", what, help)]).into());
@@ -240,6 +240,6 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
 /// which leaves none over.
 fn stages(spec: &BenchSpec) -> ReplicaStages {
     let clients_sign = spec.client_authentication == ClientAuthentication::Ed25519;
-    let stages = ReplicaStages::of(spec.replica_threads.of(1, 1), clients_sign);
+    let stages = ReplicaStages::of(spec.replica_threads.of(1, 1, spec.replica_work()), clients_sign);
     ReplicaStages { verifiers: stages.verifiers.max(spec.crypto_threads.of(1, 1)), ..stages }
 }

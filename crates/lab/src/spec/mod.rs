@@ -39,7 +39,7 @@ use quorate_consensus::config::MAX_WINDOW;
 use quorate_recording::DEFAULT_LIMIT_MB;
 use quorate_types::command::BUNDLE_OVERHEAD_BYTES;
 use quorate_types::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS};
-use quorate_types::{Certificate, Quorum, ReplicaId};
+use quorate_types::{Certificate, Quorum, ReplicaId, ReplicaWork};
 use serde::{Deserialize, Serialize};
 
 /// Help heading of the flags that shape the cluster; `quorate testnet` takes these too.
@@ -383,6 +383,14 @@ impl BenchSpec {
     /// If the spec was not validated and the committee is impossible.
     pub fn quorum(&self) -> Quorum {
         check::quorum(self).expect("a validated spec has a possible committee")
+    }
+
+    /// Returns what decides how many threads its replicas gain from.
+    pub fn replica_work(&self) -> ReplicaWork {
+        ReplicaWork {
+            clients_sign: self.client_authentication == ClientAuthentication::Ed25519,
+            blocks_overlap: self.protocol.has_slots(),
+        }
     }
 
     /// Returns the bytes of a certificate by a quorum without attachments, without its statement.

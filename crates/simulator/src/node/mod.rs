@@ -41,7 +41,7 @@ use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Replica, Timer, seam::text};
 use quorate_gateway::admission::Admission;
 use quorate_gateway::turns::Turns;
-use quorate_hosting::{DEFAULT_REPLY_CACHE_BYTES, DurabilityGate, Outgoing, ReplyCache, StateKeeper};
+use quorate_hosting::{DEFAULT_REPLY_CACHE_BYTES, DurabilityGate, Headroom, Outgoing, ReplyCache, StateKeeper};
 use quorate_oracles::Property;
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
@@ -188,6 +188,7 @@ pub struct Node<P: Protocol> {
     /// State that it is adopting, until that is durable.
     adopting: Option<(Certificate, Frontier)>,
     verifiers: Verifiers,
+    headroom: Headroom,
     /// `None` if the core reads and writes itself.
     network: Option<NetworkThread>,
     /// Everything charged so far, and the part of it that was charged before this turn, in picoseconds.
@@ -238,6 +239,7 @@ impl<P: Protocol> Node<P> {
             adopted: Height(0),
             adopting: None,
             verifiers: Verifiers::new(parts.stages.verifiers.into(), parts.probes.is_some()),
+            headroom: Headroom::default(),
             network: parts.stages.network.then(|| NetworkThread::new(parts.probes.is_some())),
             ledger: if parts.probes.is_some() { Ledger::with_probes() } else { Ledger::default() },
             charged_before: 0,
@@ -297,6 +299,9 @@ impl<P: Protocol> Node<P> {
     /// Runs a turn, and returns its duration in nanoseconds.
     pub fn turn(&mut self, now: Time, world: &mut Surroundings<'_, P::Message>) -> u64 {
         (self.now, self.own) = (now, self.clock.shows(now));
+        if self.verifiers.exist() && self.headroom.is_due(now) {
+            self.headroom.update(now, self.busy_ns);
+        }
         self.charged_before = self.ledger.total();
         self.ledger.begin_turn(self.role());
         world.charges.begin_turn(&mut self.ledger);
@@ -487,9 +492,11 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Answers for the crypto device: at once on this core, or later on a separate thread.
+    /// Answers for the crypto device: at once on this core if it has no other or is sooner done, or later on a separate
+    /// thread.
     fn answer(&mut self, checks: Checks, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
-        if !self.verifiers.exist() || checks.are_quick() {
+        let is_sooner_here = || checks.are_quick() || checks.are_few() && self.headroom.exists();
+        if !self.verifiers.exist() || is_sooner_here() {
             checks.charge(&mut self.ledger);
             return self.local.push_back(input);
         }
