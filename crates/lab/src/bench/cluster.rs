@@ -274,7 +274,7 @@ impl Processes {
             (None, given) => testnet::places_here(spec.replicas as usize, given)?,
         };
         let net = testnet::write_at(template, places, directory.path())?;
-        let committee = net.client_committee().map_err(|fault| NodeError::from(fault))?;
+        let committee = net.client_committee().map_err(NodeError::from)?;
         let mut cluster =
             Processes { processes: Vec::new(), committee, network: network.map(Box::new), _directory: directory };
         for (mut config, home) in net.configs.into_iter().zip(&net.directories) {
