@@ -3,6 +3,7 @@
 use crate::common::*;
 use quorate_client::{ClientConfig, StatusProbe};
 use serde_json::Value;
+use std::env;
 use std::fs;
 use std::fs::File;
 use std::io::Read;
@@ -19,7 +20,10 @@ const HANG: Duration = Duration::from_secs(120);
 const SHORT: &[&str] = &["--warmup", "100ms", "--duration", "300ms"];
 
 fn refused(arguments: &[&str], words: &[&str]) {
-    let output = quorate(arguments);
+    // Some commands write to the current directory by default.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+    let output = command.args(arguments).current_dir(env::temp_dir()).stdin(Stdio::null()).output();
+    let output = output.expect("the binary runs");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
     words.iter().for_each(|word| assert!(said.contains(word), "{arguments:?} lacks {word:?}: {said}"));

@@ -1,6 +1,6 @@
 //! The question that a client waits for, and the replicas that do not answer it before they know its key.
 
-use crate::session::{Destination, Outgoing};
+use crate::outgoing::{Destination, Outgoing};
 use bytes::Bytes;
 use quorate_crypto::ClientIdentity;
 use quorate_types::text::escaped;

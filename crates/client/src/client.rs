@@ -3,9 +3,10 @@
 use crate::config::ClientConfig;
 use crate::connect::{ConnectError, connect, new_identity, reply_verifier};
 use crate::distrust::Distrusted;
+use crate::outgoing::{Destination, Outgoing};
 use crate::quorum_reply::ReplyQuorum;
 use crate::reach::{Reach, ReachLog, Wanted, await_replicas};
-use crate::session::{Accepted, Destination, Outgoing, Session, SessionOptions};
+use crate::session::{Accepted, Session, SessionOptions};
 use bytes::Bytes;
 use quorate_crypto::{ClientIdentity, ReplyFault, ReplyVerifier};
 use quorate_transports::{Event, Remote, Transport};

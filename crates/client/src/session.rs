@@ -16,6 +16,7 @@
 use crate::asked::Asked;
 use crate::heights::Heights;
 use crate::homes::Homes;
+use crate::outgoing::{Destination, Outgoing};
 use crate::quorum_reply::ReplyQuorum;
 use crate::retry::{Attempt, RetryTimers, Ticket};
 use bytes::Bytes;
@@ -84,21 +85,6 @@ impl SessionOptions {
 
 /// Default maximum number of unanswered bundles.
 pub const DEFAULT_MAX_OUTSTANDING: usize = 1 << 20;
-
-/// Recipients of a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Destination {
-    All,
-    One(ReplicaId),
-}
-
-/// Frame to send.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outgoing {
-    pub to: Destination,
-    /// Encoded [`ClientRequest`], shared by all recipients.
-    pub frame: Bytes,
-}
 
 /// Answered bundle, with the data that the caller attached to it.
 #[derive(Clone, PartialEq, Eq, Debug)]

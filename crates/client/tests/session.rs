@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use quorate_client::quorum_reply::MAX_REPLIES_PER_REPLICA;
-use quorate_client::session::{Accepted, Destination, Outgoing, Session, SessionOptions, SubmitError};
+use quorate_client::session::{Accepted, Session, SessionOptions, SubmitError};
+use quorate_client::{Destination, Outgoing};
 use quorate_client::{MAX_BACKOFF_DOUBLINGS, REFUSED_RETRY_DIVISOR, ReplyQuorum};
 use quorate_crypto::ClientIdentity;
 use quorate_types::{

@@ -124,7 +124,7 @@ fn signatures_are_never_quick() {
 #[test]
 fn a_few_signatures_are_small_and_sums_never_are() {
     for kind in schemes() {
-        let mut here = crypto(kind, 13, 0);
+        let mut here = crypto(kind, 10, 0);
         let sums = kind.profile().aggregatable;
         for (voters, fits) in [(FEW_SIGNATURES as u16, true), (FEW_SIGNATURES as u16 + 1, false)] {
             let votes = votes(kind, subject(Domain::Vote, 5), 0..voters);

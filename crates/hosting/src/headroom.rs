@@ -12,18 +12,12 @@ const SPARE_PARTS: u64 = 8;
 ///
 /// A core that does gains nothing if another thread verifies the signatures of one certificate: it only gets the answer
 /// later, and the next block waits for that. A core that has no time to spare gets through more blocks if others verify.
-#[derive(Clone, Copy, Debug)]
+/// Where several blocks are agreed on at the same time, a host does not measure it: others always verify.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Headroom {
     measured: Time,
     busy_ns: u64,
     exists: bool,
-}
-
-impl Default for Headroom {
-    /// A replica that starts has time to spare.
-    fn default() -> Headroom {
-        Headroom { measured: Time(0), busy_ns: 0, exists: true }
-    }
 }
 
 impl Headroom {
@@ -40,7 +34,7 @@ impl Headroom {
         *self = Headroom { measured: now, busy_ns, exists: spare_ns * SPARE_PARTS >= passed_ns };
     }
 
-    /// Returns whether the core had time to spare in the last window.
+    /// Returns whether the core had time to spare in the last window; false before the first.
     pub fn exists(&self) -> bool {
         self.exists
     }

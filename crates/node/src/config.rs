@@ -66,9 +66,10 @@ pub struct NodeConfig {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_weak_scheme: bool,
     /// Threads that the replica works on, from 1 to 64, or `auto`: its share of the machine's cores among the members
-    /// at its address, up to 4. With 1, one thread does everything in turn, which costs the least CPU. With 2, the
-    /// second verifies signatures if clients sign, and otherwise drives the network. With more, one drives the network,
-    /// and the rest verify. Default 1.
+    /// at its address, up to 4, as far as the work gains from it. In PBFT that is all of them, but 1 of 2 if clients do
+    /// not sign; in protocols with a chain of blocks 2 if clients sign, otherwise 1. With 1, one thread does everything
+    /// in turn, which costs the least CPU. With 2, the second verifies signatures if clients sign, and otherwise drives
+    /// the network. With more, one drives the network, and the rest verify. Default 1.
     #[serde(default)]
     pub replica_threads: ReplicaThreads,
     /// Threads that verify votes, certificates and clients' signatures for the replica: a number, up to 64, or `auto`,

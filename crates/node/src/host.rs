@@ -20,6 +20,7 @@ use crate::network::{Arrival, Frame, Report};
 use crate::observer::NodeEvent;
 use crate::peers::PeerFrames;
 use crate::progress::Progress;
+use quorate_consensus::protocols::facts::Shape;
 use quorate_consensus::{Action, Envelope, Evidence, Input, Protocol, Replica};
 use quorate_recording::Recorder;
 use quorate_storage::CpuAccount;
@@ -175,7 +176,9 @@ impl<P: Protocol> Host<P> {
         self.devices.network.poll(wait, &mut self.events)?;
         self.read_clock();
         self.progress.at_height(self.now, self.replica.committed_height());
-        self.devices.measure_headroom(self.now);
+        if P::FACTS.shape != Shape::Slots {
+            self.devices.measure_headroom(self.now);
+        }
         let mut events = std::mem::take(&mut self.events);
         for arrival in events.drain(..) {
             self.take_arrival(arrival);

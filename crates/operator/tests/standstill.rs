@@ -143,7 +143,10 @@ fn votes_that_do_not_arrive_are_named() {
         signal(libc::SIGSTOP);
         let (attention, exit) = net.status(|told| {
             net.put("more");
-            told[0].contains("receives no votes of replica 3, though it is connected")
+            // A slow machine may end the silent link before it looks.
+            ["receives no votes of replica 3, though it is connected", "is not connected to replica 3"]
+                .iter()
+                .any(|words| told[0].contains(words))
         });
         assert_eq!(exit, Some(1), "{attention:?}");
         signal(libc::SIGCONT);

@@ -20,6 +20,8 @@ pub struct Statements {
     protocol: ProtocolKind,
     tallies: Tallies,
     carried: Carried,
+    /// The highest view for which anybody sent a NEW-VIEW.
+    opened: View,
     voices: Vec<Voice>,
     /// Replicas with unchecked statements.
     untrusted: Signers,
@@ -38,6 +40,7 @@ impl Statements {
                 Ok(quorum) if protocol.has_slots() && !protocol.facts().shows_votes => Carried::by_claims(quorum),
                 _ => Carried::default(),
             },
+            opened: View(0),
             voices: vec![Voice::default(); replicas],
             untrusted: Signers::empty(),
             settled: Height(0),
@@ -50,7 +53,7 @@ impl Statements {
         self.carried.clear();
         self.voices.fill(Voice::default());
         self.untrusted = Signers::empty();
-        (self.settled, self.head) = (Height(0), None);
+        (self.opened, self.settled, self.head) = (View(0), Height(0), None);
     }
 
     /// Stops checking a replica. Its votes still count.
@@ -76,6 +79,11 @@ impl Statements {
     pub fn says<M: Message>(&mut self, who: ReplicaId, message: &mut Envelope<M>) -> Result<(), Violation> {
         let trusted = !self.untrusted.contains(who);
         if let Envelope::Protocol(message) = message {
+            if self.protocol.has_slots()
+                && let Some(PbftMessage::NewView(new_view)) = (message as &dyn Any).downcast_ref()
+            {
+                self.opened = self.opened.max(new_view.view());
+            }
             if let Some((block, _)) = message.proposed() {
                 let shown = message.certificates();
                 let evidence = shown.iter().find(|(role, _)| *role == Role::Evidence).map(|(_, evidence)| *evidence);
@@ -122,7 +130,12 @@ impl Statements {
         let of = |wanted: Role| shown.iter().filter(move |(role, _)| *role == wanted).map(|(_, shown)| shown.subject);
         let stable = of(Role::Checkpoint).map(|subject| subject.height).max().unwrap_or_default();
         let prepared: Vec<Subject> = of(Role::Prepared).collect();
-        let wrong = self.voices[who.index()].on_view_change(subject.view, stable, &prepared);
+        let (by_claims, opened, tallies) = (self.carried.are_by_claims(), self.opened, &self.tallies);
+        let ends = |slot: Height, (view, digest): (View, Digest)| {
+            let commit = Subject { domain: Domain::Commit, view, height: slot, digest };
+            by_claims && opened > view && !tallies.is_agreed(&commit)
+        };
+        let wrong = self.voices[who.index()].on_view_change(subject.view, stable, &prepared, ends);
         wrong.map_or(Ok(()), |why| Err(order_breach(who, &subject, &why)))
     }
 

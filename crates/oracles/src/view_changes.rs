@@ -25,6 +25,10 @@ impl Carried {
         Carried { by_claims: Some(quorum), ..Carried::default() }
     }
 
+    pub fn are_by_claims(&self) -> bool {
+        self.by_claims.is_some()
+    }
+
     pub fn clear(&mut self) {
         self.views.clear();
     }

@@ -123,8 +123,16 @@ impl Voice {
         None
     }
 
-    /// Checks its VIEW-CHANGE, which reports the prepared blocks above a stable checkpoint. Returns the violation.
-    pub fn on_view_change(&mut self, view: View, stable: Height, prepared: &[Subject]) -> Option<String> {
+    /// Checks its VIEW-CHANGE, which reports the prepared blocks above a stable checkpoint. A claim without proof may be
+    /// missing if it `ends`: a NEW-VIEW of a later view can have refuted it, and the block cannot have been decided (ADR
+    /// 094). Returns the violation.
+    pub fn on_view_change(
+        &mut self,
+        view: View,
+        stable: Height,
+        prepared: &[Subject],
+        ends: impl Fn(Height, (View, Digest)) -> bool,
+    ) -> Option<String> {
         let last = self.changed;
         self.changed = view.max(last);
         if view < last {
@@ -135,7 +143,7 @@ impl Voice {
             let tells = prepared.iter().find(|subject| subject.height == *slot);
             tells.is_some_and(|tells| tells.view > at.0 || (tells.view, tells.digest) == at)
         };
-        let hidden = self.committed.iter().find(|(slot, at)| !told(slot, **at));
+        let hidden = self.committed.iter().find(|(slot, at)| !told(slot, **at) && !ends(**slot, **at));
         hidden.map(|(slot, (at, _))| {
             format!("it hides that slot {slot} was prepared in view {at}, for which it sent a COMMIT")
         })

@@ -117,6 +117,31 @@ fn a_view_change_must_report_committed_slots() {
 }
 
 #[test]
+fn a_claim_without_proof_ends_with_a_new_view_unless_the_block_was_decided() {
+    let digest = Digest([7; 32]);
+    for (voters, decided) in [(1..2, false), (0..3, true)] {
+        let mut fixture = Fixture::new(ProtocolKind::PbftMac);
+        (0..3)
+            .for_each(|voter| fixture.says_of_slot(voter, Domain::Prepare, 1, digest).expect("the statement is valid"));
+        voters.for_each(|voter| fixture.says_of_slot(voter, Domain::Commit, 1, digest).expect("the slot is prepared"));
+        let said = fixture.changes_view(1, 2, Vec::new());
+        assert_breach(said, Property::Order, "hides that slot 1 was prepared in view 1");
+        let changes = [0, 2, 3].map(|voter| view_change(voter, 3, &[])).to_vec();
+        let subject =
+            Subject { domain: Domain::Proposal, view: View(3), height: Height(0), digest: NewView::digest(&changes) };
+        let endorsement = vote(2, subject, Attachment::None);
+        let opens = NewView { endorsement, changes, checkpoint: genesis(), prepared: Vec::new() };
+        fixture.says(2, PbftMessage::NewView(Box::new(opens))).expect("nobody claims anything");
+        let said = fixture.changes_view(1, 4, Vec::new());
+        if decided {
+            assert_breach(said, Property::Order, "hides that slot 1 was prepared in view 1");
+        } else {
+            said.expect("view 3 carries nothing over");
+        }
+    }
+}
+
+#[test]
 fn a_new_view_must_carry_over_the_latest_prepared_block() {
     let (old, new) = (Digest([7; 32]), Digest([8; 32]));
     let proof = |view, digest| certificate(of_slot(Domain::Prepare, view, digest), &[0, 1, 2], Vec::new());

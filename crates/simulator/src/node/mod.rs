@@ -36,6 +36,7 @@ use network::NetworkThread;
 use quorate_applications::{Executor, Reply};
 use quorate_byzantine::Behaviour;
 use quorate_client::ReplyMode;
+use quorate_consensus::protocols::facts::Shape;
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Replica, Timer, seam::text};
@@ -299,7 +300,7 @@ impl<P: Protocol> Node<P> {
     /// Runs a turn, and returns its duration in nanoseconds.
     pub fn turn(&mut self, now: Time, world: &mut Surroundings<'_, P::Message>) -> u64 {
         (self.now, self.own) = (now, self.clock.shows(now));
-        if self.verifiers.exist() && self.headroom.is_due(now) {
+        if P::FACTS.shape != Shape::Slots && self.verifiers.exist() && self.headroom.is_due(now) {
             self.headroom.update(now, self.busy_ns);
         }
         self.charged_before = self.ledger.total();

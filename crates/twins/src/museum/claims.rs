@@ -24,13 +24,11 @@ fn world(how: &Play, script: impl FnOnce(&mut World<PbftMacEngine>)) -> Ending {
     play(how, Setting::new(ProtocolKind::PbftMac, 4), pbft::mac_replica, script)
 }
 
-/// Returns a rewriting of the claims in a replica's VIEW-CHANGE for the last view.
-fn claims(change: impl Fn(&mut ViewChange) + Send + 'static) -> Rewrite<PbftMessage> {
+/// Returns a rewriting of the claims in a replica's VIEW-CHANGEs.
+fn claims(mut change: impl FnMut(&mut ViewChange) + Send + 'static) -> Rewrite<PbftMessage> {
     Box::new(move |_, actions| {
         for action in actions {
-            if let Action::Send { message: Envelope::Protocol(PbftMessage::ViewChange(asking)), .. } = action
-                && asking.view() == LAST
-            {
+            if let Action::Send { message: Envelope::Protocol(PbftMessage::ViewChange(asking)), .. } = action {
                 change(asking);
                 let Declaration { checkpoint, prepared, voted, .. } = asking.declaration();
                 asking.vote.subject.digest = Declaration::digest(&checkpoint, &prepared, &voted);
@@ -49,15 +47,27 @@ fn lose_votes(world: &mut World<PbftMacEngine>, lost: Domain, in_view: u64, exce
     })));
 }
 
+/// Loses the NEW-VIEW of a view on its way to a replica, which then keeps the claims that it would end.
+fn lose_new_view(world: &mut World<PbftMacEngine>, lost: u64, at: InstanceId) {
+    world.lose(Some(Box::new(move |_, to, _, message| match message {
+        Envelope::Protocol(PbftMessage::NewView(opens)) => opens.view() == View(lost) && to == at,
+        _ => false,
+    })));
+}
+
 /// 37: R2 alone has a block prepared in view 1. In view 2, which R2 misses, another block is decided, as only R0
-/// learns. In view 3, without R0, R3 conceals that it took part in that.
+/// learns. In view 3, without R0, R3 conceals that it took part in that, and R2 is not shown what opened view 2.
 pub fn opposed_claim(how: &Play) -> Ending {
     world(how, |world| {
+        let mut of_view_1 = Vec::new();
         world.misbehave(
             LIAR,
-            claims(|change| {
-                change.prepared.clear();
-                change.voted.retain(|vote| vote.view == View(1));
+            claims(move |change| {
+                if change.view() == LAST {
+                    (change.prepared, change.voted) = (Vec::new(), of_view_1.clone());
+                } else {
+                    of_view_1.clone_from(&change.voted);
+                }
             }),
         );
         for (view, leader) in [(1, 0), (2, 1), (LAST.0, 1)] {
@@ -70,8 +80,9 @@ pub fn opposed_claim(how: &Play) -> Ending {
         world.supply(false);
         lose_votes(world, Domain::Commit, 2, INFORMED);
         world.run_view(2);
-        world.lose(None);
+        lose_new_view(world, 2, InstanceId(2));
         world.run_view(LAST.0);
+        world.lose(None);
         world.heal((0..4).map(ReplicaId));
     })
 }
@@ -86,8 +97,10 @@ pub fn invented_claim(how: &Play) -> Ending {
         world.misbehave(
             LIAR,
             claims(move |change| {
-                change.prepared = vec![bare(claim)];
-                change.voted.push(claim);
+                if change.view() == LAST {
+                    change.prepared = vec![bare(claim)];
+                    change.voted.push(claim);
+                }
             }),
         );
         for (view, leader) in [(1, 0), (2, 1), (LAST.0, 1)] {
