@@ -1,5 +1,5 @@
-//! Stateless address validation (RFC 9000, section 8.1): an end that accepts keeps nothing of a packet whose sender has
-//! not proved that it receives what is sent to its address.
+//! Stateless address validation (RFC 9000, section 8.1): a listening end keeps no state for a sender that has not proved
+//! that it receives packets at its address.
 //!
 //! A [`Greeter`] judges the packets that belong to no connection. It answers a first packet with a token, which it
 //! computes from the sender's address and forgets; a packet that repeats the token begins a connection.
@@ -17,10 +17,10 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// Domain of the hash that makes a token.
 const TAG: [u8; 4] = *b"addr";
 
-/// What an end that accepts does with a packet that belongs to no connection.
+/// Reaction of a listening end to a packet that belongs to no connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Welcome {
-    /// Nothing.
+    /// Drops the packet.
     Ignore,
     /// Sends an answer, which is at most three times as long as the packet, and keeps nothing.
     Answer(Bytes),

@@ -223,7 +223,7 @@ impl DtlsPackets {
         }
     }
 
-    /// Passes on the packets that the session has made. What else it had to say has been heard before.
+    /// Sends the packets that the session has made. Its other outputs were handled before.
     fn flush(&mut self, out: &mut Vec<Output>) {
         while let dimpl::Output::Packet(records) = self.session.poll_output(&mut self.room) {
             out.push(Output::Packet(enclose(self.side, self.own, self.theirs, self.has_heard, records)));

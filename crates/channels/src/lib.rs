@@ -136,7 +136,7 @@ pub struct ChannelConfig {
     pub kind: ChannelKind,
     /// Ends of other clusters are rejected.
     pub cluster: ClusterId,
-    /// What replicas compare with each other. Clients have none.
+    /// Parameters that must be equal on all replicas, compared in the handshake. Empty for clients.
     pub parameters: Parameters,
     /// Identity that this end represents.
     pub me: LocalEnd,

@@ -167,8 +167,8 @@ impl PlainPackets {
         }
     }
 
-    /// Refuses a first packet that does not begin a handshake. A sender of anything later has a connection that this
-    /// end has forgotten: it is told so.
+    /// Refuses a first packet that does not begin a handshake. The sender of any later packet has a connection that
+    /// this end has forgotten, and gets a reset.
     fn refuse(&mut self, packet: &[u8], out: &mut Vec<Output>) {
         let why = match envelope::head(packet) {
             Some(Head::Data { to } | Head::Handshake { to, .. }) => {

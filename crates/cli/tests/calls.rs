@@ -1,4 +1,4 @@
-//! What a call is told: about values that are no numbers, paths that cannot be used, and outputs that nobody reads.
+//! Errors of wrong calls: values that are not numbers, unusable paths, and outputs that nobody reads.
 
 use crate::common::*;
 use std::fs::{self, File};
@@ -101,7 +101,7 @@ fn a_number_out_of_range_is_told_the_range() {
     }
 }
 
-/// Paths that the caller named and that cannot be used: a wrong call, whatever the command.
+/// An unusable path that the caller named is a wrong call in every command.
 #[test]
 fn a_path_that_cannot_be_used_is_a_wrong_call() {
     let scratch = Scratch::new("paths");
@@ -181,7 +181,7 @@ fn wait(child: &mut std::process::Child, what: &str) -> Option<i32> {
     }
 }
 
-/// Commands that print for as long as they are read end when their reader has gone.
+/// A command with endless output ends when its reader closes the pipe.
 #[test]
 fn an_endless_output_ends_with_its_reader() {
     let scratch = Scratch::new("readers");

@@ -43,7 +43,8 @@ pub use quorate_hosting::DEFAULT_REPLY_CACHE_BYTES;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
-    /// Name of the cluster. Signatures of one cluster are invalid in every other.
+    /// Name of the cluster. Signatures of clusters with other names are invalid in it; clusters that share a name must
+    /// share no keys.
     pub cluster: String,
     /// Id of this replica: its position in `members`, from 0.
     pub replica: ReplicaId,

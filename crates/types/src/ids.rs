@@ -131,7 +131,8 @@ impl Height {
     }
 }
 
-/// Identifier of a cluster. Every signature covers it, so a statement signed for one cluster is invalid in every other.
+/// Identifier of a cluster: a hash of its name. Every signature covers it, so a statement is invalid in all clusters with
+/// other names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClusterId(pub Digest);
