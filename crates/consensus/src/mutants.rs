@@ -92,12 +92,19 @@ pub enum Bug {
     /// Relayed bundles enter the pool although their commands were executed: a bug of our own. Old bundles then take
     /// the room of new ones.
     RelaysUnscreened,
+    /// A link pays for its bundles that other leaders propose: a bug of our own. A client that sends each leader
+    /// different bundles then gets as much from each of them as an honest client from all together.
+    ChargedForOthers,
 }
 
 impl Bug {
     /// Bugs that show under load and not in a scenario: the simulator's `work` oracle finds them
     /// (`crates/twins/tests/simulated.rs`).
     pub const UNDER_LOAD: [Bug; 3] = [Bug::BlocksUnbounded, Bug::RelaysUnbounded, Bug::RelaysUnscreened];
+
+    /// Bugs that show beside a hostile client: the `served` oracle of scenarios finds them
+    /// (`crates/twins/tests/hostile.rs`).
+    pub const BESIDE_CLIENTS: [Bug; 1] = [Bug::ChargedForOthers];
 
     /// All other bugs. Each is an exhibit of the museum.
     pub const SHOWN: [Bug; 25] = [

@@ -55,7 +55,7 @@ fn one_bundle_is_selected_however_large() {
 }
 
 #[test]
-fn bundles_of_an_abandoned_block_are_pending_again_ahead_of_the_rest() {
+fn bundles_of_an_abandoned_block_are_pending_again_at_the_head_of_their_lane() {
     let mut pool = pool(100, 1 << 20);
     let (first, second) = (bundle(1, 1, 0), bundle(2, 1, 0));
     pool.offer(first.clone(), OFFERED);
@@ -461,6 +461,68 @@ fn an_address_with_many_links_gets_the_share_of_a_single_link() {
     // The first round of the hundred links arrived before there was anything to share.
     let last = position(&pool, &single[99]);
     assert!((190..=320).contains(&last), "{last} bundles go ahead, 99 of them from the same link");
+}
+
+/// Other leaders propose what an honest client sends to all replicas. That must not count against its share of this
+/// replica's blocks: a client that sends each leader different bundles would have one share for each leader.
+#[test]
+fn a_link_pays_only_for_what_this_replica_proposes() {
+    let mut pool = pool(10_000, 1 << 26);
+    let (mut number, mut honest) = (0, BTreeSet::new());
+    let mut offer = |pool: &mut Pool, link| {
+        number += 1;
+        let bundle = bundle(number, 1, 10);
+        assert_eq!(pool.offer(bundle.clone(), from(1, link)), Offered::New);
+        bundle.digest()
+    };
+    let mut shares = Vec::new();
+    for _ in 0..50 {
+        (0..16).for_each(|_| _ = offer(&mut pool, 2));
+        let sent: Vec<Digest> = (0..12).map(|_| offer(&mut pool, 1)).collect();
+        sent[..8].iter().for_each(|digest| pool.on_proposal(digest));
+        honest.extend(sent);
+        let block = pool.select(room(8, 1 << 20));
+        block.iter().for_each(|digest| pool.on_own_proposal(digest));
+        shares.push(block.iter().filter(|digest| honest.contains(digest)).count());
+        pool.invariants();
+    }
+    assert!(shares.iter().all(|share| *share >= 3), "{shares:?}");
+    assert!(shares.iter().sum::<usize>() >= 199, "the honest link gets half of each block: {shares:?}");
+}
+
+/// A client gains nothing by sending its bundles through peers: whose they are is unknown.
+#[test]
+fn relays_of_all_peers_share_as_one_link() {
+    let mut pool = pool(10_000, 1 << 26);
+    for number in 0..100 {
+        pool.offer(bundle(number, 1, 10), from(1, 1));
+        pool.offer(bundle(1000 + number, 1, 10), from(1, 2));
+        (1..4).for_each(|peer| {
+            let relayed = bundle(u64::from(peer) * 2000 + number, 1, 10);
+            assert_eq!(pool.offer(relayed, Need::Relayed(ReplicaId(peer))), Offered::New);
+        });
+    }
+    let first = pool.oldest_pending(90);
+    let clients = first.iter().filter(|bundle| pool.crowd_of(&bundle.digest()).is_some()).count();
+    assert!((58..=62).contains(&clients), "{clients} of 90 bundles are of the two links");
+}
+
+/// A faulty leader cannot put a client's bundles ahead of those of others by abandoning blocks that name them.
+#[test]
+fn bundles_of_abandoned_blocks_go_ahead_of_no_other_lane() {
+    let mut pool = pool(10_000, 1 << 26);
+    let honest: Vec<Bundle> = (0..20).map(|number| bundle(number, 1, 10)).collect();
+    honest.iter().for_each(|bundle| _ = pool.offer(bundle.clone(), from(1, 1)));
+    for number in 100..120 {
+        let named = bundle(number, 1, 10);
+        pool.offer(named.clone(), Need::Proposed);
+        pool.on_proposal(&named.digest());
+        pool.set_aside(&named.digest());
+        pool.on_drop(&named.digest());
+        pool.invariants();
+    }
+    let last = position(&pool, &honest[9]);
+    assert!((18..=20).contains(&last), "{last} bundles go ahead of ten");
 }
 
 #[test]

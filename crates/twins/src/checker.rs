@@ -2,6 +2,7 @@
 //! statements and commits, and shares no code with them.
 
 use crate::participants::{InstanceId, InstanceSet, Participants};
+use crate::shares::{Shares, blocks_for};
 use crate::words::mix_all;
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
@@ -9,13 +10,15 @@ use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::Message;
 use quorate_oracles::{Availability, Chain, Discord, Statements, Words};
 pub use quorate_oracles::{Property, Violation};
-use quorate_types::{Block, Bundle, Digest, Domain, Height, ReplicaId, Subject};
+use quorate_types::{Block, Bundle, Digest, Domain, Height, ReplicaId, Subject, View};
 
 struct Submitted {
     /// Position in the order of submission, from 1.
     number: u64,
     /// Instances that have executed it.
     by: InstanceSet,
+    /// Whether a block of the chain names it, as far as shares are checked.
+    is_named: bool,
 }
 
 /// Checker that watches a world.
@@ -34,6 +37,8 @@ pub struct Checker {
     statements: Words<u64>,
     /// Checks the statements of replicas against their earlier ones and against those of others.
     oracle: Statements,
+    /// Checks the share of honest clients beside a hostile one. Without views in blocks, it is not checked.
+    shares: Shares,
     /// Checks that bundles of certified blocks are in journals, if replicas certify the storage of bundles.
     availability: Option<Availability>,
     violation: Option<Violation>,
@@ -48,6 +53,7 @@ impl Checker {
         let mut checker = Checker {
             slotted: protocol.has_slots(),
             oracle: Statements::new(protocol, participants.replicas(), participants.quorum().faults()),
+            shares: Shares::default(),
             availability: None,
             early: None,
             trusted: 0,
@@ -73,6 +79,7 @@ impl Checker {
         self.submitted = 0;
         self.statements.clear();
         self.oracle.clear();
+        self.shares.clear();
         self.availability.iter_mut().for_each(Availability::clear);
         let twins = (0..self.participants.replicas() as u16)
             .map(ReplicaId)
@@ -153,12 +160,12 @@ impl Checker {
     pub fn submits(&mut self, bundle: &Bundle) {
         self.submitted += 1;
         let number = self.submitted;
-        self.bundles.entry(bundle.digest().prefix()).or_insert(Submitted { number, by: 0 });
+        self.bundles.entry(bundle.digest().prefix()).or_insert(Submitted { number, by: 0, is_named: false });
     }
 
     /// Notes a bundle that a hostile client sends. It may be executed, but does not count as progress.
     pub fn admits(&mut self, bundle: &Bundle) {
-        self.bundles.entry(bundle.digest().prefix()).or_insert(Submitted { number: 0, by: 0 });
+        self.bundles.entry(bundle.digest().prefix()).or_insert(Submitted { number: 0, by: 0, is_named: false });
     }
 
     /// Returns the number of submitted bundles.
@@ -221,7 +228,10 @@ impl Checker {
         let backed = self.oracle.commits(self.participants.identity(instance), block);
         self.breached(backed);
         match self.chain.commits(instance.0, block, bundles) {
-            Ok(true) => self.payloads.iter_mut().for_each(|payloads| payloads.push(block.payload.clone())),
+            Ok(true) => {
+                self.payloads.iter_mut().for_each(|payloads| payloads.push(block.payload.clone()));
+                self.shares_out(block, bundles);
+            }
             Ok(false) => {}
             Err(discord) => {
                 self.disagrees(instance, &discord);
@@ -231,6 +241,34 @@ impl Checker {
             }
         }
         self.executes(instance, bundles);
+    }
+
+    /// Notes that a view of the script begins.
+    pub fn opens(&mut self, view: View) {
+        self.shares.opens(view, self.submitted);
+    }
+
+    /// Checks from now on that honest clients get their share of the blocks of views after `last`. Returns in how many
+    /// of these blocks the bundles that wait now have to be named.
+    pub fn check_shares_after(&mut self, last: View) -> u64 {
+        self.shares.check_after(last);
+        blocks_for(self.shares.waiting(self.submitted))
+    }
+
+    /// Observes the next block of the chain.
+    fn shares_out(&mut self, block: &Block, bundles: &[Bundle]) {
+        if self.participants.hostile().is_none() || self.slotted {
+            return;
+        }
+        let mut honest = 0;
+        for bundle in bundles {
+            let submitted = self.bundles.get_mut(&bundle.digest().prefix()).filter(|submitted| submitted.number > 0);
+            honest += submitted.map_or(0, |submitted| u64::from(!std::mem::replace(&mut submitted.is_named, true)));
+        }
+        if let Err(behind) = self.shares.commits(block.view, honest) {
+            let what = format!("honest clients are {behind} bundles behind their share of the blocks");
+            self.report(Property::Served, what);
+        }
     }
 
     fn disagrees(&mut self, instance: InstanceId, discord: &Discord) {

@@ -14,6 +14,7 @@ pub mod participants;
 pub mod play;
 pub mod run;
 pub mod scenario;
+mod shares;
 pub mod shrink;
 mod signatures;
 pub mod space;

@@ -155,7 +155,9 @@ fn perform<P: Protocol>(world: &mut World<P>, scenario: &Scenario) -> Verdict {
 fn verdict<P: Protocol>(world: &World<P>) -> Verdict {
     match world.violation().cloned() {
         None => Verdict::Safe,
-        Some(violation) if violation.property == Property::Liveness => Verdict::Stalled(violation),
+        Some(violation) if matches!(violation.property, Property::Liveness | Property::Served) => {
+            Verdict::Stalled(violation)
+        }
         Some(violation) => Verdict::Unsafe(violation),
     }
 }

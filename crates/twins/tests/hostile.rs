@@ -1,8 +1,9 @@
-//! Tests hostile clients in scenarios: with any attack and any leader no scenario is unsafe, and honest commands are
-//! executed within the bound after the network has healed.
+//! Tests hostile clients in scenarios: with any attack and any leader no scenario is unsafe, and after the network has
+//! healed honest clients get their share of the blocks and their commands are executed within the bound.
 
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::mutants::Bug;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_twins::hostile::HostileClient;
 use quorate_twins::museum::{Mutant, Rewriting};
@@ -11,11 +12,15 @@ use quorate_twins::run::{Choice, Source};
 use quorate_twins::{Entry, Participants, Property, Scenario, Shape, Space, Verdict};
 use quorate_types::Quorum;
 
-fn scenarios(hostile: HostileClient, twins: usize, rounds: usize, scenarios: u64) -> Vec<Scenario> {
-    let participants = Participants::new(Quorum::of(4).expect("a committee"), twins).with_hostile(Some(hostile));
+/// Number of replicas, of twins and of rounds.
+type Size = (usize, usize, usize);
+
+fn scenarios(hostile: HostileClient, (replicas, twins, rounds): Size, scenarios: u64, seed: u64) -> Vec<Scenario> {
+    let participants = Participants::new(Quorum::of(replicas).expect("a committee"), twins).with_hostile(Some(hostile));
+    let pruned = replicas <= 4;
     let space =
-        Space::new(Shape { participants, partitions: 2, rounds, one_way: false, pruned: true }).expect("a small space");
-    let source = Source::Space(&space, Choice::Sample { scenarios, seed: 1 });
+        Space::new(Shape { participants, partitions: 2, rounds, one_way: false, pruned }).expect("a small space");
+    let source = Source::Space(&space, Choice::Sample { scenarios, seed });
     (0..scenarios).map(|number| source.scenario(number)).collect()
 }
 
@@ -29,16 +34,40 @@ impl ForProtocol for Verdicts<'_> {
     }
 }
 
+/// Up to f twins, and a hostile client of each kind: honest clients get their share of every sequence of healed blocks,
+/// and their commands are executed within the bound, after short scripts and after long ones.
 #[test]
 fn the_honest_are_served_beside_each_hostile_client() {
+    let sizes = [((4, 1, 5), 20), ((4, 1, 10), 40), ((4, 1, 20), 10), ((7, 2, 10), 4)];
     for protocol in ProtocolKind::ALL.iter().copied() {
         for hostile in HostileClient::ALL.iter().copied() {
-            let played = scenarios(hostile, 1, 5, 40);
-            for (scenario, verdict) in played.iter().zip(for_protocol(protocol, Verdicts(protocol, None, &played))) {
-                let line = Entry::from(scenario.clone()).to_line();
-                assert_eq!(verdict, Verdict::Safe, "{protocol} beside {hostile}: {line}");
+            for ((size, count), seed) in sizes.into_iter().zip(1..) {
+                let played = scenarios(hostile, size, count, seed);
+                for (scenario, verdict) in played.iter().zip(for_protocol(protocol, Verdicts(protocol, None, &played)))
+                {
+                    let line = Entry::from(scenario.clone()).to_line();
+                    assert_eq!(verdict, Verdict::Safe, "{protocol} beside {hostile}: {line}");
+                }
             }
         }
+    }
+}
+
+/// The checker detects a violation: if a link pays for what other leaders propose, a client that sends each leader
+/// different bundles has one share for each of them.
+#[test]
+fn links_that_pay_for_other_leaders_blocks_lose_their_share() {
+    let bug = Mutant::Hook(Bug::ChargedForOthers);
+    for protocol in [ProtocolKind::Jolteon, ProtocolKind::SimpleMoonshot] {
+        let played = scenarios(HostileClient::LeaderOnly, (4, 1, 10), 100, 31337);
+        let verdicts = for_protocol(protocol, Verdicts(protocol, Some(bug), &played));
+        let found = |verdict: &&Verdict| verdict.violation().is_some_and(|found| found.property == Property::Served);
+        assert!(verdicts.iter().filter(found).count() > 0, "{protocol}: {verdicts:?}");
+        let stalled = |verdict: &&Verdict| matches!(verdict, Verdict::Stalled(_));
+        assert!(
+            verdicts.iter().all(|verdict| verdict == &Verdict::Safe || stalled(&verdict)),
+            "{protocol}: {verdicts:?}"
+        );
     }
 }
 
@@ -46,20 +75,19 @@ fn the_honest_are_served_beside_each_hostile_client() {
 /// command.
 #[test]
 fn one_queue_lets_a_flood_starve_the_honest() {
-    let played = scenarios(HostileClient::Flood, 0, 12, 20);
+    let played = scenarios(HostileClient::Flood, (4, 0, 12), 20, 1);
     let verdicts = for_protocol(
         ProtocolKind::Jolteon,
         Verdicts(ProtocolKind::Jolteon, Some(Mutant::Rewriting(Rewriting::OneQueue)), &played),
     );
-    let stalled =
-        |verdict: &&Verdict| matches!(verdict, Verdict::Stalled(violation) if violation.property == Property::Liveness);
+    let stalled = |verdict: &&Verdict| matches!(verdict, Verdict::Stalled(violation) if matches!(violation.property, Property::Liveness | Property::Served));
     assert!(verdicts.iter().filter(stalled).count() >= 15, "{verdicts:?}");
 }
 
 #[test]
 fn a_line_keeps_its_hostile_client() {
     for hostile in HostileClient::ALL.iter().copied() {
-        let [scenario] = &scenarios(hostile, 1, 3, 1)[..] else { panic!("one was asked for") };
+        let [scenario] = &scenarios(hostile, (4, 1, 3), 1, 1)[..] else { panic!("one was asked for") };
         let line = Entry::from(scenario.clone()).to_line();
         assert!(line.contains(&format!("\"hostile\":\"{hostile}\"")), "{line}");
         assert_eq!(Entry::from_line(&line).expect("it was just written").scenario, *scenario);

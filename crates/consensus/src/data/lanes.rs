@@ -1,16 +1,21 @@
-//! Order in which bundles are proposed. Each source of bundles has a lane, and the lanes share blocks fairly.
+//! Order in which bundles are proposed. Each source of bundles has a lane, and the lanes share this replica's own blocks
+//! fairly.
 //!
-//! This is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) over shares of a block. An arriving bundle
-//! gets a start: the end of the previous bundle in its lane, or now if that is later. Bundles are proposed in the order
-//! of their starts, so a lane with a backlog of any length delays a bundle of another lane by about one bundle. The end
-//! of a bundle is later the more lanes of its crowd have bundles waiting: a crowd with many links gets no larger share
-//! than one with a single link. Keys have no lanes, because anyone can make keys; the argument is in
-//! `docs/adr/025-a-share-for-each-source.md`.
+//! This is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) over shares of a block. Each lane has a start:
+//! the end of the last bundle that this replica proposed from it, or the clock when the lane became busy if that is
+//! later. The bundle at the head of the lane with the earliest start is proposed next, so a lane with a backlog of any
+//! length delays a bundle of another lane by about one bundle. The end of a bundle is later the more lanes of its crowd
+//! have bundles waiting: a crowd with many links gets no larger share than one with a single link. Keys have no lanes,
+//! because anyone can make keys; the argument is in `docs/adr/025-a-share-for-each-source.md`.
+//!
+//! A lane pays only for this replica's own proposals. The bundles that an honest client sends to all replicas are also
+//! proposed by the other leaders; if the lane paid for those, a client that sends each leader different bundles would
+//! get as much from each leader alone as the honest client from all of them (`docs/adr/096-a-leader-divides-its-own-blocks.md`).
 
 use crate::config::Config;
 use quorate_types::ReplicaId;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque, binary_heap, vec_deque};
 use std::num::NonZeroU64;
 
 /// A crowd may use up to this multiple of the free room, and a link up to this multiple of the free room of its crowd.
@@ -23,6 +28,13 @@ const EXTRA_BITS: u32 = 12;
 const GONE: u64 = u64::MAX;
 /// Pseudo-lane of the bundles that go ahead of all lanes.
 const AHEAD: u32 = u32::MAX;
+/// Number of void tickets that a lane may hold in excess of the good ones.
+const VOID_SLACK: usize = 64;
+/// Number of the first ticket of a bundle that arrives. Those of bundles that return count down from it.
+const FIRST_TICKET: u64 = 1 << 63;
+/// Maximum number of tickets that are examined to find the start of a bundle in its lane, which takes some 20 us. A
+/// bundle behind so many others does not change lanes.
+const MAX_EXAMINED_TICKETS: usize = 16_384;
 
 /// Source from which a bundle arrived at this replica.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -50,23 +62,59 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub fn ticket(self) -> u64 {
-        self.ticket.get()
+    /// Returns whether it is ahead of all lanes.
+    pub fn is_ahead(self) -> bool {
+        self.lane == AHEAD
     }
 }
 
-/// Start, ticket number and slot in the pool of a pending bundle. The ticket is void once the bundle is pending
-/// elsewhere or no longer pending.
-type Ticket = (u64, u64, u32);
+/// Ticket of a pending bundle.
+#[derive(Clone, Copy)]
+struct Ticket {
+    /// Ascending in each lane.
+    number: u64,
+    /// Slot of the bundle in the pool.
+    slot: u32,
+    /// Share of a block that the bundle takes; 0 if the ticket is void.
+    cost: u32,
+}
+
+/// Reason for which a bundle leaves its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Exit {
+    /// This replica proposes it, and its lane pays for it.
+    Proposed,
+    /// It goes ahead of all lanes, and its lane pays for it.
+    Promoted,
+    /// Another leader proposes it, or it is dropped or moved to another lane.
+    Free,
+}
 
 struct Lane {
     source: Source,
     crowd: u32,
+    /// Neither end of it is void.
     queue: VecDeque<Ticket>,
-    /// The start of the next bundle, unless that is already past.
-    end: u64,
+    /// Virtual time at which the bundle at the head starts.
+    start: u64,
     bundles: usize,
     bytes: usize,
+    /// Sum over the pending bundles.
+    cost: u64,
+}
+
+impl Lane {
+    fn trim(&mut self) {
+        while self.queue.front().is_some_and(|ticket| ticket.cost == 0) {
+            self.queue.pop_front();
+        }
+        while self.queue.back().is_some_and(|ticket| ticket.cost == 0) {
+            self.queue.pop_back();
+        }
+        if self.queue.len() > 2 * self.bundles + VOID_SLACK {
+            self.queue.retain(|ticket| ticket.cost > 0);
+        }
+    }
 }
 
 /// What the sources of a crowd have in common.
@@ -101,15 +149,13 @@ pub(crate) struct Lanes {
     last: Option<(Source, u32)>,
     crowds: Vec<Crowd>,
     by_crowd: BTreeMap<CrowdKey, u32>,
-    tickets: u64,
-    /// Start of the next bundle to propose, at the last lookup.
+    /// Number of tickets so far of bundles that arrived, and of bundles that returned.
+    arrived: u64,
+    returned: u64,
+    /// Start of the last bundle that this replica proposed.
     clock: u64,
-    /// Latest end over all lanes.
-    latest: u64,
     /// Number of bundles pending in lanes.
     waiting: usize,
-    /// Number of tickets, including void ones.
-    queued: usize,
 }
 
 impl Lanes {
@@ -124,11 +170,10 @@ impl Lanes {
             last: None,
             crowds: Vec::new(),
             by_crowd: BTreeMap::new(),
-            tickets: 0,
+            arrived: 0,
+            returned: 0,
             clock: 0,
-            latest: 0,
             waiting: 0,
-            queued: 0,
         }
     }
 
@@ -153,87 +198,138 @@ impl Lanes {
         of_crowd.max_by_key(|(lane, _)| lane.bytes).map(|(_, at)| at)
     }
 
-    /// Returns the last ticket of a lane.
-    pub fn newest(&self, lane: usize) -> Option<(u64, u32)> {
-        let (_, ticket, slot) = self.lanes[lane].as_ref()?.queue.back()?;
-        Some((*ticket, *slot))
-    }
-
-    /// Removes the last ticket, which is void, from a lane.
-    pub fn drop_newest(&mut self, lane: usize) {
-        let lane = self.lanes[lane].as_mut().expect("the lane of a ticket exists");
-        self.queued -= usize::from(lane.queue.pop_back().is_some());
+    /// Returns the slot of the last bundle in a lane.
+    pub fn newest(&self, lane: usize) -> Option<u32> {
+        Some(self.lanes[lane].as_ref()?.queue.back()?.slot)
     }
 
     /// Appends a bundle to the lane of its source.
     pub fn push(&mut self, source: Source, slot: u32, commands: usize, bytes: usize) -> Place {
-        let share = (commands as u64 * self.per_command + bytes as u64 * self.per_byte) >> EXTRA_BITS;
-        let (clock, ticket) = (self.clock, self.tickets + 1);
-        let (lane, crowd) = self.lane_and_crowd(source);
-        crowd.busy += u64::from(lane.bundles == 0);
-        (lane.bundles, crowd.bundles) = (lane.bundles + 1, crowd.bundles + 1);
-        (lane.bytes, crowd.bytes) = (lane.bytes + bytes, crowd.bytes + bytes);
-        let start = lane.end.max(clock);
-        lane.end = start.saturating_add(share.saturating_mul(crowd.busy));
-        lane.queue.push_back((start, ticket, slot));
-        let end = lane.end;
-        self.latest = self.latest.max(end);
-        (self.tickets, self.waiting, self.queued) = (ticket, self.waiting + 1, self.queued + 1);
-        let lane = self.last.expect("the lookup sets the last lane").1;
-        Place { lane, ticket: numbered(ticket) }
+        self.arrived += 1;
+        let ticket = Ticket { number: FIRST_TICKET + self.arrived, slot, cost: self.cost(commands, bytes) };
+        self.enqueue(source, ticket, bytes, VecDeque::push_back)
     }
 
-    /// Puts a bundle ahead of all others.
-    pub fn push_ahead(&mut self, slot: u32) -> Place {
-        self.tickets += 1;
-        self.queued += 1;
-        self.ahead.push_front((0, self.tickets, slot));
-        Place { lane: AHEAD, ticket: numbered(self.tickets) }
+    /// Puts a bundle of an abandoned block at the head of the lane of its source, or of the address's closed links if
+    /// its link is closed. It does not go ahead of other lanes: a faulty leader could otherwise put a client's bundles
+    /// ahead of all others by naming them in blocks that it abandons.
+    pub fn put_back(&mut self, source: Source, slot: u32, commands: usize, bytes: usize) -> Place {
+        self.returned += 1;
+        let ticket = Ticket { number: FIRST_TICKET - self.returned, slot, cost: self.cost(commands, bytes) };
+        let source = if self.by_source.contains_key(&source) { source } else { source.closed() };
+        self.enqueue(source, ticket, bytes, VecDeque::push_front)
+    }
+
+    fn cost(&self, commands: usize, bytes: usize) -> u32 {
+        let share = (commands as u64 * self.per_command + bytes as u64 * self.per_byte) >> EXTRA_BITS;
+        u32::try_from(share).unwrap_or(u32::MAX).max(1)
+    }
+
+    fn enqueue(
+        &mut self,
+        source: Source,
+        ticket: Ticket,
+        bytes: usize,
+        put: fn(&mut VecDeque<Ticket>, Ticket),
+    ) -> Place {
+        let clock = self.clock;
+        let (lane, crowd) = self.lane_and_crowd(source);
+        if lane.bundles == 0 {
+            crowd.busy += 1;
+            lane.start = lane.start.max(clock);
+        }
+        (lane.bundles, crowd.bundles) = (lane.bundles + 1, crowd.bundles + 1);
+        (lane.bytes, crowd.bytes) = (lane.bytes + bytes, crowd.bytes + bytes);
+        lane.cost += u64::from(ticket.cost);
+        put(&mut lane.queue, ticket);
+        self.waiting += 1;
+        let lane = self.last.expect("the lookup sets the last lane").1;
+        Place { lane, ticket: numbered(ticket.number) }
+    }
+
+    /// Moves a bundle from its lane, which pays for it, to the end of those that go ahead of all lanes.
+    pub fn promote(&mut self, place: Place, slot: u32, bytes: usize) -> Place {
+        self.take(place, bytes, Exit::Promoted);
+        self.arrived += 1;
+        let number = FIRST_TICKET + self.arrived;
+        self.ahead.push_back(Ticket { number, slot, cost: 1 });
+        Place { lane: AHEAD, ticket: numbered(number) }
     }
 
     /// Removes a bundle of `bytes` bytes from its place.
-    pub fn take(&mut self, place: Place, bytes: usize) {
-        let is_first = |queue: &VecDeque<Ticket>| queue.front().is_some_and(|front| front.1 == place.ticket());
+    pub fn take(&mut self, place: Place, bytes: usize, exit: Exit) {
         if place.lane == AHEAD {
-            if is_first(&self.ahead) {
-                self.ahead.pop_front();
-                self.queued -= 1;
-            }
+            let at = position(&self.ahead, place);
+            self.ahead.remove(at);
             return;
         }
         let lane = self.lanes[place.lane as usize].as_mut().expect("a lane exists while bundles are pending in it");
-        let crowd = &mut self.crowds[lane.crowd as usize];
-        // A proposer takes the bundles in the order of the queue.
-        if is_first(&lane.queue) {
-            lane.queue.pop_front();
-            self.queued -= 1;
+        let at = position(&lane.queue, place);
+        let cost = std::mem::take(&mut lane.queue[at].cost);
+        let (start, at_crowd) = (lane.start, lane.crowd);
+        (lane.bundles, lane.bytes, lane.cost) = (lane.bundles - 1, lane.bytes - bytes, lane.cost - u64::from(cost));
+        lane.trim();
+        let emptied = lane.bundles == 0;
+        let closed = matches!(lane.source, Source::Client { link: GONE, .. });
+        if exit == Exit::Proposed {
+            self.clock = self.clock.max(start);
         }
-        (lane.bundles, crowd.bundles) = (lane.bundles - 1, crowd.bundles - 1);
-        (lane.bytes, crowd.bytes) = (lane.bytes - bytes, crowd.bytes - bytes);
+        if exit != Exit::Free || bug!(ChargedForOthers) {
+            let end = start.saturating_add(u64::from(cost).saturating_mul(self.weight(at_crowd)));
+            self.lanes[place.lane as usize].as_mut().expect("it was just used").start = end;
+        }
+        let crowd = &mut self.crowds[at_crowd as usize];
+        (crowd.bundles, crowd.bytes) = (crowd.bundles - 1, crowd.bytes - bytes);
+        crowd.busy -= u64::from(emptied);
         self.waiting -= 1;
-        if self.waiting == 0 {
-            self.clock = self.latest;
+        if emptied && closed {
+            self.remove(place.lane);
         }
-        if lane.bundles == 0 {
-            crowd.busy -= 1;
-            if matches!(lane.source, Source::Client { link: GONE, .. }) {
-                self.remove(place.lane);
+    }
+
+    /// Returns the factor by which bundles of a crowd end later than their cost alone suggests. Bundles that peers
+    /// relay, or that came with blocks, together have the share of one link of the address with the most busy links:
+    /// whose they are is unknown, and a client that sends its bundles through peers must not gain by that.
+    fn weight(&self, crowd: u32) -> u64 {
+        let crowd = &self.crowds[crowd as usize];
+        match crowd.key {
+            CrowdKey::Rest => {
+                let others = self.crowds.iter().filter(|other| other.lanes > 0 && other.key != CrowdKey::Rest);
+                crowd.busy * others.map(|other| other.busy).max().unwrap_or_default().max(1)
             }
+            _ => crowd.busy,
         }
     }
 
     /// Returns whether a bundle pending at `place` would be proposed earlier if it had arrived from `source`.
     pub fn would_gain(&mut self, place: Place, source: Source) -> bool {
-        let Some(Some(lane)) = self.lanes.get(place.lane as usize) else { return false };
-        let found = lane.queue.binary_search_by_key(&place.ticket(), |(_, ticket, _)| *ticket);
-        let start = lane.queue[found.expect("a pending bundle has a ticket")].0;
+        if place.is_ahead() || self.by_source.get(&source) == Some(&place.lane) {
+            return false;
+        }
         let clock = self.clock;
-        self.lane_and_crowd(source).0.end.max(clock) < start
+        let (other, _) = self.lane_and_crowd(source);
+        let (start, cost, idle, crowd) = (other.start.max(clock), other.cost, other.bundles == 0, other.crowd);
+        let weight = self.weight(crowd).max(1) + u64::from(idle && self.crowds[crowd as usize].busy > 0);
+        let then = start.saturating_add(cost.saturating_mul(weight));
+        let Some(Some(lane)) = self.lanes.get(place.lane as usize) else { return false };
+        let weight = self.weight(lane.crowd);
+        let ahead = lane.queue.iter().take_while(|ticket| ticket.number != place.ticket.get());
+        let mut start = lane.start;
+        for (examined, ticket) in ahead.enumerate() {
+            if start > then {
+                break;
+            }
+            if examined == MAX_EXAMINED_TICKETS {
+                return false;
+            }
+            start = start.saturating_add(u64::from(ticket.cost) * weight);
+        }
+        then < start
     }
 
-    /// Handles the loss of a link. Returns the tickets of its lane, including void ones, and the source for which to
+    /// Handles the loss of a link. Returns the slots of the bundles in its lane, and the source for which to
     /// [push](Lanes::push) them again. The lane is removed once it is empty.
-    pub fn leave(&mut self, source: Source) -> Option<(Source, Vec<(u64, u32)>)> {
+    pub fn leave(&mut self, source: Source) -> Option<(Source, Vec<u32>)> {
         let Source::Client { crowd, .. } = source else { return None };
         let at = *self.by_source.get(&source)?;
         let lane = self.lanes[at as usize].as_mut().expect("the lane index names only existing lanes");
@@ -243,44 +339,17 @@ impl Lanes {
         }
         // From now on it is removed as soon as it is empty, like the lane for closed links.
         lane.source = Source::Client { crowd, link: GONE };
-        let tickets = lane.queue.iter().map(|(_, ticket, slot)| (*ticket, *slot)).collect();
+        let slots = lane.queue.iter().filter(|ticket| ticket.cost > 0).map(|ticket| ticket.slot).collect();
         self.by_source.remove(&source);
         self.last = None;
-        Some((Source::Client { crowd, link: GONE }, tickets))
+        Some((Source::Client { crowd, link: GONE }, slots))
     }
 
-    /// Removes void tickets from the heads of the queues and advances the virtual clock.
-    pub fn trim(&mut self, is_good: impl Fn(u32, u64) -> bool) {
-        let queues = self.lanes.iter_mut().flatten().map(|lane| &mut lane.queue);
-        for queue in queues.chain([&mut self.ahead]) {
-            while queue.front().is_some_and(|(_, ticket, slot)| !is_good(*slot, *ticket)) {
-                queue.pop_front();
-                self.queued -= 1;
-            }
-        }
-        let starts = self.lanes.iter().flatten().filter_map(|lane| Some(lane.queue.front()?.0));
-        self.clock = self.clock.max(starts.min().unwrap_or_default());
-    }
-
-    /// Returns the slot of the next bundle to propose. The queues must be [trimmed](Lanes::trim).
+    /// Returns the slot of the next bundle to propose.
     pub fn first(&self) -> Option<u32> {
-        let heads = self.lanes.iter().flatten().filter_map(|lane| lane.queue.front());
-        self.ahead.front().or_else(|| heads.min_by_key(|(start, ticket, _)| (*start, *ticket))).map(|head| head.2)
-    }
-
-    /// Removes all void tickets.
-    pub fn compact(&mut self, is_good: impl Fn(u32, u64) -> bool) {
-        let queues = self.lanes.iter_mut().flatten().map(|lane| &mut lane.queue);
-        self.queued = 0;
-        for queue in queues.chain([&mut self.ahead]) {
-            queue.retain(|(_, ticket, slot)| is_good(*slot, *ticket));
-            self.queued += queue.len();
-        }
-    }
-
-    /// Returns the number of tickets, including void ones.
-    pub fn queued(&self) -> usize {
-        self.queued
+        let heads = self.lanes.iter().flatten().filter_map(|lane| Some((lane.start, lane.queue.front()?)));
+        let next = || heads.min_by_key(|(start, ticket)| (*start, ticket.number)).map(|(_, ticket)| ticket);
+        self.ahead.front().or_else(next).map(|ticket| ticket.slot)
     }
 
     /// Removes all bundles and forgets all sources.
@@ -290,17 +359,17 @@ impl Lanes {
         self.by_source.clear();
         self.crowds.clear();
         self.by_crowd.clear();
-        (self.last, self.waiting, self.queued) = (None, 0, 0);
-        self.clock = self.latest;
+        (self.last, self.waiting) = (None, 0);
     }
 
-    /// Returns all tickets in the order in which their bundles are to be proposed.
+    /// Returns the slots of all pending bundles in the order in which they are to be proposed.
     pub fn in_order(&self) -> InOrder<'_> {
+        let weights: Vec<u64> = (0..self.crowds.len() as u32).map(|crowd| self.weight(crowd)).collect();
         let heads = self.lanes.iter().zip(0..).filter_map(|(lane, at)| {
-            let (start, ticket, _) = lane.as_ref()?.queue.front()?;
-            Some(Reverse((*start, *ticket, at, 0)))
+            let lane = lane.as_ref()?;
+            Some(Reverse((lane.start, lane.queue.front()?.number, at, 0)))
         });
-        InOrder { lanes: self, ahead: 0, heads: heads.collect() }
+        InOrder { ahead: self.ahead.iter(), heads: heads.collect(), weights, lanes: &self.lanes }
     }
 
     pub fn invariants(&self) {
@@ -317,9 +386,18 @@ impl Lanes {
         );
         let busy: u64 = self.crowds.iter().map(|crowd| crowd.busy).sum();
         assert_eq!(lanes().filter(|lane| lane.bundles > 0).count() as u64, busy, "the count of busy lanes is correct");
-        assert!(lanes().all(|lane| lane.bundles <= lane.queue.len()), "a pending bundle has a ticket");
-        let queued = lanes().map(|lane| lane.queue.len()).sum::<usize>() + self.ahead.len();
-        assert_eq!(queued, self.queued, "the count of tickets is correct");
+        for lane in lanes() {
+            let good = || lane.queue.iter().filter(|ticket| ticket.cost > 0);
+            assert_eq!(good().count(), lane.bundles, "a pending bundle has a ticket");
+            assert_eq!(
+                good().map(|ticket| u64::from(ticket.cost)).sum::<u64>(),
+                lane.cost,
+                "the sum of costs is correct"
+            );
+            assert!(lane.queue.len() <= 2 * lane.bundles + VOID_SLACK, "void tickets are compacted");
+            assert!(lane.queue.front().is_none_or(|ticket| ticket.cost > 0), "the head of a lane is pending");
+            assert!(lane.queue.iter().is_sorted_by_key(|ticket| ticket.number), "tickets are in order");
+        }
     }
 
     fn lane_and_crowd(&mut self, source: Source) -> (&mut Lane, &mut Crowd) {
@@ -352,14 +430,13 @@ impl Lanes {
         if at == self.lanes.len() {
             self.lanes.push(None);
         }
-        self.lanes[at] = Some(Lane { source, crowd, queue: VecDeque::new(), end: 0, bundles: 0, bytes: 0 });
+        self.lanes[at] = Some(Lane { source, crowd, queue: VecDeque::new(), start: 0, bundles: 0, bytes: 0, cost: 0 });
         self.by_source.insert(source, at as u32);
         at as u32
     }
 
     fn remove(&mut self, at: u32) {
         let lane = self.lanes[at as usize].take().expect("the caller has just used this lane");
-        self.queued -= lane.queue.len();
         if self.by_source.get(&lane.source) == Some(&at) {
             self.by_source.remove(&lane.source);
         }
@@ -372,8 +449,18 @@ impl Lanes {
     }
 }
 
+/// Returns the position of a pending bundle in the queue of its lane.
+fn position(queue: &VecDeque<Ticket>, place: Place) -> usize {
+    // Leaders propose the bundles of a lane in order.
+    if queue.front().is_some_and(|front| front.number == place.ticket.get()) {
+        return 0;
+    }
+    let found = queue.binary_search_by_key(&place.ticket.get(), |ticket| ticket.number);
+    found.expect("a pending bundle has a ticket")
+}
+
 fn numbered(ticket: u64) -> NonZeroU64 {
-    NonZeroU64::new(ticket).expect("tickets count from 1")
+    NonZeroU64::new(ticket).expect("tickets count from the middle of their range")
 }
 
 impl Source {
@@ -402,29 +489,33 @@ impl Source {
     }
 }
 
-/// Iterator over the tickets in the order of their starts.
+/// Iterator over the slots of pending bundles in the order of their starts.
 pub(crate) struct InOrder<'a> {
-    lanes: &'a Lanes,
-    ahead: usize,
-    /// Start, ticket, lane and position in its queue.
+    ahead: vec_deque::Iter<'a, Ticket>,
+    /// Start, ticket number, lane and position in its queue.
     heads: BinaryHeap<Reverse<(u64, u64, usize, usize)>>,
+    /// The factor of each crowd.
+    weights: Vec<u64>,
+    lanes: &'a [Option<Lane>],
 }
 
 impl Iterator for InOrder<'_> {
-    type Item = (u64, u32);
+    type Item = u32;
 
-    fn next(&mut self) -> Option<(u64, u32)> {
-        if let Some((_, ticket, slot)) = self.lanes.ahead.get(self.ahead) {
-            self.ahead += 1;
-            return Some((*ticket, *slot));
+    fn next(&mut self) -> Option<u32> {
+        if let Some(ticket) = self.ahead.next() {
+            return Some(ticket.slot);
         }
         let mut head = self.heads.peek_mut()?;
-        let Reverse((_, ticket, lane, at)) = *head;
-        let queue = &self.lanes.lanes[lane].as_ref().expect("an iteration removes no lane").queue;
-        match queue.get(at + 1) {
-            Some((start, next, _)) => *head = Reverse((*start, *next, lane, at + 1)),
-            None => drop(std::collections::binary_heap::PeekMut::pop(head)),
+        let Reverse((start, _, at, first)) = *head;
+        let lane = self.lanes[at].as_ref().expect("an iteration removes no lane");
+        let Ticket { slot, cost, .. } = lane.queue[first];
+        let end = start.saturating_add(u64::from(cost).saturating_mul(self.weights[lane.crowd as usize]));
+        let mut rest = (first + 1..).map_while(|next| Some((next, lane.queue.get(next)?)));
+        match rest.find(|(_, ticket)| ticket.cost > 0) {
+            Some((next, ticket)) => *head = Reverse((end, ticket.number, at, next)),
+            None => drop(binary_heap::PeekMut::pop(head)),
         }
-        Some((ticket, queue[at].2))
+        Some(slot)
     }
 }

@@ -9,8 +9,8 @@ use crate::data::batching::Room;
 use crate::data::block_limits::Load;
 use crate::data::digest_map::{DigestMap, Salt};
 use crate::data::digest_table::{DigestTable, Keyed};
-use crate::data::lanes::Lanes;
 pub use crate::data::lanes::Source;
+use crate::data::lanes::{Exit, Lanes};
 pub use crate::data::shares::Need;
 use crate::data::shares::{Share, Shares};
 use certification::{Absent, Uncertified};
@@ -29,8 +29,8 @@ const MAX_RELAYED_BYTES: usize = 8 << 20;
 pub const EXPIRY_MARGIN_BLOCKS: u64 = 4096;
 /// Number of heights between two scans for bundles that are about to expire: well within the margin.
 const EXPIRY_INTERVAL_BLOCKS: u64 = EXPIRY_MARGIN_BLOCKS / 4;
-/// Number of void tickets that the queues may hold in excess of the good ones.
-const QUEUE_SLACK: usize = 1024;
+
+const IS_HERE: &str = "a pending bundle is in the pool";
 
 /// Outcome of offering a bundle to the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,9 +109,6 @@ impl Pool {
                 release(&mut self.shares, known);
                 hasten(&mut self.lanes, known, slot, source);
                 self.adopt_source(&digest, source);
-                if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
-                    self.compact();
-                }
             }
             return Offered::Known;
         }
@@ -192,14 +189,9 @@ impl Pool {
     /// the source. The client of that bundle sends it again later if it is still connected.
     fn make_room(&mut self, source: Source, size: usize) -> bool {
         let Some(lane) = self.lanes.larger(source, size) else { return false };
-        while let Some((ticket, slot)) = self.lanes.newest(lane) {
-            if self.entries.at(slot).is_some_and(|entry| entry.has_ticket(ticket)) {
-                self.discard(slot);
-                return true;
-            }
-            self.lanes.drop_newest(lane);
-        }
-        false
+        let Some(slot) = self.lanes.newest(lane) else { return false };
+        self.discard(slot);
+        true
     }
 
     fn squeeze_in(&mut self, bundle: Bundle, source: Source) -> Offered {
@@ -218,7 +210,7 @@ impl Pool {
         let mut entry = self.entries.remove_at(slot).expect("the caller has found the bundle in the pool");
         release(&mut self.shares, &mut entry);
         let size = entry.bundle.body().len();
-        self.lanes.take(entry.place.expect("a pending bundle has a place"), size);
+        self.lanes.take(entry.place.expect("a pending bundle has a place"), size, Exit::Free);
         self.pending_bundles -= 1;
         self.pending_commands -= entry.commands();
         self.pending_bytes -= size;
@@ -239,16 +231,16 @@ impl Pool {
     /// links.
     pub fn leave(&mut self, source: Source) {
         self.leave_uncertified(source);
-        let Some((joined, tickets)) = self.lanes.leave(source) else { return };
-        for (ticket, slot) in tickets {
-            let Some(entry) = self.entries.at_mut(slot).filter(|entry| entry.has_ticket(ticket)) else { continue };
+        let Some((joined, slots)) = self.lanes.leave(source) else { return };
+        for slot in slots {
+            let entry = self.entries.at_mut(slot).expect("a pending bundle is in the pool");
             move_to(&mut self.lanes, entry, slot, joined);
         }
     }
 
     /// Returns the address of the client's link over which a bundle arrived, if any.
     pub fn crowd_of(&self, digest: &Digest) -> Option<u64> {
-        self.entries.get(digest).filter(|entry| entry.has_crowd).map(|entry| entry.crowd)
+        self.entries.get(digest)?.source.crowd()
     }
 
     /// Returns the peer that spread or relayed a bundle, if replicas spread bundles.
@@ -271,18 +263,17 @@ impl Pool {
     }
 
     fn drop_late(&mut self) {
-        let is_late = |(ticket, slot): &(u64, u32)| {
-            let entry = self.entries.at(*slot).filter(|entry| entry.has_ticket(*ticket) && entry.proposals == 0);
+        let is_late = |slot: &u32| {
+            let entry = self.entries.at(*slot).filter(|entry| entry.proposals == 0);
             entry.is_some_and(|entry| self.is_late(&entry.bundle))
         };
-        for (_, slot) in self.lanes.in_order().filter(is_late).collect::<Vec<_>>() {
+        for slot in self.lanes.in_order().filter(is_late).collect::<Vec<_>>() {
             self.discard(slot);
         }
         let late = self.unnamed_uncertified().filter(|bundle| self.is_late(bundle));
         for digest in late.map(Bundle::digest).collect::<Vec<_>>() {
             self.discard_uncertified(&digest);
         }
-        self.compact();
     }
 
     /// Prepares for lookups of these bundles. Without it, each would wait for memory.
@@ -341,14 +332,13 @@ impl Pool {
 
     /// Selects the next bundles to propose, in the order of the [lanes](crate::data::lanes): as many as fit, but at
     /// least one if any is pending and there is room for a command. They stay pending until a block refers to them.
-    pub fn select(&mut self, room: Room) -> Vec<Digest> {
+    pub fn select(&self, room: Room) -> Vec<Digest> {
         let (mut selected, mut commands, mut bytes) = (Vec::new(), 0, 0);
         if room.commands == 0 {
             return selected;
         }
-        self.trim();
-        for (ticket, slot) in self.lanes.in_order() {
-            let Some(entry) = self.entries.at(slot).filter(|entry| entry.has_ticket(ticket)) else { continue };
+        for slot in self.lanes.in_order() {
+            let entry = self.entries.at(slot).expect(IS_HERE);
             commands += entry.commands();
             bytes += entry.bundle.body().len();
             if !selected.is_empty() && (commands > room.commands || bytes > room.bytes) {
@@ -362,17 +352,12 @@ impl Pool {
         selected
     }
 
-    fn trim(&mut self) {
-        let entries = &self.entries;
-        self.lanes.trim(|slot, ticket| entries.at(slot).is_some_and(|entry| entry.has_ticket(ticket)));
-    }
-
     /// Returns the pending bundles that would be proposed next, at most `most` and at most as many as fit into one
     /// message. They stay pending.
     pub fn oldest_pending(&self, most: usize) -> Vec<Bundle> {
-        let waits = |(ticket, slot)| self.entries.at(slot).filter(|entry| entry.has_ticket(ticket));
         let mut bytes = 0;
-        let fitting = self.lanes.in_order().filter_map(waits).take(most).take_while(|entry| {
+        let in_order = self.lanes.in_order().map(|slot| self.entries.at(slot).expect(IS_HERE));
+        let fitting = in_order.take(most).take_while(|entry| {
             let fits = bytes == 0 || bytes + entry.bundle.body().len() <= MAX_RELAYED_BYTES;
             bytes += entry.bundle.body().len();
             fits
@@ -392,36 +377,40 @@ impl Pool {
         bundles
     }
 
-    /// Moves a pending bundle ahead of all others.
+    /// Moves a pending bundle ahead of all lanes.
     pub fn promote(&mut self, digest: &Digest) {
-        let first = self.oldest();
         let Some(slot) = self.entries.find(digest) else { return };
-        let Some(entry) = self.entries.at_mut(slot).filter(|entry| entry.is_pending()) else { return };
-        if first != Some(*digest) {
-            self.lanes.take(entry.place.take().expect("a pending bundle has a place"), entry.bundle.body().len());
-            entry.place = Some(self.lanes.push_ahead(slot));
-            if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
-                self.compact();
-            }
+        let entry = self.entries.at_mut(slot).expect("a bundle is in the slot where it was found");
+        if let Some(place) = entry.place.filter(|place| !place.is_ahead()) {
+            entry.place = Some(self.lanes.promote(place, slot, entry.bundle.body().len()));
         }
     }
 
     /// Returns the bundle that would be proposed next.
-    pub fn oldest(&mut self) -> Option<Digest> {
-        self.trim();
+    pub fn oldest(&self) -> Option<Digest> {
         self.entries.at(self.lanes.first()?).map(Keyed::key)
     }
 
-    /// Records that a block in the tree refers to the bundle, which must be here unless storage is certified.
+    /// Records that a block of another leader in the tree refers to the bundle, which must be here unless storage is
+    /// certified.
     pub fn on_proposal(&mut self, digest: &Digest) {
-        match self.claim(digest) {
+        self.refer_to(digest, Exit::Free);
+    }
+
+    /// Records that a block of this replica in the tree refers to the bundle. The lane of its source pays for it.
+    pub fn on_own_proposal(&mut self, digest: &Digest) {
+        self.refer_to(digest, Exit::Proposed);
+    }
+
+    fn refer_to(&mut self, digest: &Digest, exit: Exit) {
+        match self.claim(digest, exit) {
             Some(entry) => entry.proposals += 1,
             None => self.count_absent(digest, |absent| absent.proposals += 1),
         }
     }
 
-    /// Records that a block that refers to the bundle lies on an abandoned branch. The bundle is pending again, ahead
-    /// of the rest, unless the current branch refers to it too.
+    /// Records that a block that refers to the bundle lies on an abandoned branch. The bundle is pending again, at the
+    /// head of its lane, unless the current branch refers to it too.
     pub fn set_aside(&mut self, digest: &Digest) {
         let Some(slot) = self.entries.find(digest) else {
             return self.count_absent(digest, |absent| absent.aside += 1);
@@ -433,43 +422,35 @@ impl Pool {
 
     /// Records that a block that refers to the bundle and was set aside lies on the current branch again.
     pub fn taken_up(&mut self, digest: &Digest) {
-        match self.claim(digest) {
+        match self.claim(digest, Exit::Free) {
             Some(entry) => entry.aside -= 1,
             None => self.count_absent(digest, |absent| absent.aside -= 1),
         }
     }
 
     /// Removes the bundle from the pending ones, if it is pending. `None` if it is not here.
-    fn claim(&mut self, digest: &Digest) -> Option<&mut Held> {
-        if self.lanes.queued() > 2 * self.pending_bundles.saturating_sub(1) + QUEUE_SLACK {
-            self.compact();
-        }
+    fn claim(&mut self, digest: &Digest, exit: Exit) -> Option<&mut Held> {
         let entry = self.entries.get_mut(digest)?;
         if let Some(place) = entry.place.take() {
             let size = entry.bundle.body().len();
             self.pending_bundles -= 1;
             self.pending_commands -= entry.commands();
             self.pending_bytes -= size;
-            self.lanes.take(place, size);
+            self.lanes.take(place, size, exit);
         }
         Some(entry)
     }
 
-    /// Puts the bundle at the head of the queue if it is pending again.
+    /// Puts the bundle at the head of its lane if it is pending again.
     fn wait_again(&mut self, slot: u32) {
         let entry = self.entries.at_mut(slot).expect("the caller has just used this bundle");
         if entry.is_pending() {
+            let (commands, size) = (entry.commands(), entry.bundle.body().len());
             self.pending_bundles += 1;
-            self.pending_commands += entry.commands();
-            self.pending_bytes += entry.bundle.body().len();
-            entry.place = Some(self.lanes.push_ahead(slot));
+            self.pending_commands += commands;
+            self.pending_bytes += size;
+            entry.place = Some(self.lanes.put_back(entry.source, slot, commands, size));
         }
-    }
-
-    /// Removes the void tickets from the queues. A backup never selects, so its queues would otherwise grow forever.
-    fn compact(&mut self) {
-        let entries = &self.entries;
-        self.lanes.compact(|slot, ticket| entries.at(slot).is_some_and(|entry| entry.has_ticket(ticket)));
     }
 
     /// Records that a block that refers to the bundle and was set aside is no longer kept.
@@ -487,7 +468,7 @@ impl Pool {
     }
 
     /// Records that a block of the current branch that refers to the bundle is no longer kept. If no other block refers
-    /// to the bundle, an executed bundle is removed and any other is pending again, ahead of the rest.
+    /// to the bundle, an executed bundle is removed and any other is pending again, at the head of its lane.
     pub fn release(&mut self, digest: &Digest) {
         let slot = self.entries.find(digest).expect("a block's bundles are kept as long as the block");
         let entry = self.entries.at_mut(slot).expect("a bundle is in the slot where it was found");
@@ -542,7 +523,6 @@ impl Pool {
         assert!(self.pending_bundles <= self.entries.len(), "a pending bundle is in the pool");
         assert!(self.pending_bundles <= self.pending_commands, "a bundle has at least one command");
         assert!(self.pending_commands <= self.pending_bytes, "a command has at least one byte");
-        assert!(self.pending_bundles <= self.lanes.queued(), "a pending bundle is queued");
         assert!(
             self.certifies || self.uncertified.is_empty() && self.absent.is_empty(),
             "bundles need a certificate, or are missing in a block, only if storage is certified"
@@ -553,7 +533,6 @@ impl Pool {
         if cfg!(debug_assertions) {
             self.lanes.invariants();
         }
-        assert!(self.lanes.queued() <= 2 * self.pending_bundles + QUEUE_SLACK, "void tickets are compacted");
     }
 }
 
@@ -564,17 +543,21 @@ fn release(shares: &mut Shares, entry: &mut Held) {
     }
 }
 
-/// Moves a pending bundle that a client sent to the lane of that client's link, if it would be proposed earlier there.
+/// Notes that a client sent a bundle that is here. If it is pending, it moves to the lane of that client's link if it
+/// would be proposed earlier there. Otherwise it will wait there if it is pending again, unless a client sent it before.
 fn hasten(lanes: &mut Lanes, entry: &mut Held, slot: u32, source: Source) {
-    if source != Source::Unnamed && entry.place.is_some_and(|place| lanes.would_gain(place, source)) {
-        move_to(lanes, entry, slot, source);
+    match entry.place {
+        _ if source == Source::Unnamed => {}
+        Some(place) if lanes.would_gain(place, source) => move_to(lanes, entry, slot, source),
+        None if entry.source.crowd().is_none() => entry.source = source,
+        _ => {}
     }
 }
 
 /// Moves a pending bundle to the lane of `source`.
 fn move_to(lanes: &mut Lanes, entry: &mut Held, slot: u32, source: Source) {
     let (commands, size) = (entry.commands(), entry.bundle.body().len());
-    lanes.take(entry.place.take().expect("a pending bundle has a place"), size);
+    lanes.take(entry.place.take().expect("a pending bundle has a place"), size, Exit::Free);
     entry.place = Some(lanes.push(source, slot, commands, size));
-    (entry.has_crowd, entry.crowd) = (source.crowd().is_some(), source.crowd().unwrap_or_default());
+    entry.source = source;
 }

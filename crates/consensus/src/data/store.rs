@@ -431,7 +431,10 @@ impl Store {
         let mut ready = vec![block];
         while let Some(block) = ready.pop() {
             let digest = block.digest();
-            block.payload.iter().for_each(|bundle| self.pool.on_proposal(bundle));
+            match block.author == self.me {
+                true => block.payload.iter().for_each(|bundle| self.pool.on_own_proposal(bundle)),
+                false => block.payload.iter().for_each(|bundle| self.pool.on_proposal(bundle)),
+            }
             let candidates = leaders.candidates(&block, &self.tree);
             let newest = self.tree.get(&self.tip).is_none_or(|tip| block.view > tip.view);
             self.note_absent(&block);

@@ -68,6 +68,7 @@ impl Pool {
         self.pending_bundles += 1;
         self.pending_commands += commands;
         self.pending_bytes += size;
+        entry.source = source;
         entry.place = Some(self.lanes.push(source, slot, commands, size));
         commands
     }

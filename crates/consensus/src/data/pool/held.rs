@@ -24,12 +24,10 @@ pub(super) struct Held {
     pub share: Option<Share>,
     /// Its place in the lanes while it is pending.
     pub place: Option<Place>,
-    /// Whether it arrived over a client's link.
-    pub has_crowd: bool,
     /// Whether it counts in [`Totals`].
     pub is_own: bool,
-    /// The address of that link.
-    pub crowd: u64,
+    /// The source whose lane it waits in, or will if it is pending again.
+    pub source: Source,
 }
 
 impl Held {
@@ -46,18 +44,13 @@ impl Held {
             came_late: named.is_some(),
             share,
             place: None,
-            has_crowd: source.crowd().is_some(),
             is_own: false,
-            crowd: source.crowd().unwrap_or_default(),
+            source,
         }
     }
 
     pub fn is_pending(&self) -> bool {
         self.certified && self.proposals == self.aside && !self.executed
-    }
-
-    pub fn has_ticket(&self, ticket: u64) -> bool {
-        self.place.is_some_and(|place| place.ticket() == ticket)
     }
 
     pub fn commands(&self) -> usize {
