@@ -434,7 +434,7 @@ impl<P: Protocol> Host<P> {
             height_age_ms: self.progress.height_age(self.now).as_millis() as u64,
             waiting_bundles: self.replica.parts().store.pool.open_bundles() as u64,
             journal_writes: self.devices.journal.write_times(),
-            abstains: self.replica.silence().is_some(),
+            abstains: self.replica.parts().safety.is_away(),
             peers: self.devices.quorum.replicas() - 1,
             connected: self.connected(),
             attention: self.attention(),

@@ -42,7 +42,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use recovery::Recollection;
+use recovery::{Recollection, Returning};
 
 /// Maximum number of verifications pending at the crypto device per peer.
 const MAX_CHECKS_PER_PEER: usize = 256;
@@ -99,6 +99,8 @@ pub struct Replica<P: Protocol> {
     recalled: Recollection,
     /// Question to all others that a quorum has not answered yet.
     asking: Option<Asking>,
+    /// Return after the journal was lost; `None` if it never was, as far as the journal shows.
+    returning: Option<Returning>,
     started: bool,
     /// Newest checkpoint above the committed height whose state each peer has offered.
     offers: BTreeMap<ReplicaId, Certificate>,
@@ -154,6 +156,7 @@ impl<P: Protocol> Replica<P> {
             salt,
             recalled: Recollection::default(),
             asking: None,
+            returning: None,
             started: false,
             offers: BTreeMap::new(),
             void_offers: BTreeMap::new(),
@@ -230,6 +233,7 @@ impl<P: Protocol> Replica<P> {
             self.settle(now);
             self.pace_batches(now);
             self.request_missing(now);
+            self.confirm_return();
             self.protocol.invariants(&self.parts);
             self.parts.store.invariants();
             self.parts.safety.invariants();
@@ -281,6 +285,7 @@ impl<P: Protocol> Replica<P> {
             Envelope::Certified(certificate) => self.on_certified(from, *certificate),
             Envelope::Covers(covers) => self.on_covers(from, covers),
             Envelope::Noted { bundle } => self.parts.fairness.on_note(now, from, &bundle),
+            Envelope::Ask { .. } if from == self.parts.me => self.on_return_durable(),
             Envelope::Ask { nonce } => self.answer_how_far(now, from, nonce),
             Envelope::Standing { nonce, standing } => self.check_standing(now, from, nonce, standing),
             Envelope::Checkpoint(vote) => match self.parts.checkpoints.refuses(from, &vote, self.committed_height()) {

@@ -38,6 +38,15 @@ pub(super) struct Recollection {
     pub(super) adopted: bool,
 }
 
+/// Return of a replica whose journal was lost, in this life or an earlier one.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Returning {
+    /// Committed height when this replica last had its journal written for its own sake.
+    written_at: Option<Height>,
+    /// A crash would not make it silent again.
+    is_durable: bool,
+}
+
 impl<P: Protocol> Replica<P> {
     /// Restores one record of the journal.
     pub(super) fn recall(&mut self, id: RecordId, record: Record, actions: &mut Vec<Action<P::Message>>) {
@@ -74,7 +83,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn take_kept(&mut self, record: Record) -> Result<(), RecallError> {
-        let Self { parts, protocol, out, recalled, .. } = self;
+        let Self { parts, protocol, out, recalled, returning, .. } = self;
         match record {
             Record::Promise(promise) => {
                 let by_slot = P::counting(promise.subject.domain).by_height;
@@ -112,7 +121,10 @@ impl<P: Protocol> Replica<P> {
             Record::Commit { .. } => {}
             Record::Standing(standing) => protocol.recall(Recalled::Standing(standing), parts),
             Record::Claims(claims) => protocol.recall(Recalled::Claims(claims), parts),
-            Record::Abstain(bound) => parts.safety.abstain(bound),
+            Record::Abstain(bound) => {
+                parts.safety.abstain(bound);
+                *returning = Some(Returning::default());
+            }
             Record::Summary { height, digest } => {
                 let begins = recalled.from_summary && !std::mem::replace(&mut recalled.begun, true);
                 // A summary above the committed height refers to a state that came from peers.
@@ -138,6 +150,7 @@ impl<P: Protocol> Replica<P> {
     /// restored.
     pub(super) fn forgot(&mut self, actions: &mut Vec<Action<P::Message>>) {
         self.parts.safety.abstain(FORGOTTEN);
+        self.returning = Some(Returning::default());
         self.out.persist(Record::Abstain(FORGOTTEN));
         actions.append(&mut self.out.actions);
     }
@@ -253,11 +266,36 @@ impl<P: Protocol> Replica<P> {
         }
         self.tell(now, Event::Shown { from, standing });
     }
-    /// Returns why this replica takes no part in agreement, or `None` if it does.
+
+    /// Once a replica that lost its journal votes again and lacks nothing that it knows of, and then with each block
+    /// that it executes, sends itself a message that waits for its journal. Nothing else would have these records
+    /// written soon: the certificates with which it returned are not its statements, and it has not voted for the
+    /// blocks that it missed. Others count on them when they lose their disks.
+    pub(super) fn confirm_return(&mut self) {
+        let Some(returning) = self.returning.as_mut().filter(|_| !self.parts.safety.is_away()) else { return };
+        let store = &self.parts.store;
+        let lacks = !returning.is_durable && store.next_request().is_some();
+        if lacks || returning.written_at == Some(store.committed()) {
+            return;
+        }
+        returning.written_at = Some(store.committed());
+        let (nonce, after) = (self.out.records, Some(RecordId(self.out.records)));
+        let to = To::One(self.parts.me);
+        self.out.actions.push(Action::Send { to, message: Envelope::Ask { nonce }, after, sign: false });
+    }
+
+    /// Handles this replica's question to itself: the journal holds everything that it had when it asked.
+    pub(super) fn on_return_durable(&mut self) {
+        if let Some(returning) = self.returning.as_mut().filter(|returning| returning.written_at.is_some()) {
+            returning.is_durable = true;
+        }
+    }
+
+    /// Returns why this replica counts as faulty although it runs, or `None` if it does not.
     pub fn silence(&self) -> Option<Silence> {
         let safety = &self.parts.safety;
         if !safety.is_away() {
-            return None;
+            return self.returning.filter(|returning| !returning.is_durable).map(|_| Silence::Returns);
         }
         Some(match &self.asking {
             Some(asking) if safety.abstains() == FORGOTTEN => {

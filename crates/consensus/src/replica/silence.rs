@@ -3,8 +3,8 @@
 use quorate_types::View;
 use std::fmt;
 
-/// Reason why a replica follows the others, executes and answers, but does not vote. It counts as one of the f faulty
-/// replicas until that ends.
+/// Reason why a replica that lost its journal counts as one of the f faulty replicas: it follows the others, executes
+/// and answers, but it does not vote, or not for certain after another crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Silence {
     /// It lost its journal, or part of it, and waits for more replicas to report how far they are.
@@ -18,6 +18,9 @@ pub enum Silence {
         /// The last view in which it may have voted.
         up_to: View,
     },
+    /// It votes again, but a crash could take that back: its journal does not hold yet what it needs to vote after a
+    /// restart, or it still lacks blocks that the others have.
+    Returns,
 }
 
 impl fmt::Display for Silence {
@@ -32,6 +35,9 @@ impl fmt::Display for Silence {
             Silence::Abstains { up_to } => {
                 write!(f, "does not vote: its journal was lost, and it may have voted in views up to {}; ", up_to.0)?;
                 write!(f, "it votes again in the first view from {} on that the others begin", up_to.0 + 1)
+            }
+            Silence::Returns => {
+                write!(f, "votes again after it lost its journal, but still fetches or writes what it missed")
             }
         }
     }

@@ -326,7 +326,8 @@ pub enum Envelope<M> {
     Noted {
         bundle: Digest,
     },
-    /// Request for the recipient's standing.
+    /// Request for the recipient's standing. To itself, a replica that lost its journal sends it to learn that the
+    /// journal holds what lets it vote after a restart.
     Ask {
         /// Matches answers to this question.
         nonce: u64,

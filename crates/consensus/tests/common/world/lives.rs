@@ -5,7 +5,7 @@ use super::{Happening, Node, World};
 use crate::common::play::Play;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
-use quorate_consensus::{Input, Replica};
+use quorate_consensus::{Action, Input, Replica};
 use quorate_types::{Decoder, Digest, Domain, Encoder, Height, ReplicaId, Subject, Vote, Wire};
 
 impl<P: Play> Node<P> {
@@ -136,21 +136,37 @@ impl<P: Play> World<P> {
         self.step(me, Input::Start);
     }
 
-    /// Returns the replica that this one would be if it restarted now, and lost nothing.
-    pub fn restarted_copy(&self, replica: u16) -> Replica<P::Engine> {
+    /// Returns the replica that this one would be if it restarted now, and lost nothing, and the new statements that it
+    /// makes as it starts: a primary may propose what waits.
+    pub fn restarted_copy(&self, replica: u16) -> (Replica<P::Engine>, Vec<Subject>) {
+        self.copy_with(replica, RecordId(u64::MAX))
+    }
+
+    /// Returns the replica that this one would be if it crashed now, and lost each record that no message awaits.
+    pub fn copy_after_a_crash(&self, replica: u16) -> Replica<P::Engine> {
+        self.copy_with(replica, self.nodes[usize::from(replica)].awaited.unwrap_or(RecordId(0))).0
+    }
+
+    fn copy_with(&self, replica: u16, last: RecordId) -> (Replica<P::Engine>, Vec<Subject>) {
         let node = &self.nodes[usize::from(replica)];
         let (quorum, cluster) = (self.keys.quorum, self.keys.cluster);
         let mut copy = P::replica(self.config.clone(), quorum, cluster, ReplicaId(replica), 1);
         let kept = node.states.certified().map(|checkpoint| Input::Kept { checkpoint: Box::new(checkpoint) });
-        let recalled = node.durable.iter().map(|(id, record)| Input::Recall { id: *id, record: record.clone() });
-        let forgot = node.lacks_records().then_some(Input::Forgot);
+        let durable = || node.durable.range(..=last);
+        let recalled = durable().map(|(id, record)| Input::Recall { id: *id, record: record.clone() });
+        let forgot = (node.lost_disk && durable().next().is_none()).then_some(Input::Forgot);
         let inputs: Vec<_> = kept.chain(recalled).chain(forgot).collect();
         inputs.into_iter().for_each(|input| copy.step(self.now, input, &mut Vec::new()));
         if let Some(input) = node.states.adoption(copy.committed_height()) {
             copy.step(self.now, input, &mut Vec::new());
         }
-        copy.step(self.now, Input::Start, &mut Vec::new());
-        copy
+        let mut actions = Vec::new();
+        copy.step(self.now, Input::Start, &mut actions);
+        let new = actions.iter().filter_map(|action| match action {
+            Action::Persist { record: Record::Promise(promise), .. } => Some(promise.subject),
+            _ => None,
+        });
+        (copy, new.collect())
     }
 
     /// Returns the durable records of a replica's journal, in their order.
