@@ -4,12 +4,15 @@
 //! `Cargo.toml`. The data are steps: each begins with a byte that says what happens, and one or two of its details.
 
 use bytes::Bytes;
-use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Machine, Output, Sessions, Side};
+use quorate_channels::{
+    ChannelConfig, ChannelKind, Detour, KEY_UPDATE_RECORDS, LocalEnd, Machine, Output, Sessions, Side,
+};
 use quorate_transports::{QuicVotes, TransportKind, WireSettings};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{ClusterId, Parameters, ReplicaId, Time};
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +21,9 @@ const A: usize = 0;
 const B: usize = 1;
 /// Maximum packets of genuine ends in one run: steps send few frames, and each is repeated a few times.
 const MAX_PACKETS: usize = 50_000;
+/// Address of A, and of somebody else.
+const HOME: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4_000);
+const ELSEWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 9);
 /// Longest frame that a step sends.
 const STEP_FRAME_BYTES: usize = 200_000;
 
@@ -88,6 +94,8 @@ impl Ground {
                     }
                     self.on_the_way.push_back((1 - at, packet));
                 }
+                // A copy of a packet of QUIC may move its connection, whose other end nobody has moved.
+                Output::PacketTo(..) | Output::Moved(_) => {}
                 Output::Frame(frame) => assert!(frame.len() <= MAX_FRAME_BYTES, "a frame over the limit"),
                 Output::Established => self.established[at] = true,
                 Output::Lost(_) => {}
@@ -133,7 +141,7 @@ pub fn check(transport: TransportKind, channel: ChannelKind, mut data: &[u8]) {
     while let [kind, rest @ ..] = data {
         data = rest;
         let detail = take(&mut data, 2).iter().fold(0, |detail, byte| detail << 8 | usize::from(*byte));
-        match kind % 7 {
+        match kind % 8 {
             0 => ground.deliver(Bytes::copy_from_slice(take(&mut data, detail)), B),
             // The start of a genuine packet, such as its token, and something else behind it.
             1 => {
@@ -149,6 +157,13 @@ pub fn check(transport: TransportKind, channel: ChannelKind, mut data: &[u8]) {
             3 => drop(ground.on_the_way.pop_front()),
             4 => ground.on_the_way.rotate_left(detail.min(ground.on_the_way.len())),
             5 => ground.pass(Duration::from_micros(detail as u64 * 100)),
+            // The same from another address.
+            6 => {
+                let genuine = ground.latest.slice(..ground.latest.len().min(detail % 64));
+                let forged = Bytes::from([&genuine[..], take(&mut data, detail / 64)].concat());
+                let detour = Detour { from: ELSEWHERE, home: HOME, proofs: [detail as u64, 0] };
+                ground.step(B, |machine, now, out| machine.packet_from(now, detour, forged, out));
+            }
             _ if ground.established[A] => {
                 let frame = Bytes::from(vec![*kind; detail * 7 % STEP_FRAME_BYTES]);
                 ground.step(A, |machine, now, out| {

@@ -33,6 +33,17 @@ pub enum Welcome {
 /// Judges packets that belong to no connection of an end that accepts, and keeps nothing of them.
 pub trait Greeter: Send {
     fn greet(&mut self, now: Time, from: SocketAddr, packet: &[u8]) -> Welcome;
+
+    /// Returns the number by which a packet names a connection: the [name](crate::Machine::name) of its machine.
+    fn named(&self, _packet: &[u8]) -> Option<u64> {
+        None
+    }
+
+    /// Returns the proofs of an address for the connection with this name: the one sent there now, and the one of the
+    /// period before. Only a receiver of packets at that address can repeat either.
+    fn proofs(&self, _now: Time, _from: SocketAddr, _name: u64) -> [u64; 2] {
+        [0; 2]
+    }
 }
 
 /// Greeter of a channel without address validation: every packet begins a connection.
@@ -57,16 +68,18 @@ impl AddressTokens {
 
     /// Returns the token for an address and the `session` that its owner has named; never zero.
     pub fn token(&self, now: Time, from: SocketAddr, session: &[u8]) -> u64 {
-        self.in_period(now.0 / PERIOD.as_nanos() as u64, from, session)
+        self.latest(now, from, session)[0]
     }
 
     /// Returns whether a token was computed for this address and session in the present period or the one before.
     pub fn is_valid(&self, now: Time, from: SocketAddr, session: &[u8], token: u64) -> bool {
+        self.latest(now, from, session).contains(&token)
+    }
+
+    /// Returns the tokens for an address and session of the present period and of the one before.
+    pub fn latest(&self, now: Time, from: SocketAddr, session: &[u8]) -> [u64; 2] {
         let period = now.0 / PERIOD.as_nanos() as u64;
-        [Some(period), period.checked_sub(1)]
-            .into_iter()
-            .flatten()
-            .any(|period| self.in_period(period, from, session) == token)
+        [period, period.saturating_sub(1)].map(|period| self.in_period(period, from, session))
     }
 
     fn in_period(&self, period: u64, from: SocketAddr, session: &[u8]) -> u64 {

@@ -15,11 +15,13 @@
 //! library (ADR 097).
 
 use crate::address::SECRET_BYTES;
-use crate::envelope::{self, DATA_HEAD_BYTES, FIRST_WAIT, HANDSHAKE_HEAD_BYTES, Head, LAST_WAIT, Token, TokenGreeter};
+use crate::envelope::{
+    self, Challenges, DATA_HEAD_BYTES, FIRST_WAIT, HANDSHAKE_HEAD_BYTES, Head, LAST_WAIT, Token, TokenGreeter,
+};
 use crate::plain_packets::{INSIDE_HEAD_BYTES, PlainPackets};
 use crate::{
-    AddressTokens, Carriage, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, Greeter, KEY_UPDATE_RECORDS,
-    Loss, Machine, NONCE_BYTES, Output, RemoteIdentity, Side, certificate,
+    AddressTokens, Carriage, ChannelConfig, ChannelError, ChannelProfile, ChannelSuite, Detour, Greeter,
+    KEY_UPDATE_RECORDS, Loss, Machine, NONCE_BYTES, Output, RemoteIdentity, Side, certificate,
 };
 use bytes::Bytes;
 use dimpl::{Config, DtlsCertificate};
@@ -141,6 +143,11 @@ pub struct DtlsPackets {
     has_heard: bool,
     /// Encrypted records that came before the ServerHello, without which the library would drop them.
     early: Option<Vec<Bytes>>,
+    /// Origin of the packet that is being opened, if it is not the other end's address.
+    detour: Option<Detour>,
+    /// A record of that packet was genuine and new.
+    has_opened: bool,
+    challenges: Challenges,
     is_over: bool,
 }
 
@@ -171,6 +178,9 @@ impl DtlsPackets {
             room: vec![0; RECORD_BYTES + RECORD_OVERHEAD_BYTES],
             has_heard: false,
             early: matches!(side, Side::Initiator { .. }).then(Vec::new),
+            detour: None,
+            has_opened: false,
+            challenges: Challenges::default(),
             is_over: false,
         })
     }
@@ -291,8 +301,12 @@ impl DtlsPackets {
                 dimpl::Output::PeerCert(certificate) => self.shown = Some(certificate.to_vec()),
                 dimpl::Output::Connected => connected = true,
                 dimpl::Output::ApplicationData(data) => {
-                    if let Some(inner) = &mut self.inner {
-                        inner.packet(now, Bytes::copy_from_slice(data), inside);
+                    self.has_opened = true;
+                    let data = Bytes::copy_from_slice(data);
+                    match (&mut self.inner, self.detour) {
+                        (Some(inner), None) => inner.packet(now, data, inside),
+                        (Some(inner), Some(detour)) => inner.packet_from(now, detour, data, inside),
+                        (None, _) => {}
                     }
                 }
                 dimpl::Output::CloseNotify => has_ended = true,
@@ -356,7 +370,27 @@ impl Machine for DtlsPackets {
             Some(Head::Answer { channel, from, .. }) => self.take_answer(now, channel, from, &packet, out),
             Some(Head::Handshake { .. }) => self.take_records(now, packet.slice(HANDSHAKE_HEAD_BYTES..), out),
             Some(Head::Data { .. }) => self.take_records(now, packet.slice(DATA_HEAD_BYTES..), out),
+            Some(Head::Challenge { proof, .. }) => {
+                if let Some(answer) = self.inner.as_ref().and_then(|inner| inner.answer_challenge(proof)) {
+                    self.send_prefixed(now, answer, out);
+                }
+            }
             _ => {}
+        }
+    }
+
+    fn packet_from(&mut self, now: Time, detour: Detour, packet: Bytes, out: &mut Vec<Output>) {
+        let is_data = matches!(envelope::head(&packet), Some(Head::Data { to }) if to == self.own);
+        if self.is_over || self.name().is_none() || !is_data {
+            return;
+        }
+        let said = out.len();
+        (self.detour, self.has_opened) = (Some(detour), false);
+        self.take_records(now, packet.slice(DATA_HEAD_BYTES..), out);
+        self.detour = None;
+        let has_moved = out[said..].iter().any(|said| matches!(said, Output::Moved(_)));
+        if self.has_opened && !has_moved && !self.is_over {
+            self.challenges.send(now, self.own, detour, out);
         }
     }
 
@@ -388,8 +422,13 @@ impl Machine for DtlsPackets {
             }
             Some(Head::Answer { to, .. }) => self.side != Side::Responder && to == self.own,
             Some(Head::Data { to }) => to == self.own && self.theirs.is_some(),
+            Some(Head::Challenge { of, .. }) => self.side != Side::Responder && self.theirs == Some(of),
             _ => false,
         }
+    }
+
+    fn name(&self) -> Option<u64> {
+        self.inner.as_ref().and_then(Machine::name).map(|_| self.own)
     }
 
     fn room(&self, bytes: usize) -> usize {

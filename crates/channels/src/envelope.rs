@@ -11,10 +11,18 @@
 //! handshake  0x51  to 8  from 8  ...
 //! data       0x52  to 8  ...
 //! reset      0x53  of 8                         the end that named itself `of` has no such connection any more
+//! challenge  0x55  of 8  proof 8                the end that named itself `of` wants to hear `proof` from this address
+//! move       0x56  to 8  tag 8                  the answer over `plain`
 //! ```
+//!
+//! **A new address.** A NAT may give a flow a new port. The end that accepted takes data of an established connection from
+//! any address, since the token says whose they are, but goes on sending to the old one, and challenges the owner of the
+//! new one. The answer proves that the remote receives packets there: over `dtls` it is a record, over `plain` it is
+//! computed from both hellos, which only those know who saw the handshake. So a packet that was copied or guessed moves no
+//! connection (ADR 102).
 
 use crate::hello::TLS_PREFIX;
-use crate::{AddressTokens, ChannelError, Greeter, NONCE_BYTES, Welcome};
+use crate::{AddressTokens, ChannelError, Detour, Greeter, NONCE_BYTES, Output, Welcome};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{Hasher, Time};
 use std::net::SocketAddr;
@@ -25,11 +33,18 @@ pub const HANDSHAKE: u8 = 0x51;
 pub const DATA: u8 = 0x52;
 pub const RESET: u8 = 0x53;
 pub const ANSWER: u8 = 0x54;
+pub const CHALLENGE: u8 = 0x55;
+pub const MOVE: u8 = 0x56;
 pub const TOKEN_BYTES: usize = 8;
 /// Bytes before the rest of a packet of data, and of one of a handshake.
 pub const DATA_HEAD_BYTES: usize = 1 + TOKEN_BYTES;
 pub const HANDSHAKE_HEAD_BYTES: usize = 1 + 2 * TOKEN_BYTES;
 const RESET_BYTES: usize = 1 + TOKEN_BYTES;
+const CHALLENGE_BYTES: usize = 1 + 2 * TOKEN_BYTES;
+/// Time between two challenges of one address.
+const CHALLENGE_WAIT: Duration = FIRST_WAIT;
+/// Domain of the proofs of an address, and of the tags that answer them.
+const PROOF_TAG: [u8; 4] = *b"move";
 const CHANNEL_AT: usize = 1 + TOKEN_BYTES;
 const ASK_BYTES: usize = CHANNEL_AT + 1 + TOKEN_BYTES;
 /// First wait before the question for a token, or a handshake packet, is repeated; it doubles each time.
@@ -54,6 +69,8 @@ pub enum Head {
     Handshake { to: Token, from: Token },
     Data { to: Token },
     Reset { of: Token },
+    Challenge { of: Token, proof: u64 },
+    Move { to: Token, tag: u64 },
 }
 
 /// Returns the start of a packet; `None` if it has none.
@@ -69,6 +86,8 @@ pub fn head(packet: &[u8]) -> Option<Head> {
         HANDSHAKE => Head::Handshake { to: first, from: token(TOKEN_BYTES)? },
         DATA => Head::Data { to: first },
         RESET if packet.len() == RESET_BYTES => Head::Reset { of: first },
+        CHALLENGE if packet.len() == CHALLENGE_BYTES => Head::Challenge { of: first, proof: token(TOKEN_BYTES)? },
+        MOVE if packet.len() == CHALLENGE_BYTES => Head::Move { to: first, tag: token(TOKEN_BYTES)? },
         _ => return None,
     })
 }
@@ -125,6 +144,48 @@ pub fn reset(of: Token) -> Bytes {
     packet.freeze()
 }
 
+fn two_numbers(kind: u8, first: Token, second: u64) -> Bytes {
+    let mut packet = BytesMut::with_capacity(CHALLENGE_BYTES);
+    packet.put_u8(kind);
+    packet.put_u64_le(first);
+    packet.put_u64_le(second);
+    packet.freeze()
+}
+
+/// Makes the challenge of the end `of` for the owner of an address.
+pub fn challenge(of: Token, proof: u64) -> Bytes {
+    two_numbers(CHALLENGE, of, proof)
+}
+
+/// Makes the answer to a challenge of the end `to` over the plain channel.
+pub fn moved(to: Token, tag: u64) -> Bytes {
+    two_numbers(MOVE, to, tag)
+}
+
+/// Returns the tag that answers a challenge over the plain channel: a hash of the proof and of both hellos.
+pub fn move_tag(initiator: &[u8], responder: &[u8], proof: u64) -> u64 {
+    let mut hasher = Hasher::new(PROOF_TAG);
+    hasher.update(initiator);
+    hasher.update(responder);
+    hasher.update(&proof.to_le_bytes());
+    u64::from_le_bytes(*hasher.finish().0.first_chunk().expect("a digest is longer than a number"))
+}
+
+/// The challenge that an end has sent last: one address is not challenged again at once.
+#[derive(Default)]
+pub struct Challenges(Option<(SocketAddr, Time)>);
+
+impl Challenges {
+    /// Challenges the owner of an address to show that the connection with the end `of` has moved there.
+    pub fn send(&mut self, now: Time, of: Token, detour: Detour, out: &mut Vec<Output>) {
+        let is_recent = |(to, at): (SocketAddr, Time)| to == detour.from && now.since(at) < CHALLENGE_WAIT;
+        if !self.0.is_some_and(is_recent) {
+            self.0 = Some((detour.from, now));
+            out.push(Output::PacketTo(detour.from, challenge(of, detour.proofs[0])));
+        }
+    }
+}
+
 /// Returns the channel that the sender of a packet seems to use, if it is another one than `own`.
 pub fn speaks_other(packet: &[u8], own: Named) -> ChannelError {
     let channel = match head(packet) {
@@ -166,8 +227,25 @@ impl Greeter for TokenGreeter {
                 }
             }
             Some(Head::Data { to }) if self.resets => Welcome::Answer(reset(to)),
-            Some(Head::Data { .. } | Head::Reset { .. } | Head::Answer { .. }) => Welcome::Ignore,
+            Some(
+                Head::Data { .. }
+                | Head::Reset { .. }
+                | Head::Answer { .. }
+                | Head::Challenge { .. }
+                | Head::Move { .. },
+            ) => Welcome::Ignore,
             None => Welcome::Refuse(speaks_other(packet, self.channel), None),
         }
+    }
+
+    fn named(&self, packet: &[u8]) -> Option<u64> {
+        match head(packet)? {
+            Head::Data { to } | Head::Move { to, .. } => Some(to),
+            _ => None,
+        }
+    }
+
+    fn proofs(&self, now: Time, from: SocketAddr, name: u64) -> [u64; 2] {
+        self.tokens.latest(now, from, &[&PROOF_TAG[..], &name.to_le_bytes()].concat())
     }
 }

@@ -26,7 +26,7 @@ pub use carriage::Carriage;
 pub use dtls::DtlsPackets;
 pub use error::ChannelError;
 pub use kind::ChannelKind;
-pub use machine::{Loss, Machine, Output, Repairs, Stack};
+pub use machine::{Detour, Loss, Machine, Output, Repairs, Stack};
 pub use plain::PlainChannel;
 pub use plain_packets::PlainPackets;
 pub use sessions::Sessions;

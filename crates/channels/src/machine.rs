@@ -16,6 +16,7 @@
 use crate::{ChannelConfig, ChannelError, NONCE_BYTES, RemoteIdentity, Side};
 use bytes::Bytes;
 use quorate_types::Time;
+use std::net::SocketAddr;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -24,6 +25,10 @@ use thiserror::Error;
 pub enum Output {
     /// Send these bytes to the other end, in one packet.
     Packet(Bytes),
+    /// Send these bytes to another address than the other end's, in one packet.
+    PacketTo(SocketAddr, Bytes),
+    /// The other end has this address from now on: send later packets there.
+    Moved(SocketAddr),
     /// The connection is established and frames can pass. Reported once.
     Established,
     /// A frame was received.
@@ -66,6 +71,18 @@ pub struct Repairs {
     pub round_trip: Option<Duration>,
 }
 
+/// Origin of a packet that names a connection but does not come from its remote's address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Detour {
+    /// The packet's source address.
+    pub from: SocketAddr,
+    /// The remote's address so far.
+    pub home: SocketAddr,
+    /// [Proofs](crate::Greeter::proofs) of the source address: the present one, to challenge its owner, and the one
+    /// before.
+    pub proofs: [u64; 2],
+}
+
 /// One end of a packet connection.
 ///
 /// After each call the driver performs the outputs in order, and calls the timer when it is [due](Machine::due).
@@ -75,6 +92,11 @@ pub trait Machine: Send {
 
     /// Handles a packet. The machine must verify its sender and integrity: drivers know only its source address.
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>);
+
+    /// Handles a packet of this connection, which is established, from another address than the remote's: perhaps a NAT
+    /// has given its flow a new port. A machine that has verified that the remote itself is there reports
+    /// [`Output::Moved`]. By default the packet is dropped.
+    fn packet_from(&mut self, _now: Time, _detour: Detour, _packet: Bytes, _out: &mut Vec<Output>) {}
 
     /// Queues a frame, to be sent as soon as the other end is ready for it.
     fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>);
@@ -106,6 +128,13 @@ pub trait Machine: Send {
     /// remote has lost it. The machine must then handle it as one that anybody may have sent.
     fn heeds(&self, _packet: &[u8]) -> bool {
         false
+    }
+
+    /// Returns the number by which packets name this end, if the remote may move to another address: the same one that
+    /// [`Greeter::named`](crate::Greeter::named) finds in them. Known once the connection is established, and only at the
+    /// end that accepted: the other one knows the address that it dialled.
+    fn name(&self) -> Option<u64> {
+        None
     }
 
     /// Returns the longest packet of the machine above that one packet of this machine can carry, if that can carry
@@ -248,6 +277,10 @@ impl Machine for Stack {
         self.run(now, out, |below, _, from_below, _| below.packet(now, packet, from_below));
     }
 
+    fn packet_from(&mut self, now: Time, detour: Detour, packet: Bytes, out: &mut Vec<Output>) {
+        self.run(now, out, |below, _, from_below, _| below.packet_from(now, detour, packet, from_below));
+    }
+
     fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
         self.run(now, out, |_, above, _, from_above| above.send(now, frame, from_above));
     }
@@ -273,6 +306,10 @@ impl Machine for Stack {
 
     fn heeds(&self, packet: &[u8]) -> bool {
         self.below.heeds(packet)
+    }
+
+    fn name(&self) -> Option<u64> {
+        self.below.name()
     }
 
     fn room(&self, bytes: usize) -> usize {

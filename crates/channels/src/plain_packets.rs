@@ -10,12 +10,14 @@
 //! Handshake packets are repeated by the initiator until all its bytes have arrived; the responder only answers.
 //!
 //! **Inside a secure session**, which has such tokens of its own, a packet of data begins with its kind alone, and the
-//! first handshake packet with a token of zero, which stands for one that is not known yet.
+//! first handshake packet with a token of zero, which stands for one that is not known yet. The answer to a challenge
+//! repeats its proof.
 
-use crate::envelope::{self, DATA, DATA_HEAD_BYTES, FIRST_WAIT, Head, LAST_WAIT, PLAIN, Token};
-use crate::hello;
+use crate::envelope::{self, Challenges, DATA, DATA_HEAD_BYTES, FIRST_WAIT, Head, LAST_WAIT, MOVE, PLAIN, Token};
+use crate::hello::HELLO_BYTES;
 use crate::{
-    Channel, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity, Side,
+    Channel, ChannelConfig, ChannelError, Detour, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity,
+    Side,
 };
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_types::Time;
@@ -28,7 +30,7 @@ const HANDSHAKE_HEAD_BYTES: usize = envelope::HANDSHAKE_HEAD_BYTES + 2 + 2;
 /// Bytes before the payload of a packet of data inside a secure session.
 pub(crate) const INSIDE_HEAD_BYTES: usize = 1;
 /// Longest handshake of one end: a hello, a proof with its length, a digest, and parameters with their length.
-const MAX_HANDSHAKE_BYTES: usize = hello::HELLO_BYTES + 2 + MAX_SIGNATURE_BYTES + 32 + 2 + MAX_PARAMETERS_BYTES;
+const MAX_HANDSHAKE_BYTES: usize = HELLO_BYTES + 2 + MAX_SIGNATURE_BYTES + 32 + 2 + MAX_PARAMETERS_BYTES;
 
 /// One end of a plain channel over packets.
 pub struct PlainPackets {
@@ -45,6 +47,9 @@ pub struct PlainPackets {
     arrived: usize,
     /// Bytes of the other end's handshake that have arrived here.
     heard: usize,
+    /// Of these, its hello.
+    their_hello: Vec<u8>,
+    challenges: Challenges,
     is_established: bool,
     is_over: bool,
     due: Option<Time>,
@@ -71,6 +76,8 @@ impl PlainPackets {
             said: Vec::new(),
             arrived: 0,
             heard: 0,
+            their_hello: Vec::new(),
+            challenges: Challenges::default(),
             is_established: false,
             is_over: false,
             due: None,
@@ -146,6 +153,8 @@ impl PlainPackets {
         if at <= self.heard && self.heard < at + packet.len() {
             packet.advance(self.heard - at);
             self.heard += packet.len();
+            let rest = packet.len().min(HELLO_BYTES - self.their_hello.len());
+            self.their_hello.extend_from_slice(&packet[..rest]);
             let (mut wire, mut plain) = (BytesMut::from(&packet[..]), BytesMut::new());
             if let Err(why) = self.inner.receive(&mut wire, &mut plain, &mut self.said) {
                 self.say(out);
@@ -164,6 +173,35 @@ impl PlainPackets {
         }
         if self.is_established && self.is_heard() {
             self.due = None;
+        }
+    }
+
+    /// Returns the tag that answers a challenge with this proof.
+    fn move_tag(&self, proof: u64) -> u64 {
+        let own = &self.said[..HELLO_BYTES.min(self.said.len())];
+        match self.side {
+            Side::Initiator { .. } => envelope::move_tag(own, &self.their_hello, proof),
+            Side::Responder => envelope::move_tag(&self.their_hello, own, proof),
+        }
+    }
+
+    /// Makes the answer to a challenge with this proof.
+    pub(crate) fn answer_challenge(&self, proof: u64) -> Option<Bytes> {
+        let theirs = self.theirs.filter(|_| self.is_established && self.side != Side::Responder)?;
+        if !self.is_inside {
+            return Some(envelope::moved(theirs, self.move_tag(proof)));
+        }
+        Some(Bytes::from([&[MOVE][..], &proof.to_le_bytes()].concat()))
+    }
+
+    /// Returns whether a packet answers a challenge with one of these proofs.
+    fn answers(&self, packet: &[u8], proofs: [u64; 2]) -> bool {
+        match envelope::head(packet) {
+            _ if self.is_inside => packet.split_first().is_some_and(|(kind, proof)| {
+                *kind == MOVE && proofs.iter().any(|expected| *proof == expected.to_le_bytes())
+            }),
+            Some(Head::Move { to, tag }) => to == self.own && proofs.iter().any(|proof| tag == self.move_tag(*proof)),
+            _ => false,
         }
     }
 
@@ -230,6 +268,24 @@ impl Machine for PlainPackets {
             Some(Head::Answer { channel, from, .. }) => self.take_answer(now, channel, from, &packet, out),
             Some(Head::Data { .. }) => self.take_data(packet.slice(DATA_HEAD_BYTES..), out),
             Some(Head::Reset { .. }) => self.end(Loss::Closed, out),
+            Some(Head::Challenge { proof, .. }) => out.extend(self.answer_challenge(proof).map(Output::Packet)),
+            _ => {}
+        }
+    }
+
+    fn packet_from(&mut self, now: Time, detour: Detour, packet: Bytes, out: &mut Vec<Output>) {
+        if self.is_over || self.name().is_none() {
+            return;
+        }
+        if self.answers(&packet, detour.proofs) {
+            return out.push(Output::Moved(detour.from));
+        }
+        match envelope::head(&packet) {
+            _ if self.is_inside => self.packet(now, packet, out),
+            Some(Head::Data { to }) if to == self.own => {
+                self.take_data(packet.slice(DATA_HEAD_BYTES..), out);
+                self.challenges.send(now, self.own, detour, out);
+            }
             _ => {}
         }
     }
@@ -254,8 +310,13 @@ impl Machine for PlainPackets {
             Some(Head::Answer { to, .. }) => self.side != Side::Responder && to == self.own,
             Some(Head::Data { to }) => to == self.own,
             Some(Head::Reset { of }) => self.theirs == Some(of),
+            Some(Head::Challenge { of, .. }) => self.side != Side::Responder && self.theirs == Some(of),
             _ => false,
         }
+    }
+
+    fn name(&self) -> Option<u64> {
+        (self.is_established && self.side == Side::Responder).then_some(self.own)
     }
 
     fn room(&self, bytes: usize) -> usize {

@@ -324,6 +324,7 @@ impl<P: Protocol> Host<P> {
                 }
                 self.devices.tell(NodeEvent::Lost { remote, why });
             }
+            Arrival::Path { remote, change } => self.devices.tell(NodeEvent::Path { remote, change }),
         }
     }
 

@@ -94,7 +94,7 @@ impl Observer for LogObserver {
             Connected(_) | Lost { remote: Remote::Client(_) | Remote::Operator(_), .. } => {
                 emit!(DEBUG, "network", replica, left_out, event);
             }
-            Listening(_) => emit!(INFO, "network", replica, left_out, event),
+            Listening(_) | Path { .. } => emit!(INFO, "network", replica, left_out, event),
             Lost { .. } | Unauthenticated { .. } | Undecodable { .. } | Forged { .. } => {
                 emit!(WARN, "network", replica, left_out, event);
             }
@@ -119,6 +119,8 @@ impl Observer for LogObserver {
 fn limited(event: &NodeEvent) -> Option<(&'static str, Option<ReplicaId>)> {
     match event {
         NodeEvent::Lost { remote: Remote::Replica(peer), .. } => Some(("lost", Some(*peer))),
+        NodeEvent::Path { remote: Remote::Replica(peer), .. } => Some(("path", Some(*peer))),
+        NodeEvent::Path { .. } => Some(("path", None)),
         NodeEvent::Unauthenticated { dialled, .. } => Some(("unauthenticated", *dialled)),
         NodeEvent::Disagrees { peer, .. } => Some(("disagrees", Some(*peer))),
         NodeEvent::Undecodable { from, .. } => Some(("undecodable", Some(*from))),

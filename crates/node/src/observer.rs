@@ -3,7 +3,7 @@
 use crate::config_file::ConfigFault;
 use crate::laboratory::Fault;
 use quorate_consensus::Evidence;
-use quorate_transports::{Listening, Remote};
+use quorate_transports::{Listening, PathChange, Remote};
 use quorate_types::text::escaped;
 use quorate_types::{Address, Difference, Height, ReplicaId, View};
 use std::fmt;
@@ -53,6 +53,8 @@ pub enum NodeEvent {
     Connected(Remote),
     /// A link to a peer or a client has closed.
     Lost { remote: Remote, why: String },
+    /// A link's path has changed.
+    Path { remote: Remote, change: PathChange },
     /// A connection failed before it was authenticated.
     Unauthenticated { address: Address, dialled: Option<ReplicaId>, why: String },
     /// A peer has other values of parameters that must be equal, so there is no link to it.
@@ -113,6 +115,7 @@ impl fmt::Display for NodeEvent {
             NodeEvent::RecordingFull => f.write_str("the recording ends: it has reached its size limit"),
             NodeEvent::Connected(remote) => write!(f, "{} is connected", name(remote)),
             NodeEvent::Lost { remote, why } => write!(f, "lost the link to {}: {why}", name(remote)),
+            NodeEvent::Path { remote, change } => write!(f, "{} {change}", name(remote)),
             NodeEvent::Unauthenticated { address, dialled: None, why } => write!(f, "no link to {address}: {why}"),
             NodeEvent::Unauthenticated { address, dialled: Some(replica), why } => {
                 write!(f, "no link to replica {replica} at {address}: {why}")
@@ -158,6 +161,7 @@ impl Observer for StderrObserver {
             event,
             NodeEvent::Connected(Remote::Client(_) | Remote::Operator(_))
                 | NodeEvent::Lost { remote: Remote::Client(_) | Remote::Operator(_), .. }
+                | NodeEvent::Path { remote: Remote::Client(_) | Remote::Operator(_), .. }
         );
         if !of_a_client {
             // A closed stderr is no reason to stop a replica.

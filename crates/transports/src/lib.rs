@@ -48,7 +48,9 @@ use bytes::Bytes;
 use quorate_channels::RemoteIdentity;
 use quorate_types::{ClientId, ReplicaId};
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
+use thiserror::Error;
 
 /// Bytes of bulk frames on one link that a later frame cannot overtake, give or take a frame: those ready to be
 /// written, and those that the kernel has not sent.
@@ -89,8 +91,18 @@ pub enum Event {
         /// A slice of the receive buffer.
         frame: Bytes,
     },
+    /// The path of a link is another one, or carries something else than before.
+    Path { link: LinkId, remote: Remote, change: PathChange },
     /// A link has ended.
     Disconnected { link: LinkId, remote: Remote, why: String },
+}
+
+/// A change of a link's path that the transport has noticed, in the words of a log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum PathChange {
+    /// The remote has proved that its packets come from another address now.
+    #[error("has moved from {from} to {to}: a NAT on the path has given its packets another source")]
+    Moved { from: SocketAddr, to: SocketAddr },
 }
 
 /// Counters since the start.

@@ -22,6 +22,10 @@ pub struct Host {
     accepts: bool,
     router: Router,
     pub machines: BTreeMap<u64, Box<dyn Machine>>,
+    /// Addresses of their remotes.
+    remotes: BTreeMap<u64, SocketAddr>,
+    /// Connections whose remotes have moved, with the old address and the new one.
+    pub moves: Vec<(u64, SocketAddr, SocketAddr)>,
     pub established: Vec<u64>,
     pub frames: Vec<Bytes>,
 }
@@ -38,8 +42,8 @@ pub struct Field {
     made: u64,
     /// Every packet that a machine sent, with its source and destination.
     pub trace: Vec<(SocketAddr, SocketAddr, Bytes)>,
-    /// Every answer to a packet of no connection.
-    pub answers: Vec<Bytes>,
+    /// Every answer to a packet of no connection, with its destination.
+    pub answers: Vec<(SocketAddr, Bytes)>,
 }
 
 pub fn association(wire: &Wire) -> &'static dyn Association {
@@ -69,8 +73,8 @@ impl Field {
         let end = ChannelConfig { kind: self.wire.channel, ..end };
         let greeter = association(&self.wire).greeter(&end, &self.wire.settings, [number as u8 + 1; 32]);
         let router = Router::new(greeter.expect("the channel can be set up"));
-        let (machines, established, frames) = Default::default();
-        self.hosts.push(Host { address, end, accepts, router, machines, established, frames });
+        let (machines, remotes, moves, established, frames) = Default::default();
+        self.hosts.push(Host { address, end, accepts, router, machines, remotes, moves, established, frames });
         number
     }
 
@@ -84,6 +88,7 @@ impl Field {
         let live = &host.machines;
         host.router.add(0, other, LinkId(self.made), live.len(), |id| live.contains_key(&id.0));
         host.machines.insert(self.made, machine);
+        host.remotes.insert(self.made, other);
         self.made
     }
 
@@ -91,13 +96,12 @@ impl Field {
     pub fn dial(&mut self, from: usize, to: usize, expects: ReplicaId) -> u64 {
         let other = self.hosts[to].address;
         let id = self.open(from, other, Side::Initiator { expects });
-        self.step(from, other, id, |machine, now, out| machine.start(now, out));
+        self.step(from, id, |machine, now, out| machine.start(now, out));
         id
     }
 
-    pub fn send(&mut self, from: usize, to: usize, id: u64, frame: Bytes) {
-        let other = self.hosts[to].address;
-        self.step(from, other, id, |machine, now, out| {
+    pub fn send(&mut self, from: usize, id: u64, frame: Bytes) {
+        self.step(from, id, |machine, now, out| {
             machine.send(now, frame, out);
             machine.flush(now, out);
         });
@@ -115,20 +119,28 @@ impl Field {
         self.inject(from, to, packet, DELAY_NS);
     }
 
-    fn step(
-        &mut self,
-        at: usize,
-        other: SocketAddr,
-        id: u64,
-        act: impl FnOnce(&mut dyn Machine, Time, &mut Vec<Output>),
-    ) {
+    fn step(&mut self, at: usize, id: u64, act: impl FnOnce(&mut dyn Machine, Time, &mut Vec<Output>)) {
         let Some(machine) = self.hosts[at].machines.get_mut(&id) else { return };
         let mut out = Vec::new();
         act(&mut **machine, self.now, &mut out);
         for said in out {
+            let other = self.hosts[at].remotes[&id];
             match said {
                 Output::Packet(packet) => self.put(at, other, packet),
-                Output::Established => self.hosts[at].established.push(id),
+                Output::PacketTo(address, packet) => self.put(at, address, packet),
+                Output::Moved(to) => {
+                    let host = &mut self.hosts[at];
+                    host.router.moved(0, other, to, LinkId(id), host.machines[&id].name());
+                    host.remotes.insert(id, to);
+                    host.moves.push((id, other, to));
+                }
+                Output::Established => {
+                    let host = &mut self.hosts[at];
+                    host.established.push(id);
+                    if let Some(name) = host.machines[&id].name() {
+                        host.router.name(0, other, LinkId(id), name);
+                    }
+                }
                 Output::Frame(frame) => self.hosts[at].frames.push(frame),
                 Output::Lost(_) => {
                     self.hosts[at].machines.remove(&id);
@@ -145,17 +157,31 @@ impl Field {
         let machine = |id: LinkId| machines.get(&id.0).map(|machine| &**machine);
         let id = match host.router.route(self.now, (0, from), &packet, host.accepts, machine) {
             Route::To(id) => id.0,
+            Route::Detour(id, detour) => {
+                return self.step(at, id.0, |machine, now, out| machine.packet_from(now, detour, packet, out));
+            }
             Route::Begin => self.open(at, from, Side::Responder),
             Route::Answer(answer) | Route::Refuse(_, Some(answer)) => {
-                self.answers.push(answer.clone());
+                self.answers.push((from, answer.clone()));
                 return self.inject(to, from, answer, DELAY_NS);
             }
             Route::Refuse(_, None) | Route::Drop => return,
         };
-        self.step(at, from, id, |machine, now, out| machine.packet(now, packet, out));
+        self.step(at, id, |machine, now, out| machine.packet(now, packet, out));
     }
 
-    /// Runs until `wanted`, or for `limit` from now. Returns whether it was reached. The hosts have one remote each.
+    /// Returns the bytes of answers to others than these addresses.
+    pub fn answers_elsewhere(&self, honest: &[SocketAddr]) -> usize {
+        let others = self.answers.iter().filter(|(to, _)| !honest.contains(to));
+        others.map(|(_, answer)| answer.len()).sum()
+    }
+
+    /// Gives the flows of a host another source address, as a NAT does. What is sent to the old one is lost.
+    pub fn rebind(&mut self, at: usize, address: SocketAddr) {
+        self.hosts[at].address = address;
+    }
+
+    /// Runs until `wanted`, or for `limit` from now. Returns whether it was reached.
     pub fn run(&mut self, limit: Duration, wanted: impl Fn(&Field) -> bool) -> bool {
         let limit = self.now + limit;
         while !wanted(self) {
@@ -178,11 +204,10 @@ impl Field {
 
     fn run_timers(&mut self) {
         for at in 0..self.hosts.len() {
-            let other = self.hosts[(at + 1) % self.hosts.len()].address;
             let due = self.hosts[at].machines.iter().filter(|(_, end)| end.due().is_some_and(|due| due <= self.now));
             let due: Vec<u64> = due.map(|(id, _)| *id).collect();
             for id in due {
-                self.step(at, other, id, |machine, now, out| machine.timer(now, out));
+                self.step(at, id, |machine, now, out| machine.timer(now, out));
             }
         }
     }

@@ -10,6 +10,7 @@ mod foreign_sockets;
 mod framing;
 mod link_profiles;
 mod listeners;
+mod moves;
 mod net;
 mod paths;
 mod quic;

@@ -57,6 +57,7 @@ impl Net {
                         self.inject(1 - at, packet.clone(), delay);
                     }
                 }
+                Output::PacketTo(..) | Output::Moved(_) => unreachable!("both ends keep their addresses"),
                 Output::Established => self.established[at] = true,
                 Output::Frame(frame) => self.frames[at].push((self.now, frame)),
                 Output::Lost(why) => self.lost[at] = Some(why),

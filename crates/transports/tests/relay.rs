@@ -19,6 +19,11 @@ impl Relay {
         self.front.local_addr().expect("a bound address")
     }
 
+    /// The address that the replica sees.
+    pub fn source(&self) -> SocketAddr {
+        self.back.local_addr().expect("a bound address")
+    }
+
     /// From now on the replica sees another address, and what it sends to the old one is lost.
     pub fn change_address(&mut self) {
         self.back = bound();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use quorate_consensus::{Envelope, Message};
-use quorate_transports::{Event, LinkId, Remote, Transport};
+use quorate_transports::{Event, LinkId, PathChange, Remote, Transport};
 use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{ClientId, ClientRequest, DecodeError, PayloadPath, ReplicaId, Wire, decode_message_by};
 
@@ -74,6 +74,10 @@ pub enum Arrival<M: Message> {
         remote: Remote,
         why: String,
     },
+    Path {
+        remote: Remote,
+        change: PathChange,
+    },
 }
 
 impl<M: Message> Arrival<M> {
@@ -92,6 +96,7 @@ impl<M: Message> Arrival<M> {
                 Arrival::Connected { link, remote, crowd }
             }
             Event::Disconnected { link, remote, why } => Arrival::Disconnected { link, remote, why },
+            Event::Path { remote, change, .. } => Arrival::Path { remote, change },
         }
     }
 
@@ -112,7 +117,7 @@ impl<M: Message> Arrival<M> {
             Arrival::Peer { frame, .. } => frame.bytes(),
             Arrival::Client { frame, .. } => frame.bytes(),
             Arrival::Operator { frame, .. } => frame.len(),
-            Arrival::Connected { .. } | Arrival::Disconnected { .. } => 0,
+            Arrival::Connected { .. } | Arrival::Disconnected { .. } | Arrival::Path { .. } => 0,
         };
         frame + size_of::<Arrival<M>>()
     }

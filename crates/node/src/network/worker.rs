@@ -185,7 +185,7 @@ impl<M: Message> Worker<M> {
             Event::Connected { remote, .. } | Event::Disconnected { remote, .. } => {
                 matches!(remote, Remote::Replica(_))
             }
-            Event::Received { .. } => false,
+            Event::Received { .. } | Event::Path { .. } => false,
         };
         let connected = events.iter().any(changes_links).then(|| self.connected());
         let (congested, refusals) = (self.congestion(), self.transport.take_refusals());

@@ -106,6 +106,7 @@ impl TestClient {
             match event {
                 Event::Connected { link, remote } => drop(self.links.insert(link, remote)),
                 Event::Disconnected { link, .. } => drop(self.links.remove(&link)),
+                Event::Path { .. } => {}
                 Event::Received { remote: Remote::Replica(replica), frame, .. } => {
                     if let Ok(ReplicaReply::Challenge { challenge }) = decode_message(frame.clone()) {
                         challenges.push((replica, challenge));

@@ -242,6 +242,9 @@ impl<P: Protocol> World<'_, P> {
             match output {
                 Output::Packet(packet) => self.put_on_link(now, me, other, number, packet),
                 Output::Established => {}
+                Output::PacketTo(..) | Output::Moved(_) => {
+                    unreachable!("simulated replicas keep their addresses, and packets come from no others")
+                }
                 Output::Frame(frame) => {
                     let parcel =
                         frame[..NUMBER_BYTES].try_into().map(u64::from_le_bytes).expect("each frame has a number");

@@ -2,7 +2,7 @@
 
 use crate::LinkId;
 use bytes::Bytes;
-use quorate_channels::{ChannelError, Greeter, Machine, Welcome};
+use quorate_channels::{ChannelError, Detour, Greeter, Machine, Welcome};
 use quorate_types::Time;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,6 +12,8 @@ use std::net::SocketAddr;
 pub enum Route {
     /// It goes to the machine of this connection.
     To(LinkId),
+    /// It names this connection, but comes from another address.
+    Detour(LinkId, Detour),
     /// It begins a connection.
     Begin,
     /// It is answered, and nothing is kept of it.
@@ -25,15 +27,18 @@ pub enum Route {
 /// Connections by socket and remote address.
 ///
 /// A packet belongs to the connection whose token or connection ID it carries. One that belongs to none is judged by
-/// the [`Greeter`], so whoever has not proved its address owns no entry.
+/// the [`Greeter`], so whoever has not proved its address owns no entry. An established connection is found by its name
+/// as well, if its remote may move to another address.
 pub struct Router {
     greeter: Box<dyn Greeter>,
     routes: HashMap<(usize, SocketAddr), Vec<LinkId>>,
+    /// Established connections by socket and name, with the remote's address.
+    names: HashMap<(usize, u64), (LinkId, SocketAddr)>,
 }
 
 impl Router {
     pub fn new(greeter: Box<dyn Greeter>) -> Router {
-        Router { greeter, routes: HashMap::new() }
+        Router { greeter, routes: HashMap::new(), names: HashMap::new() }
     }
 
     /// Adds a connection to the `live` ones, and removes those at its address that have ended; all of those that have
@@ -47,6 +52,23 @@ impl Router {
                 ids.retain(|id| is_live(*id));
                 !ids.is_empty()
             });
+        }
+        if self.names.len() > 2 * live + 1 {
+            self.names.retain(|_, (id, _)| is_live(*id));
+        }
+    }
+
+    /// Notes that a connection is established, and the name that its packets carry.
+    pub fn name(&mut self, port: usize, address: SocketAddr, id: LinkId, name: u64) {
+        self.names.insert((port, name), (id, address));
+    }
+
+    /// Notes that the remote of a connection has another address from now on.
+    pub fn moved(&mut self, port: usize, from: SocketAddr, to: SocketAddr, id: LinkId, name: Option<u64>) {
+        self.remove(port, from, id);
+        self.routes.entry((port, to)).or_default().push(id);
+        if let Some(name) = name {
+            self.name(port, to, id, name);
         }
     }
 
@@ -74,8 +96,15 @@ impl Router {
         let newest =
             |fits: &dyn Fn(&dyn Machine) -> bool| ids.iter().rev().copied().find(|id| machine(*id).is_some_and(fits));
         let owner = newest(&|machine| machine.claims(packet)).or_else(|| newest(&|machine| machine.heeds(packet)));
+        let elsewhere = || {
+            let name = self.greeter.named(packet)?;
+            let (id, home) = *self.names.get(&(port, name))?;
+            machine(id).filter(|machine| home != from && machine.name() == Some(name))?;
+            Some(Route::Detour(id, Detour { from, home, proofs: self.greeter.proofs(now, from, name) }))
+        };
         match owner {
             Some(id) => Route::To(id),
+            None if let Some(detour) = elsewhere() => detour,
             None if accepts => match self.greeter.greet(now, from, packet) {
                 Welcome::Ignore => Route::Drop,
                 Welcome::Answer(answer) => Route::Answer(answer),

@@ -2,6 +2,7 @@
 
 use super::port::path_mtu;
 use super::*;
+use crate::PathChange;
 use crate::error::LinkError;
 use crate::links::{Lane, LinkState, Phase};
 use quorate_channels::{Loss, Output};
@@ -86,13 +87,15 @@ impl DatagramTransport {
         let audience = self.ports[port].audience.filter(|_| self.accepts);
         let (now, table) = (self.now(), &self.links.table);
         let machine = |id| table.get(id).map(|link| &*link.machine);
-        let id = match (self.router.route(now, (port, from), &packet, audience.is_some(), machine), audience) {
-            (Route::To(id), _) => id,
+        let (id, detour) = match (self.router.route(now, (port, from), &packet, audience.is_some(), machine), audience)
+        {
+            (Route::To(id), _) => (id, None),
+            (Route::Detour(id, detour), _) => (id, Some(detour)),
             (Route::Begin, Some(audience)) => {
                 let now = Instant::now();
                 self.links.on_unauthenticated(from, audience);
                 match self.open(Side::Responder, port, from, audience, now) {
-                    Ok(id) => id,
+                    Ok(id) => (id, None),
                     Err(why) => return self.links.turned_away(from, why),
                 }
             }
@@ -112,7 +115,10 @@ impl DatagramTransport {
             // The client's machine will repeat the packet, if it repeats any.
             return;
         }
-        self.with(id, events, |machine, out| machine.packet(now, packet, out));
+        self.with(id, events, |machine, out| match detour {
+            None => machine.packet(now, packet, out),
+            Some(detour) => machine.packet_from(now, detour, packet, out),
+        });
     }
 
     fn dial(
@@ -207,12 +213,17 @@ impl DatagramTransport {
         for said in out {
             match said {
                 Output::Packet(packet) => self.put_on_the_way(link, packet),
+                Output::PacketTo(address, packet) => self.ports[link.port].queue(address, packet),
+                Output::Moved(to) => self.follow_remote(link, to, events),
                 Output::Established => {
                     let Some(identity) = link.machine.remote() else {
                         return Err(Loss::Violation("its machine proves no identity").into());
                     };
                     let remote = link.audience.admits(identity.into())?;
                     self.links.admit(link, remote, events)?;
+                    if let Some(name) = link.machine.name() {
+                        self.router.name(link.port, link.address, link.id, name);
+                    }
                 }
                 Output::Frame(frame) => {
                     let Some(remote) = link.remote() else { continue };
@@ -234,6 +245,19 @@ impl DatagramTransport {
         match link.remote() {
             Some(Remote::Client(_)) => self.links.account(link),
             _ => Ok(()),
+        }
+    }
+
+    /// Sends to another address from now on. The link's share of the budgets stays that of the address from which it
+    /// was established.
+    fn follow_remote(&mut self, link: &mut PacketLink, to: SocketAddr, events: &mut Vec<Event>) {
+        let from = std::mem::replace(&mut link.address, to);
+        self.router.moved(link.port, from, to, link.id, link.machine.name());
+        let Some(remote) = link.remote().filter(|_| from != to) else { return };
+        let moved = Event::Path { link: link.id, remote, change: PathChange::Moved { from, to } };
+        match remote {
+            Remote::Client(_) => self.links.client_events.push(moved),
+            Remote::Replica(_) | Remote::Operator(_) => events.push(moved),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What an end that accepts does with packets of no connection: it asks for a token (Retry), and keeps nothing.
 
-use super::machine::{is_short, long_names};
+use super::names::{is_short, long_names, name_of_tag, short_tag};
 use super::{Clock, NAME_BYTES, VERSION, server_config};
 use crate::instants::{REMOTE, instant};
 use bytes::{Bytes, BytesMut};
@@ -96,5 +96,9 @@ impl Greeter for QuicGreeter {
             }
             _ => Welcome::Ignore,
         }
+    }
+
+    fn named(&self, packet: &[u8]) -> Option<u64> {
+        if is_short(packet) { short_tag(packet).map(name_of_tag) } else { None }
     }
 }

@@ -1,5 +1,6 @@
 //! One end of one connection.
 
+use super::names::{is_short, long_names, name_of_tag, short_tag};
 use super::votes::Votes;
 use super::{Acknowledged, Clock, Parts, TAG_BYTES, streams, tag};
 use crate::config::WireSettings;
@@ -13,10 +14,11 @@ use quinn_proto::{
 };
 use quorate_channels::tls::{Shared, name_of};
 use quorate_channels::{
-    Channel, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity, Repairs,
-    Side,
+    Channel, ChannelConfig, ChannelError, Detour, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity,
+    Repairs, Side,
 };
 use quorate_types::Time;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,13 +36,6 @@ const ANSWER_SLACK: Duration = Duration::from_millis(20);
 /// Codes with which an end closes a connection.
 const CODE_CLOSED: u32 = 0;
 const CODE_REFUSED: u32 = 1;
-/// First bit of a packet of a handshake (RFC 9000, section 17.2).
-const LONG_HEADER: u8 = 0x80;
-/// Places of a connection's name in packets: after the first byte, or after that, the version and the name's length.
-const SHORT_NAME_AT: usize = 1;
-const LONG_NAME_LENGTH_AT: usize = 5;
-/// Longest name in bytes.
-const MAX_NAME_BYTES: usize = 20;
 
 /// Doubt whether the remote still knows this connection.
 struct Doubt {
@@ -68,6 +63,10 @@ pub struct QuicMachine {
     connection: Option<(ConnectionHandle, Connection)>,
     /// What the names of this end's connection begin with.
     tag: [u8; TAG_BYTES],
+    /// The remote's address, as the library knows it.
+    at: SocketAddr,
+    /// What [`REMOTE`] stands for, once the remote may have moved.
+    home: Option<SocketAddr>,
     /// The name to which a newcomer has addressed its first packet.
     asked_for: Option<Bytes>,
     /// The handshake inside, once TLS has its keys.
@@ -126,6 +125,8 @@ impl QuicMachine {
             acknowledged,
             connection: None,
             tag: tag(&nonce),
+            at: REMOTE,
+            home: None,
             asked_for: None,
             inner: None,
             opened: BytesMut::new(),
@@ -172,9 +173,20 @@ impl QuicMachine {
     /// Handles the library's events, and sends what there is to send.
     fn follow(&mut self, now: Time, out: &mut Vec<Output>) -> Result<(), Loss> {
         self.handle_events(out)?;
+        self.follow_remote(out);
         self.write()?;
         self.transmit(now, out);
         Ok(())
+    }
+
+    /// Reports that the library sends to another address from now on, or again to an earlier one: the new one has not
+    /// answered its challenge.
+    fn follow_remote(&mut self, out: &mut Vec<Output>) {
+        let Some((_, connection)) = &self.connection else { return };
+        let (at, home) = (connection.remote_address(), self.home);
+        if std::mem::replace(&mut self.at, at) != at {
+            out.extend(real(at, home).map(Output::Moved));
+        }
     }
 
     fn handle_events(&mut self, out: &mut Vec<Output>) -> Result<(), Loss> {
@@ -339,8 +351,13 @@ impl QuicMachine {
                 connection.force_key_update();
                 self.sealed = 0;
             }
+            let elsewhere = real(made.destination, self.home).filter(|_| made.destination != self.at);
             for at in (0..all.len()).step_by(each) {
-                out.push(Output::Packet(all.slice(at..all.len().min(at + each))));
+                let packet = all.slice(at..all.len().min(at + each));
+                out.push(match elsewhere {
+                    Some(address) => Output::PacketTo(address, packet),
+                    None => Output::Packet(packet),
+                });
             }
         }
         self.votes.account(connection);
@@ -360,7 +377,7 @@ impl QuicMachine {
         self.is_over = true;
     }
 
-    fn on_packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) -> Result<(), Loss> {
+    fn on_packet(&mut self, now: Time, from: SocketAddr, packet: Bytes, out: &mut Vec<Output>) -> Result<(), Loss> {
         let is_short = is_short(&packet);
         if self.connection.is_none() && !is_short {
             self.asked_for = long_names(&packet).map(|(name, _)| Bytes::copy_from_slice(name));
@@ -377,7 +394,7 @@ impl QuicMachine {
         }
         let packet = packet.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         self.packets.clear();
-        let event = self.endpoint.handle(instant(now), REMOTE, None, None, packet, &mut self.packets);
+        let event = self.endpoint.handle(instant(now), from, None, None, packet, &mut self.packets);
         match event {
             None => Ok(()),
             Some(DatagramEvent::Response(answer)) => {
@@ -477,21 +494,9 @@ impl QuicMachine {
     }
 }
 
-/// Returns whether a packet is one of an established connection.
-pub fn is_short(packet: &[u8]) -> bool {
-    packet.first().is_some_and(|first| first & LONG_HEADER == 0)
-}
-
-/// Returns the connection IDs of a packet of a handshake: the one that it is addressed to, and its sender's.
-pub fn long_names(packet: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (to, rest) = name_at(packet.get(LONG_NAME_LENGTH_AT..)?)?;
-    Some((to, name_at(rest)?.0))
-}
-
-fn name_at(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first()?;
-    let length = usize::from(*length);
-    if length > MAX_NAME_BYTES { None } else { rest.split_at_checked(length) }
+/// Translates an address of the library, for which the original one is [`REMOTE`] instead of `home`.
+fn real(address: SocketAddr, home: Option<SocketAddr>) -> Option<SocketAddr> {
+    if address == REMOTE { home } else { Some(address) }
 }
 
 /// Returns the key that the end which accepted has shown.
@@ -510,7 +515,22 @@ impl Machine for QuicMachine {
     }
 
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
-        self.step(now, out, |machine, out| machine.on_packet(now, packet, out));
+        self.step(now, out, |machine, out| machine.on_packet(now, machine.at, packet, out));
+    }
+
+    /// The library challenges a new address and returns to the old one if nobody answers. Until then it begins no packet
+    /// to the new one when three times the bytes received from there have left.
+    fn packet_from(&mut self, now: Time, detour: Detour, packet: Bytes, out: &mut Vec<Output>) {
+        if self.name().is_none() || !is_short(&packet) || !self.claims(&packet) {
+            return;
+        }
+        let home = *self.home.get_or_insert(detour.home);
+        let from = if detour.from == home { REMOTE } else { detour.from };
+        self.step(now, out, |machine, out| machine.on_packet(now, from, packet, out));
+    }
+
+    fn name(&self) -> Option<u64> {
+        (self.remote.is_some() && self.side == Side::Responder).then(|| name_of_tag(self.tag))
     }
 
     fn send(&mut self, _now: Time, frame: Bytes, _out: &mut Vec<Output>) {
@@ -539,7 +559,7 @@ impl Machine for QuicMachine {
 
     fn claims(&self, packet: &[u8]) -> bool {
         if is_short(packet) {
-            return packet.get(SHORT_NAME_AT..SHORT_NAME_AT + TAG_BYTES) == Some(&self.tag);
+            return short_tag(packet) == Some(self.tag);
         }
         long_names(packet).is_some_and(|(to, _)| to.starts_with(&self.tag) || self.asked_for.as_deref() == Some(to))
     }

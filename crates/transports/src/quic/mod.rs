@@ -29,6 +29,7 @@ mod acknowledged;
 mod greeter;
 mod machine;
 mod metered;
+mod names;
 mod streams;
 mod votes;
 
@@ -196,7 +197,7 @@ impl Parts {
             }
             Side::Responder => {
                 let mut server = server_config(sessions)?;
-                server.transport_config(transport).migration(false).time_source(clock.clone());
+                server.transport_config(transport).migration(true).time_source(clock.clone());
                 (None, Some(Arc::new(server)))
             }
         };
