@@ -1,0 +1,3 @@
+#![no_main]
+
+quorate_fuzz::sessions!(QUIC, TLS);
