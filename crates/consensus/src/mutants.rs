@@ -102,12 +102,8 @@ impl Bug {
     /// (`crates/twins/tests/simulated.rs`).
     pub const UNDER_LOAD: [Bug; 3] = [Bug::BlocksUnbounded, Bug::RelaysUnbounded, Bug::RelaysUnscreened];
 
-    /// Bugs that show beside a hostile client: the `served` oracle of scenarios finds them
-    /// (`crates/twins/tests/hostile.rs`).
-    pub const BESIDE_CLIENTS: [Bug; 1] = [Bug::ChargedForOthers];
-
     /// All other bugs. Each is an exhibit of the museum.
-    pub const SHOWN: [Bug; 25] = [
+    pub const SHOWN: [Bug; 26] = [
         Bug::CommitsOverMissing,
         Bug::ViewJumpOnProposal,
         Bug::ViewJumpOnViewChange,
@@ -130,6 +126,7 @@ impl Bug {
         Bug::TimeoutsAlone,
         Bug::StoredUnseen,
         Bug::AnyCertificate,
+        Bug::ChargedForOthers,
         Bug::ParentUncertified,
         Bug::OpposedCarriedOver,
         Bug::ClaimBelieved,

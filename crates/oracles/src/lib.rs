@@ -11,6 +11,8 @@
 //! [`Work`] checks the work of a replica against budgets: answers to one peer, results and size of a block, and bundles
 //! that wait because one peer relayed them.
 //!
+//! [`Share`] checks that clients get their share of blocks beside hostile ones.
+//!
 //! Only honest replicas are checked. A liar counts as having signed everything that helps to complete a certificate, so
 //! the oracles report nothing while at most f replicas lie and the others follow the protocol.
 
@@ -18,6 +20,7 @@ mod availability;
 mod chain;
 mod property;
 mod relays;
+mod share;
 mod statements;
 mod tallies;
 mod view_changes;
@@ -29,6 +32,7 @@ pub use availability::Availability;
 pub use chain::{Chain, Discord};
 pub use property::{Property, Violation};
 pub use relays::Relays;
+pub use share::Share;
 pub use statements::Statements;
 pub use tallies::quorum;
 pub use words::Words;

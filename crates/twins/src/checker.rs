@@ -2,7 +2,7 @@
 //! statements and commits, and shares no code with them.
 
 use crate::participants::{InstanceId, InstanceSet, Participants};
-use crate::shares::{Shares, blocks_for};
+use crate::shares::Shares;
 use crate::words::mix_all;
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
@@ -252,7 +252,7 @@ impl Checker {
     /// of these blocks the bundles that wait now have to be named.
     pub fn check_shares_after(&mut self, last: View) -> u64 {
         self.shares.check_after(last);
-        blocks_for(self.shares.waiting(self.submitted))
+        self.shares.blocks_for_waiting(self.submitted)
     }
 
     /// Observes the next block of the chain.

@@ -1,9 +1,8 @@
 //! Plays a scenario: each of its rounds is a view, and then the network heals.
 
 use crate::checker::{Property, Violation};
-use crate::hostile::BATCH;
 use crate::scenario::Scenario;
-use crate::world::{World, world_config};
+use crate::world::{World, contested_config, world_config};
 use quorate_consensus::config::{Dissemination, ProtocolKind};
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::{Config, Protocol};
@@ -39,6 +38,7 @@ pub struct Player<P: Protocol> {
     make: MakeReplica<P>,
     dissemination: Dissemination,
     macs: Option<SchemeKind>,
+    healed_views: u64,
     #[cfg(feature = "museum")]
     mutant: Option<crate::museum::Mutant>,
     world: Option<World<P>>,
@@ -52,6 +52,7 @@ impl<P: Protocol> Player<P> {
             make,
             dissemination: Dissemination::Client,
             macs: None,
+            healed_views: 0,
             #[cfg(feature = "museum")]
             mutant: None,
             world: None,
@@ -68,6 +69,13 @@ impl<P: Protocol> Player<P> {
     /// protocol must work with codes. Verdicts and transcripts are the same, and take longer.
     pub fn authenticate(mut self, macs: Option<SchemeKind>) -> Player<P> {
         (self.macs, self.world) = (macs, None);
+        self
+    }
+
+    /// Checks the share of honest clients beside a hostile one for at least this many views after the network has
+    /// healed. Default: as many as their bundles may take.
+    pub fn heal_for(mut self, views: u64) -> Player<P> {
+        self.healed_views = views;
         self
     }
 
@@ -95,10 +103,11 @@ impl<P: Protocol> Player<P> {
                 world
             }
             _ => {
-                let mut config = Config { dissemination: self.dissemination, ..world_config(self.protocol) };
-                if scenario.participants.hostile().is_some() {
-                    config.batch = BATCH.into();
-                }
+                let of_protocol = match scenario.participants.hostile() {
+                    Some(_) => contested_config(self.protocol),
+                    None => world_config(self.protocol),
+                };
+                let config = Config { dissemination: self.dissemination, ..of_protocol };
                 let mut world = World::new(config, scenario.participants.clone(), self.make);
                 if let Some(macs) = self.macs {
                     world.authenticate(macs);
@@ -113,7 +122,7 @@ impl<P: Protocol> Player<P> {
         if recorded {
             world.record();
         }
-        let outcome = catch_unwind(AssertUnwindSafe(|| perform(&mut world, scenario)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| perform(&mut world, scenario, self.healed_views)));
         let transcript = world.transcript();
         match outcome {
             Ok(verdict) => {
@@ -129,7 +138,7 @@ impl<P: Protocol> Player<P> {
 }
 
 /// Follows the script and heals the network. If twins leave no honest replica to lead, they lead then too.
-fn perform<P: Protocol>(world: &mut World<P>, scenario: &Scenario) -> Verdict {
+fn perform<P: Protocol>(world: &mut World<P>, scenario: &Scenario, healed_views: u64) -> Verdict {
     for (round, view) in scenario.rounds.iter().zip(1..) {
         world.leader(view, round.leader);
         world.links().partition(view, round.groups.iter().copied());
@@ -146,8 +155,8 @@ fn perform<P: Protocol>(world: &mut World<P>, scenario: &Scenario) -> Verdict {
     let participants = world.participants();
     let (honest, everybody) = (participants.honest(), (0..participants.replicas() as u16).map(ReplicaId));
     match participants.twins() < participants.replicas() {
-        true => world.heal(honest),
-        false => world.heal(everybody),
+        true => world.heal_for(honest, healed_views),
+        false => world.heal_for(everybody, healed_views),
     };
     verdict(world)
 }

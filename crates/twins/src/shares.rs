@@ -6,6 +6,7 @@
 //! block is due to the honest clients, or less if fewer of their bundles wait.
 
 use crate::hostile::BATCH;
+use quorate_oracles::Share;
 use quorate_types::View;
 
 /// Number of links that share each block in a world with a hostile client.
@@ -14,22 +15,28 @@ const LINKS: u64 = 3;
 const MAX_BEHIND_BUNDLES: u64 = BATCH as u64;
 
 /// Counts of honest bundles.
-#[derive(Default)]
 pub(crate) struct Shares {
     /// Number of honest bundles submitted before each view that was run, by view.
     before: Vec<u64>,
     /// Number of honest bundles in committed blocks.
     served: u64,
-    /// How far the honest clients are behind their share, in bundles times [`LINKS`].
-    behind: u64,
+    /// In bundles.
+    share: Share,
     /// Last view before the check; `None` as long as it is not on.
     after: Option<View>,
+}
+
+impl Default for Shares {
+    fn default() -> Shares {
+        Shares { before: Vec::new(), served: 0, share: Share::new(LINKS, MAX_BEHIND_BUNDLES), after: None }
+    }
 }
 
 impl Shares {
     pub fn clear(&mut self) {
         self.before.clear();
-        (self.served, self.behind, self.after) = (0, 0, None);
+        self.share.clear();
+        (self.served, self.after) = (0, None);
     }
 
     /// Notes that a view begins, before which this many honest bundles were submitted.
@@ -42,9 +49,9 @@ impl Shares {
         self.after = Some(last);
     }
 
-    /// Returns the number of submitted bundles that no committed block names.
-    pub fn waiting(&self, submitted: u64) -> u64 {
-        submitted.saturating_sub(self.served)
+    /// Returns the number of blocks in which the submitted bundles that no committed block names are due.
+    pub fn blocks_for_waiting(&self, submitted: u64) -> u64 {
+        self.share.blocks_for(submitted.saturating_sub(self.served), u64::from(BATCH))
     }
 
     /// Observes the next block of the chain, with the number of honest bundles that it names for the first time.
@@ -54,20 +61,11 @@ impl Shares {
     pub fn commits(&mut self, view: View, honest: u64) -> Result<(), u64> {
         // A leader may propose when the view before its own begins; it has the bundles that were submitted earlier.
         let known = view.0.checked_sub(1).and_then(|view| self.before.get(view as usize)).copied().unwrap_or(0);
-        let due = LINKS * known.saturating_sub(self.served);
+        let waiting = known.saturating_sub(self.served);
         self.served += honest;
         if self.after.is_none_or(|after| view <= after) {
             return Ok(());
         }
-        self.behind = (self.behind + due.min(u64::from(BATCH))).saturating_sub(LINKS * honest);
-        match self.behind > LINKS * MAX_BEHIND_BUNDLES {
-            true => Err(self.behind / LINKS),
-            false => Ok(()),
-        }
+        self.share.commits(u64::from(BATCH), waiting, honest)
     }
-}
-
-/// Returns the number of blocks in which a link with this many waiting bundles has all of them proposed.
-pub(crate) fn blocks_for(waiting: u64) -> u64 {
-    (LINKS * waiting).div_ceil(u64::from(BATCH))
 }

@@ -12,7 +12,7 @@ mod letters;
 
 use self::letters::{Letters, Place};
 use crate::checker::{Checker, Property, Violation};
-use crate::hostile::{HONEST_LINK, HOSTILE_LINK, HostileClient};
+use crate::hostile::{BATCH, HONEST_LINK, HOSTILE_LINK, HostileClient};
 use crate::instance::Instance;
 pub use crate::instance::Rewrite;
 use crate::links::Links;
@@ -131,6 +131,11 @@ pub fn world_config(protocol: ProtocolKind) -> Config {
         window: 64,
         ..Config::default()
     }
+}
+
+/// Returns the settings of replicas in a world with a hostile client, whose bundles exceed the blocks.
+pub(crate) fn contested_config(protocol: ProtocolKind) -> Config {
+    Config { batch: BATCH.into(), ..world_config(protocol) }
 }
 
 impl<P: Protocol> World<P> {
@@ -371,6 +376,12 @@ impl<P: Protocol> World<P> {
     /// command sent since then. Returns `None` if [`HEALED_VIEWS`] do not suffice, and those in which the share of honest
     /// clients beside a hostile one covers their earlier bundles: that is a violation of liveness.
     pub fn heal(&mut self, leaders: impl IntoIterator<Item = ReplicaId>) -> Option<u64> {
+        self.heal_for(leaders, 0)
+    }
+
+    /// Heals the network as [`World::heal`] does, and goes on to check the share of honest clients beside a hostile one for at least this many
+    /// views.
+    pub fn heal_for(&mut self, leaders: impl IntoIterator<Item = ReplicaId>, at_least: u64) -> Option<u64> {
         let last = self.instances.iter().map(|instance| instance.replica.view().0).max().unwrap_or(0).max(self.limit.0);
         self.links.clear();
         self.lose = None;
@@ -394,7 +405,7 @@ impl<P: Protocol> World<P> {
         let views = HEALED_VIEWS + if hostile { backlog } else { 0 };
         let checks_shares = hostile && !self.config.protocol.has_slots();
         let mut executed = None;
-        for view in 1..=views {
+        for view in 1..=if checks_shares { views.max(at_least) } else { views } {
             self.open_view(last + view);
             self.send_commands();
             self.settle();
@@ -403,7 +414,7 @@ impl<P: Protocol> World<P> {
                 self.settle();
             }
             if self.checker.all_executed_after(before, expected) {
-                executed = executed.or(Some(view));
+                executed = executed.or(Some(view).filter(|view| *view <= views));
                 if !checks_shares {
                     break;
                 }

@@ -24,13 +24,25 @@ fn scenarios(hostile: HostileClient, (replicas, twins, rounds): Size, scenarios:
     (0..scenarios).map(|number| source.scenario(number)).collect()
 }
 
-struct Verdicts<'a>(ProtocolKind, Option<Mutant>, &'a [Scenario]);
+struct Verdicts<'a> {
+    protocol: ProtocolKind,
+    mutant: Option<Mutant>,
+    played: &'a [Scenario],
+    /// Minimum number of healed views.
+    healed: u64,
+}
+
+impl Verdicts<'_> {
+    fn of(protocol: ProtocolKind, played: &[Scenario]) -> Verdicts<'_> {
+        Verdicts { protocol, mutant: None, played, healed: 0 }
+    }
+}
 
 impl ForProtocol for Verdicts<'_> {
     type Output = Vec<Verdict>;
     fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Vec<Verdict> {
-        let mut player = Player::new(self.0, make).mutate(self.1);
-        self.2.iter().map(|scenario| player.play(scenario)).collect()
+        let mut player = Player::new(self.protocol, make).mutate(self.mutant).heal_for(self.healed);
+        self.played.iter().map(|scenario| player.play(scenario)).collect()
     }
 }
 
@@ -43,8 +55,24 @@ fn the_honest_are_served_beside_each_hostile_client() {
         for hostile in HostileClient::ALL.iter().copied() {
             for ((size, count), seed) in sizes.into_iter().zip(1..) {
                 let played = scenarios(hostile, size, count, seed);
-                for (scenario, verdict) in played.iter().zip(for_protocol(protocol, Verdicts(protocol, None, &played)))
-                {
+                for (scenario, verdict) in played.iter().zip(for_protocol(protocol, Verdicts::of(protocol, &played))) {
+                    let line = Entry::from(scenario.clone()).to_line();
+                    assert_eq!(verdict, Verdict::Safe, "{protocol} beside {hostile}: {line}");
+                }
+            }
+        }
+    }
+}
+
+/// No window of blocks after the network has healed is too late to count.
+#[test]
+fn the_honest_are_served_for_long_after_the_network_has_healed() {
+    for protocol in ProtocolKind::ALL.iter().copied().filter(|protocol| !protocol.has_slots()) {
+        for hostile in [HostileClient::LeaderOnly, HostileClient::OneBackupOnly] {
+            for (size, count, seed) in [((4, 1, 10), 6, 41), ((4, 1, 16), 4, 42), ((7, 2, 10), 1, 43)] {
+                let played = scenarios(hostile, size, count, seed);
+                let verdicts = for_protocol(protocol, Verdicts { healed: 160, ..Verdicts::of(protocol, &played) });
+                for (scenario, verdict) in played.iter().zip(verdicts) {
                     let line = Entry::from(scenario.clone()).to_line();
                     assert_eq!(verdict, Verdict::Safe, "{protocol} beside {hostile}: {line}");
                 }
@@ -60,7 +88,7 @@ fn links_that_pay_for_other_leaders_blocks_lose_their_share() {
     let bug = Mutant::Hook(Bug::ChargedForOthers);
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::SimpleMoonshot] {
         let played = scenarios(HostileClient::LeaderOnly, (4, 1, 10), 100, 31337);
-        let verdicts = for_protocol(protocol, Verdicts(protocol, Some(bug), &played));
+        let verdicts = for_protocol(protocol, Verdicts { mutant: Some(bug), ..Verdicts::of(protocol, &played) });
         let found = |verdict: &&Verdict| verdict.violation().is_some_and(|found| found.property == Property::Served);
         assert!(verdicts.iter().filter(found).count() > 0, "{protocol}: {verdicts:?}");
         let stalled = |verdict: &&Verdict| matches!(verdict, Verdict::Stalled(_));
@@ -76,10 +104,8 @@ fn links_that_pay_for_other_leaders_blocks_lose_their_share() {
 #[test]
 fn one_queue_lets_a_flood_starve_the_honest() {
     let played = scenarios(HostileClient::Flood, (4, 0, 12), 20, 1);
-    let verdicts = for_protocol(
-        ProtocolKind::Jolteon,
-        Verdicts(ProtocolKind::Jolteon, Some(Mutant::Rewriting(Rewriting::OneQueue)), &played),
-    );
+    let (protocol, bug) = (ProtocolKind::Jolteon, Mutant::Rewriting(Rewriting::OneQueue));
+    let verdicts = for_protocol(protocol, Verdicts { mutant: Some(bug), ..Verdicts::of(protocol, &played) });
     let stalled = |verdict: &&Verdict| matches!(verdict, Verdict::Stalled(violation) if matches!(violation.property, Property::Liveness | Property::Served));
     assert!(verdicts.iter().filter(stalled).count() >= 15, "{verdicts:?}");
 }

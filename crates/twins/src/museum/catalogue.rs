@@ -313,4 +313,13 @@ pub const EXHIBITS: &[Exhibit] = &[
         .source("our own, found by review")
         .mutant(Mutant::Hook(Bug::AnyCertificate))
         .breaks(Property::Liveness, Jolteon, spreading::certificates_that_do_not_add_up),
+    exhibit(
+        39,
+        "",
+        "a link pays for bundles that other leaders propose, so that a client that favours leaders has a share of each",
+    )
+    .source("our own, found by review")
+    .mutant(Mutant::Hook(Bug::ChargedForOthers))
+    .breaks(Property::Served, Jolteon, clients::other_bundles_for_each_leader)
+    .found_by(&[(Hunt::Contest, 50)]),
 ];

@@ -1,16 +1,23 @@
-//! Bugs that a faulty client exploits: bundles that some replicas accept and others refuse.
+//! Bugs that a faulty client exploits: bundles that some replicas accept and others refuse, and bundles that only one
+//! replica gets.
 
 use super::dice::{Dice, REPLICAS, honest_lead};
 use super::scene::{Ending, Play, Scenes, Setting, play, run};
+use crate::hostile::HostileClient;
 use crate::participants::InstanceSet;
 use crate::world::{Divide, World};
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::{MakeReplica, pbft};
+use quorate_consensus::protocols::chained::rules::Jolteon;
+use quorate_consensus::protocols::{MakeReplica, chained, pbft};
 use quorate_types::ReplicaId;
 
 /// Views before the network is healed.
 const VIEWS: u64 = 4;
+/// Views in which no quorum is connected, so that bundles of honest clients accumulate.
+const DIVIDED_VIEWS: u64 = 30;
+/// Views afterwards in which honest clients must get their share.
+const CONTESTED_VIEWS: u64 = 40;
 /// Rounds of a drawn scenario.
 const ROUNDS: u64 = 8;
 /// Maximum number of rounds with a partition.
@@ -40,6 +47,18 @@ pub fn codes_for_the_leader(how: &Play) -> Ending {
         world.divide(judged(how.broken, everybody, Box::new(|leader| 1 << leader.index())));
         run(world, 1..=VIEWS);
         world.heal((0..REPLICAS as u16).map(ReplicaId));
+    })
+}
+
+/// 39: the network is divided in halves for some views. Then a client sends each leader bundles that no other has.
+pub fn other_bundles_for_each_leader(how: &Play) -> Ending {
+    let setting = Setting::beside(HostileClient::LeaderOnly, ProtocolKind::Jolteon);
+    play(how, setting, chained::replica::<Jolteon>, |world| {
+        for view in 1..=DIVIDED_VIEWS {
+            world.links().partition(view, [0b0011, 0b1100]);
+        }
+        run(world, 1..=DIVIDED_VIEWS);
+        world.heal_for((0..REPLICAS as u16).map(ReplicaId), CONTESTED_VIEWS);
     })
 }
 

@@ -10,6 +10,7 @@ use super::clients::divided_at_random;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
 use super::rules::for_rules;
 use super::scene::{Keeper, Play, Scenes, Setting, go_on, let_go, play, run};
+use crate::hostile::HostileClient;
 use crate::participants::{InstanceId, InstanceSet, Participants};
 use crate::play::Player;
 use crate::run::draw;
@@ -31,6 +32,8 @@ use std::collections::BTreeMap;
 const TWINS_ROUNDS: usize = 7;
 /// Rounds of a scenario with one-way links between honest replicas: as many as the longest directed scenario has.
 const LINKS_ROUNDS: usize = 12;
+/// Rounds of a scenario with a hostile client: some of a script's rounds have to leave bundles waiting.
+const CONTEST_ROUNDS: usize = 10;
 /// Rounds of a scenario with mutated messages.
 const MUTATED_ROUNDS: u64 = 8;
 /// Maximum number of rounds with mutated messages, and of rounds with a partition.
@@ -54,6 +57,7 @@ impl Hunt {
                     Hunt::Twins => twins(protocol, make, how),
                     Hunt::Mutation => drawn(protocol, make, how, mutate_rounds::<P>),
                     Hunt::Random => drawn(protocol, make, how, make_trouble::<P>),
+                    Hunt::Contest => contest(protocol, make, how),
                     Hunt::Clients => divided_at_random(protocol, make, how),
                     Hunt::Ambush => drawn(protocol, make, how, lie_in_ambush::<P>),
                     Hunt::CrashSweep(scene) | Hunt::Lasso(scene) => {
@@ -67,14 +71,33 @@ impl Hunt {
 }
 
 fn twins<P: Protocol + 'static>(protocol: ProtocolKind, make: MakeReplica<P>, how: Play) -> Scenes {
-    let quorum = Quorum::of(REPLICAS).expect("four replicas tolerate one fault");
-    let space = |twins, rounds, one_way| {
-        let shape =
-            Shape { participants: Participants::new(quorum, twins), partitions: 2, rounds, one_way, pruned: true };
+    let kinds = [(committee(1), TWINS_ROUNDS, false), (committee(0), LINKS_ROUNDS, true)];
+    scripted(protocol, make, how, kinds)
+}
+
+fn contest<P: Protocol + 'static>(protocol: ProtocolKind, make: MakeReplica<P>, how: Play) -> Scenes {
+    let beside = |hostile| (committee(1).with_hostile(Some(hostile)), CONTEST_ROUNDS, false);
+    scripted(protocol, make, how, [beside(HostileClient::LeaderOnly), beside(HostileClient::OneBackupOnly)])
+}
+
+/// Returns a committee of four replicas, some with a second instance.
+fn committee(twins: usize) -> Participants {
+    Participants::new(Quorum::of(REPLICAS).expect("four replicas tolerate one fault"), twins)
+}
+
+/// Returns scripts with leaders and partitions, of each kind in turn: the participants, the rounds, and whether there
+/// are one-way links.
+fn scripted<P: Protocol + 'static>(
+    protocol: ProtocolKind,
+    make: MakeReplica<P>,
+    how: Play,
+    kinds: [(Participants, usize, bool); 2],
+) -> Scenes {
+    let mut kinds = kinds.map(|(participants, rounds, one_way)| {
+        let shape = Shape { participants, partitions: 2, rounds, one_way, pruned: true };
         let space = Space::new(shape).expect("spaces of four replicas can be counted");
         (space, Player::new(protocol, make).mutate(how.mutant))
-    };
-    let mut kinds = [space(1, TWINS_ROUNDS, false), space(0, LINKS_ROUNDS, true)];
+    });
     Box::new(move |number| {
         let (space, player) = &mut kinds[(number % 2) as usize];
         let scenario = space.scenario(draw(1, number, space.count()));

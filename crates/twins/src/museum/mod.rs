@@ -95,6 +95,9 @@ pub enum Hunt {
     Mutation,
     /// Messages are lost and late, timers fire, replicas crash and restart, and one of four may misbehave.
     Random,
+    /// Twins, partitions, and a client that sends each leader, or each next leader, bundles that no other has, in more
+    /// rounds.
+    Contest,
     /// A faulty client's bundle has good codes for some of the replicas in each view, to the end; in a few rounds
     /// the network is partitioned.
     Clients,
@@ -119,6 +122,7 @@ impl Hunt {
             Hunt::Twins => "twins",
             Hunt::Mutation => "mutation",
             Hunt::Random => "random",
+            Hunt::Contest => "contest",
             Hunt::Clients => "clients",
             Hunt::Ambush => "ambush",
             Hunt::CrashSweep(_) => "crash-sweep",

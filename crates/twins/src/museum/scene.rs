@@ -2,9 +2,10 @@
 
 use super::Mutant;
 use crate::checker::{Property, Violation};
+use crate::hostile::HostileClient;
 use crate::participants::{InstanceId, Participants};
 use crate::play::panic_text;
-use crate::world::{Lose, Rewrite, World, world_config};
+use crate::world::{Lose, Rewrite, World, contested_config, world_config};
 use bytes::Bytes;
 use quorate_byzantine::Malleable;
 use quorate_consensus::config::ProtocolKind;
@@ -52,13 +53,19 @@ pub struct Ending {
 pub struct Setting {
     pub config: Config,
     pub quorum: Quorum,
+    pub hostile: Option<HostileClient>,
 }
 
 impl Setting {
     /// Returns a setting with the maximum number of faults that the replicas tolerate.
     pub fn new(protocol: ProtocolKind, replicas: usize) -> Setting {
         let quorum = Quorum::of(replicas).expect("an exhibit has a sound shape");
-        Setting { config: world_config(protocol), quorum }
+        Setting { config: world_config(protocol), quorum, hostile: None }
+    }
+
+    /// Returns a setting of four replicas in which a hostile client sends more than blocks hold.
+    pub fn beside(hostile: HostileClient, protocol: ProtocolKind) -> Setting {
+        Setting { config: contested_config(protocol), hostile: Some(hostile), ..Setting::new(protocol, 4) }
     }
 }
 
@@ -69,7 +76,8 @@ pub fn play<P: Protocol + 'static>(
     make: MakeReplica<P>,
     script: impl FnOnce(&mut World<P>),
 ) -> Ending {
-    let mut world = World::new(setting.config, Participants::new(setting.quorum, 0), make);
+    let participants = Participants::new(setting.quorum, 0).with_hostile(setting.hostile);
+    let mut world = World::new(setting.config, participants, make);
     world.mutate(play.mutant);
     if play.record {
         world.record();
