@@ -379,8 +379,8 @@ impl<P: Protocol> World<P> {
         self.heal_for(leaders, 0)
     }
 
-    /// Heals the network as [`World::heal`] does, and goes on to check the share of honest clients beside a hostile one for at least this many
-    /// views.
+    /// Heals the network as [`World::heal`] does, and goes on to check the share of honest clients beside a hostile one
+    /// for at least this many views.
     pub fn heal_for(&mut self, leaders: impl IntoIterator<Item = ReplicaId>, at_least: u64) -> Option<u64> {
         let last = self.instances.iter().map(|instance| instance.replica.view().0).max().unwrap_or(0).max(self.limit.0);
         self.links.clear();
