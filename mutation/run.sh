@@ -2,6 +2,7 @@
 # Runs the mutants of mutants.patch against checkers that know nothing of the rules, and reports which are killed.
 #
 #   mutation/run.sh [--keep DIRECTORY] [NUMBER...]       # without numbers: all
+#   mutation/run.sh --check                              # only whether the mutants still apply and compile
 #
 # Needs git and cargo. Copies the last commit, not the working tree. DIRECTORY keeps the copy and its build for another
 # run. docs/MUTATION.md lists the mutants by number.
@@ -9,15 +10,21 @@ set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 limit_s=${MUTATION_LIMIT_S:-900}
+usage="usage: mutation/run.sh [--keep DIRECTORY] [NUMBER...] | --check"
 copy=
-if [ "${1:-}" = "--keep" ]; then
+check=
+if [ "${1:-}" = "--check" ] && [ $# = 1 ]; then
+    check=yes
+    shift
+elif [ "${1:-}" = "--keep" ]; then
+    [ $# -ge 2 ] || { echo "mutation/run.sh: --keep names no directory; $usage" >&2; exit 2; }
     mkdir -p "$2"
     copy=$(cd "$2" && pwd)
     shift 2
 fi
 for number in "$@"; do
     case $number in
-        *[!0-9]*) echo "mutation/run.sh: $number is no mutant's number; usage: mutation/run.sh [--keep DIRECTORY] [NUMBER...]" >&2; exit 2 ;;
+        *[!0-9]*) echo "mutation/run.sh: $number is no mutant's number; $usage" >&2; exit 2 ;;
     esac
 done
 if [ -z "$copy" ]; then
@@ -27,7 +34,15 @@ fi
 tree=$copy/tree
 if [ ! -e "$tree" ]; then
     git -C "$here" worktree add --quiet --detach "$tree" HEAD
-    git -C "$tree" apply --3way "$here/mutation/mutants.patch"
+    git -C "$tree" apply --3way "$here/mutation/mutants.patch" || {
+        echo "mutation/run.sh: the code under some mutants has changed; help: docs/MUTATION.md, \"Keeping the patch\"" >&2
+        exit 1
+    }
+fi
+if [ -n "$check" ]; then
+    # In the build of the workspace, which has checked the dependencies already.
+    (cd "$tree" && CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$here/target} cargo check --quiet --workspace --locked)
+    exit
 fi
 export CARGO_TARGET_DIR="$copy/target"
 
