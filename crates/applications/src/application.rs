@@ -1,6 +1,7 @@
 //! The interface of replicated applications.
 
 use crate::footprint::{Changes, Footprint, Rest};
+use crate::panics::ApplicationPanic;
 use bytes::Bytes;
 use quorate_types::{Command, DecodeError, Digest};
 use thiserror::Error;
@@ -46,7 +47,8 @@ pub trait Application: Send + Sync {
     /// reads, since commands of later bundles may be prepared already.
     fn bundle_executed(&mut self, _bundle: &Digest) {}
 
-    /// Answers a question from the current state, without ordering.
+    /// Answers a question from the current state, without ordering, and changes nothing. If it panics, the client is told
+    /// so and the replica goes on; a panic in any other function ends the replica.
     fn query(&self, question: &[u8]) -> Vec<u8>;
 
     /// Freezes the whole state, so that another thread can encode it: equal states give equal bytes. Should take
@@ -78,4 +80,6 @@ pub enum RestoreError {
     OtherApplication { expected: &'static str, found: String },
     #[error("the snapshot belongs to another cluster; help: fetch it from a replica of this one")]
     OtherCluster,
+    #[error(transparent)]
+    Panicked(#[from] Box<ApplicationPanic>),
 }

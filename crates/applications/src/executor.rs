@@ -5,6 +5,7 @@ use crate::checkpoint::{Checkpoint, CheckpointRule, CheckpointTask};
 use crate::footprint::Rest;
 use crate::frozen::{FrozenState, SNAPSHOT_VERSION};
 use crate::history::History;
+use crate::panics::{ApplicationPanic, Call, guard, named};
 use crate::parallel::{Buffers, MAX_EXECUTION_THREADS, Parallelism, Waves};
 use crate::session::{Admission, MAX_SESSIONS, Memory, Sessions};
 use bytes::Bytes;
@@ -13,7 +14,6 @@ use quorate_types::{
     ResultsBuilder, Wire,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use thiserror::Error;
 
 /// Once the results of a bundle take this many bytes, its remaining commands are refused. Otherwise a few bytes of
 /// queries could request more than fits in a reply or in memory.
@@ -39,24 +39,6 @@ pub struct Reply {
     pub is_new: bool,
 }
 
-/// Panic of an application while it executed a command. The executor's state is unknown: it must not be used again.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error(
-    "the application {application} panicked at height {height}, on command {sequence} of client {client}: {message}; \
-     the command is in the agreed order, so every replica with this application ends there, also after a restart; \
-     help: start all replicas with a version of the application that executes the command without a panic, and with \
-     the same result on all; keep all journals"
-)]
-pub struct ApplicationPanic {
-    pub application: &'static str,
-    /// Height of the block with the command.
-    pub height: Height,
-    pub client: ClientId,
-    pub sequence: u64,
-    /// Message of the panic.
-    pub message: String,
-}
-
 /// Executor of an application's commands, at most once each, in the agreed order.
 pub struct Executor {
     application: Box<dyn Application>,
@@ -76,8 +58,8 @@ pub struct Executor {
     results: ResultsBuilder,
     /// Reused for each command.
     result: Vec<u8>,
-    /// The command that the application executes now.
-    executing: Option<(ClientId, u64)>,
+    /// What the application does now, while it executes a block.
+    executing: Option<Call>,
     /// `None`: one command after the other, on this thread.
     parallelism: Option<Parallelism>,
     /// Reused for the results of prepared commands.
@@ -134,7 +116,7 @@ impl Executor {
     /// Executes a block like [`Executor::execute`].
     ///
     /// # Errors
-    /// [`ApplicationPanic`] if the application panics on a command. All other panics continue.
+    /// [`ApplicationPanic`] if the application panics. All other panics continue.
     pub fn try_execute(
         &mut self,
         height: Height,
@@ -142,15 +124,9 @@ impl Executor {
         replies: &mut Vec<Reply>,
     ) -> Result<(), Box<ApplicationPanic>> {
         let done = catch_unwind(AssertUnwindSafe(|| self.execute(height, bundles, replies)));
-        done.map_err(|panic| match self.executing {
+        done.map_err(|panic| match self.executing.take() {
             None => resume_unwind(panic),
-            Some((client, sequence)) => {
-                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-                let message = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                let message = message.unwrap_or_else(|| "no message".to_owned());
-                let application = self.application.name();
-                Box::new(ApplicationPanic { application, height, client, sequence, message })
-            }
+            Some(call) => ApplicationPanic::of(self.application.name(), height, call, panic),
         })
     }
 
@@ -188,7 +164,9 @@ impl Executor {
     fn count_towards_keeping(&mut self, bundles: &[Bundle]) {
         let Some(rule) = &self.rule else { return };
         self.bytes_since_kept += rule.bytes_of(bundles);
+        self.executing = Some(Call::Snapshot);
         let due = self.bytes_since_kept >= rule.bytes_between(self.application.snapshot_bytes());
+        self.executing = None;
         self.keeps_here = due && rule.is_checkpoint(self.height());
         if self.keeps_here {
             self.bytes_since_kept = 0;
@@ -209,17 +187,20 @@ impl Executor {
         self.freeze(Bytes::new())
     }
 
+    /// A panic of the application goes on as an [`ApplicationPanic`], here and when the state is encoded.
+    ///
     /// Copies the history (at most 256 KiB) and the sessions (at most 4 MiB), and freezes the application.
     fn freeze(&mut self, frontier: Bytes) -> FrozenState {
+        let (name, height) = (self.application.name(), self.height());
         FrozenState {
             frontier,
             cluster: self.cluster,
-            application_name: self.application.name(),
+            application_name: name,
             commands: self.commands,
             bytes_since_kept: self.bytes_since_kept,
             history: self.history.clone(),
             sessions: self.sessions.freeze(),
-            application: self.application.freeze(),
+            application: named(name, height, Call::Snapshot, || self.application.freeze()),
         }
     }
 
@@ -253,7 +234,7 @@ impl Executor {
                 Admission::Fresh => {
                     executed += 1;
                     self.result.clear();
-                    self.executing = Some((command.client, command.sequence));
+                    self.executing = Some(Call::Command { client: command.client, sequence: command.sequence });
                     match ready {
                         None => self.application.execute(&command, &mut self.result),
                         Some(ready) => {
@@ -274,7 +255,9 @@ impl Executor {
             self.results.push(outcome);
         }
         self.commands += executed;
+        self.executing = Some(Call::Bundle(bundle.digest()));
         self.application.bundle_executed(&bundle.digest());
+        self.executing = None;
         self.block_results_bytes += self.results.bytes();
         let results = self.results.finish();
         let is_new = executed == results.len() as u64;
@@ -324,8 +307,11 @@ impl Executor {
     }
 
     /// Queries the application without ordering.
-    pub fn query(&self, question: &[u8]) -> Vec<u8> {
-        self.application.query(question)
+    ///
+    /// # Errors
+    /// [`ApplicationPanic`] if the application panics. It may be used on, because a question changes nothing.
+    pub fn query(&self, question: &[u8]) -> Result<Vec<u8>, Box<ApplicationPanic>> {
+        guard(self.application.name(), self.height(), Call::Query, || self.application.query(question))
     }
 
     /// Returns the rolling digest over all heights, bundles and results so far.
@@ -367,7 +353,8 @@ impl Executor {
         let sessions = Sessions::decode(&mut input, self.session_limit)?;
         let application = input.get_bytes("application state", MAX_APPLICATION_SNAPSHOT_BYTES)?;
         input.finish("end of the snapshot")?;
-        self.application.restore(application)?;
+        let (name, height) = (self.application.name(), history.height());
+        guard(name, height, Call::Restore, || self.application.restore(application))??;
         (self.commands, self.history, self.sessions) = (commands, history, sessions);
         (self.bytes_since_kept, self.keeps_here) = (bytes_since_kept, false);
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::application::Frozen;
 use crate::history::History;
+use crate::panics::{Call, named};
 use crate::session::FrozenSessions;
 use bytes::Bytes;
 use quorate_types::{ClusterId, Encoder, Wire};
@@ -25,7 +26,8 @@ pub struct FrozenState {
 impl FrozenState {
     /// Encodes the replica's part and the snapshot, for [`Executor::adopt`](crate::Executor::adopt).
     pub fn encode(self) -> Bytes {
-        let application = (self.application)();
+        let height = self.history.height();
+        let application = named(self.application_name, height, Call::Snapshot, self.application);
         let mut out = Encoder::with_capacity(self.frontier.len() + application.len() + OTHER_BYTES);
         out.put_bytes(&self.frontier);
         out.put_u8(SNAPSHOT_VERSION);

@@ -6,13 +6,15 @@ use proptest::prelude::*;
 use quorate_applications::executor::{MAX_BLOCK_RESULTS_BYTES, MAX_RESULTS_BYTES};
 use quorate_applications::key_value::MAX_VALUE_BYTES;
 use quorate_applications::{
-    Application, ApplicationKind, ApplicationPanic, Executor, Footprint, Frozen, KeyValueResult, MAX_RESULT_BYTES,
-    Parallelism, Reply, Rest, RestoreError, Touched, compare_histories,
+    Application, ApplicationKind, ApplicationPanic, Call, CheckpointRule, Executor, Footprint, Frozen, KeyValueResult,
+    MAX_RESULT_BYTES, Parallelism, Reply, Rest, RestoreError, Touched, compare_histories,
 };
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClusterId, Command, Height, Outcome, ReplicaId, ReplicaReply, Results, Wire,
+    Bundle, BundleBuilder, ClientId, ClusterId, Command, Digest, Height, Outcome, ReplicaId, ReplicaReply, Results,
+    Wire,
 };
 use quorate_types::{Encoder, limits::MAX_FRAME_BYTES};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn encoded(result: KeyValueResult<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -47,7 +49,7 @@ fn every_reply_goes_to_its_origin() {
     );
     assert_eq!(replies[1].results, Results::all_empty(1));
     assert_eq!(executor.commands(), 4);
-    assert_eq!(executor.query(&read), value);
+    assert_eq!(executor.query(&read).unwrap(), value);
 }
 
 #[test]
@@ -316,9 +318,9 @@ fn the_log_chains_its_bundles() {
     step(&mut one, &bundles);
     bundles.iter().for_each(|bundle| drop(step(&mut two, std::slice::from_ref(bundle))));
     step(&mut three, &[bundles[1].clone(), bundles[0].clone()]);
-    assert_eq!(one.query(b""), two.query(b""), "the division into blocks does not affect the log");
-    assert_ne!(one.query(b""), three.query(b""));
-    assert_eq!(one.query(b"")[..8], 2u64.to_le_bytes());
+    assert_eq!(one.query(b"").unwrap(), two.query(b"").unwrap(), "the division into blocks does not affect the log");
+    assert_ne!(one.query(b"").unwrap(), three.query(b"").unwrap());
+    assert_eq!(one.query(b"").unwrap()[..8], 2u64.to_le_bytes());
 }
 
 /// Application that panics on a payload, wherever it meets it.
@@ -370,7 +372,8 @@ fn a_panic_of_the_application_names_the_command() {
         let bundles = [bundle(1, &[(1, 2, b"fine"), (2, 1, b"fine")]), bundle(3, &[(3, 8, b"fine"), (3, 9, b"boom")])];
         let panic = one.try_execute(Height(2), &bundles, &mut replies).expect_err("it panics");
         let (client, message) = (ClientId(3), "no such account: 17".to_owned());
-        let expected = ApplicationPanic { application: "bomb", height: Height(2), client, sequence: 9, message };
+        let call = Call::Command { client, sequence: 9 };
+        let expected = ApplicationPanic { application: "bomb", height: Height(2), call, message };
         assert_eq!(*panic, expected, "{threads} threads");
         let told = panic.to_string();
         assert!(
@@ -380,7 +383,107 @@ fn a_panic_of_the_application_names_the_command() {
         assert!(told.contains("; help: "), "{told}");
         let panic = executor().try_execute(Height(1), &[bundle(4, &[(4, 5, b"long")])], &mut replies);
         let panic = panic.expect_err("the result is over the limit");
-        assert_eq!((panic.client, panic.sequence), (ClientId(4), 5));
+        assert_eq!(panic.call, Call::Command { client: ClientId(4), sequence: 5 });
         assert!(panic.message.contains("result of bomb is too long"), "{}", panic.message);
+    }
+}
+
+/// Call of an application that panics, and what makes it panic.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Fuse {
+    Bundle,
+    Estimate,
+    Freeze,
+    Encode,
+    Restore,
+    Query,
+}
+
+struct Fragile(Fuse);
+
+impl Fragile {
+    fn call(&self, fuse: Fuse) {
+        assert_ne!(self.0, fuse, "out of order");
+    }
+}
+
+impl Application for Fragile {
+    fn name(&self) -> &'static str {
+        "fragile"
+    }
+    fn execute(&mut self, _command: &Command<'_>, _result: &mut Vec<u8>) {}
+    fn bundle_executed(&mut self, _bundle: &Digest) {
+        self.call(Fuse::Bundle);
+    }
+    fn query(&self, question: &[u8]) -> Vec<u8> {
+        if question != b"fine" {
+            self.call(Fuse::Query);
+        }
+        Vec::new()
+    }
+    fn freeze(&mut self) -> Frozen {
+        self.call(Fuse::Freeze);
+        let fuse = self.0;
+        Box::new(move || {
+            Fragile(fuse).call(Fuse::Encode);
+            Bytes::new()
+        })
+    }
+    fn snapshot_bytes(&self) -> usize {
+        self.call(Fuse::Estimate);
+        0
+    }
+    fn restore(&mut self, _snapshot: Bytes) -> Result<(), RestoreError> {
+        self.call(Fuse::Restore);
+        Ok(())
+    }
+}
+
+/// Executes a block, makes its checkpoint, encodes it, restores a snapshot and asks a question, as hosts do, and returns
+/// the panic that ended that.
+fn live(fuse: Fuse) -> ApplicationPanic {
+    let cluster = ClusterId::from_name("test");
+    let make = |fuse| Executor::new(Box::new(Fragile(fuse)), &cluster).with_checkpoints(CheckpointRule::new(1, 1, 2));
+    let mut executor = make(fuse);
+    let block = [bundle(1, &[(1, 1, b"fine")])];
+    if let Err(panic) = executor.try_execute(Height(1), &block, &mut Vec::new()) {
+        return *panic;
+    }
+    let checkpoint = catch_unwind(AssertUnwindSafe(|| executor.checkpoint(Digest::ZERO, Bytes::new).run()));
+    if let Err(panic) = checkpoint {
+        return *panic.downcast().expect("the panic is named");
+    }
+    let mut other = make(Fuse::Query);
+    other.execute(Height(1), &block, &mut Vec::new());
+    let height = executor.height();
+    if let Err(error) = executor.restore(other.snapshot()) {
+        assert_eq!(executor.height(), height, "an error changes nothing");
+        let RestoreError::Panicked(panic) = error else { panic!("another error: {error}") };
+        return *panic;
+    }
+    let panic = executor.query(b"boom").expect_err("nothing else panics");
+    assert_eq!(executor.query(b"fine"), Ok(Vec::new()), "the executor answers the next question");
+    *panic
+}
+
+#[test]
+fn a_panic_of_any_call_names_the_application_and_the_call() {
+    let digest = bundle(1, &[(1, 1, b"fine")]).digest();
+    for (fuse, call) in [
+        (Fuse::Bundle, Call::Bundle(digest)),
+        (Fuse::Estimate, Call::Snapshot),
+        (Fuse::Freeze, Call::Snapshot),
+        (Fuse::Encode, Call::Snapshot),
+        (Fuse::Restore, Call::Restore),
+        (Fuse::Query, Call::Query),
+    ] {
+        let panic = live(fuse);
+        assert_eq!((panic.application, panic.height, &panic.call), ("fragile", Height(1), &call), "{fuse:?}");
+        assert!(panic.message.contains("out of order"), "{panic}");
+        let told = panic.to_string();
+        assert!(
+            told.starts_with("the application fragile panicked at height 1, ") && told.contains("; help: "),
+            "{told}"
+        );
     }
 }

@@ -180,10 +180,17 @@ impl<P: Protocol> Host<P> {
                 Ok(ClientRequest::Query { id, question }) => {
                     let begun = Instant::now();
                     let Devices { executor, gateway, network, .. } = &mut self.devices;
-                    let (height, answer) = (executor.height(), Bytes::from(executor.query(&question)));
-                    let bytes = answer.len();
-                    let answer = ReplicaReply::Answer { id, question: question_digest(&question), height, answer };
-                    gateway.send(network, link, &answer);
+                    let reply = match executor.query(&question) {
+                        Ok(answer) => ReplicaReply::Answer {
+                            id,
+                            question: question_digest(&question),
+                            height: executor.height(),
+                            answer: Bytes::from(answer),
+                        },
+                        Err(panic) => ReplicaReply::Unanswered { id, why: panic.to_string(), again: false },
+                    };
+                    let bytes = if let ReplicaReply::Answer { answer, .. } = &reply { answer.len() } else { 0 };
+                    gateway.send(network, link, &reply);
                     // Part of the time since it began.
                     gateway.seals.take_spent_ns();
                     self.charge_answer(link, bytes, begun)

@@ -8,6 +8,7 @@ use crate::error::{HostError, NodeError};
 use crate::host::{Order, Orders};
 use crate::observer::Observer;
 use crate::testnet;
+use quorate_applications::ApplicationPanic;
 use quorate_crypto::ReplicaKeys;
 use quorate_storage::JournalKind;
 use quorate_transports::Endpoint;
@@ -46,7 +47,7 @@ impl NodeThread {
         Some(match thread.join() {
             Ok(Ok(status)) => Ok(status),
             Ok(Err(source)) => Err(NodeError::Host { replica, source }),
-            Err(panic) => Err(NodeError::Panicked { replica, message: panic_message(&*panic) }),
+            Err(panic) => Err(ended_by(replica, panic)),
         })
     }
 }
@@ -180,7 +181,13 @@ fn keeps_journal(config: &NodeConfig) -> bool {
     config.journal.kind == JournalKind::File && config.journal.directory.is_absolute()
 }
 
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+/// Returns why a replica has ended whose thread, or helper thread, panicked.
+pub(crate) fn ended_by(replica: ReplicaId, panic: Box<dyn Any + Send>) -> NodeError {
+    let panic = match panic.downcast::<ApplicationPanic>() {
+        Ok(panic) => return NodeError::Host { replica, source: HostError::Application(panic) },
+        Err(panic) => panic,
+    };
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no panic message".to_owned())
+    let message = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    NodeError::Panicked { replica, message: message.unwrap_or_else(|| "no panic message".to_owned()) }
 }

@@ -3,7 +3,7 @@
 use crate::assemble::assemble;
 use crate::config::{CONFIG_FILE, NodeConfig};
 use crate::descriptors;
-use crate::embedded::panic_message;
+use crate::embedded::ended_by;
 use crate::error::{HostError, NodeError};
 use crate::host::Order;
 use crate::interrupt;
@@ -44,6 +44,6 @@ pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Resul
     // Helper threads that panic make this one panic.
     match catch_unwind(AssertUnwindSafe(|| node.run())) {
         Ok(ended) => ended.map_err(failed),
-        Err(panic) => Err(NodeError::Panicked { replica, message: panic_message(&*panic) }),
+        Err(panic) => Err(ended_by(replica, panic)),
     }
 }

@@ -337,7 +337,7 @@ pub enum ReplicaReply {
         id: u64,
         /// What is wrong and what to do.
         why: String,
-        /// The question may be answered later. Otherwise no question on this link ever will be.
+        /// The question may be answered later. Otherwise it never will be on this link.
         again: bool,
     },
 }
