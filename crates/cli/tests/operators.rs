@@ -138,3 +138,79 @@ fn version_completions_and_manual_pages_are_printed() {
     let node = fs::read_to_string(scratch.path("quorate-node.1")).expect("each command has a page");
     assert!(node.contains("log\\-level"), "{node}");
 }
+
+/// A file system whose writes can be made to hang. Its image lies beside the place where it is mounted.
+#[cfg(target_os = "linux")]
+struct Hanging {
+    at: String,
+}
+
+#[cfg(target_os = "linux")]
+impl Hanging {
+    /// Returns `None`, after saying why, if this host has no loop devices.
+    fn mount(image: &str, at: &str) -> Option<Hanging> {
+        fs::File::create(image).and_then(|file| file.set_len(1 << 30)).expect("an image");
+        fs::create_dir(at).expect("a place for the disk");
+        assert!(ran("mkfs.ext4", &["-q", image]).is_ok_and(|said| said.is_empty()), "mkfs.ext4 makes a file system");
+        match ran("mount", &["-o", "loop", image, at]) {
+            Ok(_) => Some(Hanging { at: at.to_owned() }),
+            Err(why) => {
+                println!("skipped: this host mounts no image: {why}");
+                None
+            }
+        }
+    }
+
+    fn hang(&self) {
+        ran("fsfreeze", &["--freeze", &self.at]).expect("writes can be stopped");
+    }
+
+    fn go_on(&self) {
+        ran("fsfreeze", &["--unfreeze", &self.at]).expect("writes can go on");
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        let _ = ran("fsfreeze", &["--unfreeze", &self.at]);
+        let _ = ran("umount", &["--lazy", &self.at]);
+    }
+}
+
+/// Runs a program of the system. An error is what it says.
+#[cfg(target_os = "linux")]
+fn ran(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+/// A write that never returns gives no error, so only the time since it began shows that the disk hangs.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "needs root"]
+fn privileged_a_disk_that_hangs_is_named_until_it_answers() {
+    let scratch = Scratch::new("hanging");
+    let (net, disk) = (scratch.path("net"), scratch.path("disk"));
+    succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    let Some(hanging) = Hanging::mount(&scratch.path("image"), &disk) else { return };
+    let (home, moved) = (format!("{net}/replica-3"), format!("{disk}/home"));
+    ran("cp", &["-a", &home, &moved]).expect("its home moves to the disk");
+    fs::remove_dir_all(&home).expect("it has moved");
+    std::os::unix::fs::symlink(&moved, &home).expect("a link");
+    let nodes = Nodes(
+        (0..4).map(|at| node(&format!("{net}/replica-{at}"), &scratch.path(&format!("log-{at}")), &[])).collect(),
+    );
+    let put = |key: &str| drop(succeeds(&["client", "--dir", &net, "put", key, "value"]));
+    put("before");
+    status(&net, |told| told["attention"] == Value::Array(vec![]) && attention(&told["replicas"][3]) == "[]");
+    hanging.hang();
+    put("meanwhile"); // The other three are a quorum.
+    let told = status(&net, |told| attention(&told["replicas"][3]).contains("waits for its disk"));
+    assert!(attention(&told["replicas"][3]).contains("a write of the journal has not ended for "), "{told}");
+    assert!(!attention(&told["replicas"][0]).contains("disk"), "{told}");
+    hanging.go_on();
+    put("after");
+    status(&net, |told| attention(&told["replicas"][3]) == "[]" && told["replicas"][3]["lag"] == 0);
+    drop(nodes);
+}

@@ -214,6 +214,10 @@ fn listening_help(key: &str, address: &Address, source: &io::Error) -> String {
     if source.kind() == io::ErrorKind::Unsupported {
         return String::new();
     }
+    if address.resolve().is_err() {
+        return "; help: check the spelling of the name, and that this host's name servers know it, or write an IP address"
+            .to_owned();
+    }
     let port = address.port();
     if key == "admin_listen" {
         return format!(
