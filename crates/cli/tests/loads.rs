@@ -105,3 +105,27 @@ fn what_the_store_cannot_hold_is_refused_before_the_run() {
         assert_eq!(output.status.code(), Some(2), "{host}: {}", text(&output.stderr));
     }
 }
+
+/// The limit is the replicas', and a client does not know it. Nobody has to wait for the end of a load to learn that
+/// none of its commands can be ordered.
+#[test]
+fn commands_over_the_clusters_limit_end_a_load_at_once() {
+    let scratch = Scratch::new("loads-large");
+    let net = scratch.path("net");
+    succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    for replica in 0..4 {
+        let file = format!("{net}/replica-{replica}/config.toml");
+        let text = fs::read_to_string(&file).expect("it was written");
+        let smaller = text.replace("batch_bytes = 8388608", "batch_bytes = 65536");
+        assert_ne!(text, smaller, "the key is there");
+        fs::write(&file, smaller).expect("it can be written");
+    }
+    let _nodes = Nodes::start(&net);
+    let output =
+        quorate(&["client", "--dir", &net, "load", "--payload", "100000", "--bundle", "1", "--duration", "10m"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the replicas refused a command: the bundle has 100") && said.contains("; help: "), "{said}");
+    let fits = ["client", "--dir", &net, "load", "--payload", "30000", "--bundle", "1", "--json", "-"];
+    assert!(json(&[&fits[..], &SHORT].concat())["committed_commands"].as_u64() > Some(0));
+}

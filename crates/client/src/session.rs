@@ -13,6 +13,8 @@
 //! reported that the first bundle is void and the command was not executed
 //! ([`Outcome::Expired`](quorate_types::Outcome::Expired)). Otherwise it could be executed twice.
 
+mod refusals;
+
 use crate::asked::Asked;
 use crate::heights::Heights;
 use crate::homes::Homes;
@@ -21,7 +23,6 @@ use crate::quorum_reply::ReplyQuorum;
 use crate::retry::{Attempt, RetryTimers, Ticket};
 use bytes::Bytes;
 use quorate_crypto::ClientIdentity;
-use quorate_types::text::escaped;
 use quorate_types::{
     Bundle, ClientRequest, Digest, Dissemination, Height, Quorum, ReplicaId, ReplicaReply, ReplyMode, Results, Signers,
     Time, encode_message,
@@ -37,11 +38,6 @@ pub const DEFAULT_RETRY_MS: u64 = 2_000;
 
 /// Number of times that a bundle times out at one replica before it goes to all, if replicas spread bundles.
 const TIMEOUTS_AT_HOMES: u32 = 1;
-
-/// Shortest wait for an overloaded replica.
-const MIN_BUSY_WAIT: Duration = Duration::from_millis(1);
-/// Maximum number of times that the wait of a bundle doubles if it is refused again.
-const MAX_BUSY_DOUBLINGS: u32 = 3;
 
 /// Settings of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,6 +149,8 @@ pub struct Session<T> {
     timers: RetryTimers,
     counters: SessionCounters,
     last_refusal: Option<(ReplicaId, String)>,
+    /// Why f+1 replicas refused a bundle permanently.
+    rejection: Option<String>,
     /// Bundles that were refused for load since the caller took them last.
     turned_away: Vec<TurnedAway>,
     heights: Heights,
@@ -215,6 +213,7 @@ impl<T> Session<T> {
             timers: RetryTimers::new(options.retry),
             counters: SessionCounters::default(),
             last_refusal: None,
+            rejection: None,
             turned_away: Vec::new(),
             heights: Heights::new(options.quorum),
             is_introduced: false,
@@ -399,78 +398,6 @@ impl<T> Session<T> {
         Some(Accepted { bundle, attached: waiting.attached, commands, height, results, retries })
     }
 
-    /// Counts a refusal. After f+1 refusals, at least one from an honest replica, the retry comes sooner than after
-    /// silence.
-    fn on_refused(&mut self, now: Time, from: ReplicaId, bundle: Digest, why: String, again: bool) {
-        let Some(at) = self.refused_slot(from, &bundle) else { return };
-        self.counters.refusals += 1;
-        self.last_refusal = Some((from, escaped(&why).into_owned()));
-        let slot = &mut self.slots[at as usize];
-        let waiting = slot.waiting.as_mut().expect("a named slot is in use");
-        if !again {
-            waiting.rejected.insert(from);
-        }
-        let enough = if waiting.sent_to == Some(from) { 1 } else { self.options.quorum.weak() };
-        let before = waiting.refused.len();
-        let fresh = waiting.refused.insert(from);
-        if fresh && before < enough && waiting.refused.len() >= enough {
-            self.timers.arm_refused(now, Ticket { slot: at, generation: slot.generation, attempt: waiting.attempt });
-        }
-    }
-
-    /// Returns the slot of a bundle that a replica refuses, if the refusal can be meant.
-    fn refused_slot(&mut self, from: ReplicaId, bundle: &Digest) -> Option<u32> {
-        let at = self.names.get(bundle).copied();
-        let is_member = from.index() < self.options.quorum.replicas();
-        self.counters.late += u64::from(at.is_none());
-        self.counters.invalid += u64::from(at.is_some() && !is_member);
-        at.filter(|_| is_member)
-    }
-
-    /// Counts that a replica is too busy for a bundle. Once the only recipient or f+1 replicas are, the bundle waits
-    /// for as long as they ask, at most for half of the first timeout.
-    fn on_busy(&mut self, now: Time, from: ReplicaId, bundle: Digest, wait: Duration) {
-        let Some(at) = self.refused_slot(from, &bundle) else { return };
-        let wait = wait.clamp(MIN_BUSY_WAIT, (self.options.retry / 2).max(MIN_BUSY_WAIT));
-        let slot = &mut self.slots[at as usize];
-        let waiting = slot.waiting.as_mut().expect("a named slot is in use");
-        let enough = if waiting.sent_to == Some(from) { 1 } else { self.options.quorum.weak() };
-        let before = waiting.refused.len();
-        let fresh = waiting.refused.insert(from);
-        // A liar among f+1 can shorten the wait, and lengthen it only up to what an honest one asks for.
-        let shortest = waiting.wait.map_or(wait, |other| other.min(wait));
-        waiting.wait = Some(shortest);
-        if waiting.sent_to == Some(from) {
-            self.homes.on_busy(now, from, wait);
-        }
-        if !fresh || before >= enough || waiting.refused.len() < enough {
-            return;
-        }
-        let wait = backed_off(shortest, waiting.attempt, &bundle);
-        self.counters.busy += 1;
-        self.last_refusal = Some((from, format!("busy, and asks to return after {} ms", shortest.as_millis())));
-        self.timers.arm_busy(now, wait, Ticket { slot: at, generation: slot.generation, attempt: waiting.attempt });
-        self.turned_away.push(TurnedAway { bundle, wait });
-    }
-
-    /// Returns the bundles that were refused for load since the last call.
-    pub fn take_turned_away(&mut self) -> Vec<TurnedAway> {
-        std::mem::take(&mut self.turned_away)
-    }
-
-    /// Returns whether a bundle waits because replicas were too busy for it.
-    pub fn is_turned_away(&self, bundle: Digest) -> bool {
-        let slot = self.names.get(&bundle).map(|at| &self.slots[*at as usize]);
-        slot.and_then(|slot| slot.waiting.as_ref()).is_some_and(|waiting| waiting.wait.is_some())
-    }
-
-    /// Returns whether f+1 replicas refused a bundle permanently. Since one of them is honest, a retry is useless.
-    pub fn is_rejected(&self, bundle: Digest) -> bool {
-        let slot = self.names.get(&bundle).map(|at| &self.slots[*at as usize]);
-        let waiting = slot.and_then(|slot| slot.waiting.as_ref());
-        waiting.is_some_and(|waiting| waiting.rejected.len() >= self.options.quorum.weak())
-    }
-
     /// Resends bundles that have timed out.
     pub fn poll(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if self.is_behind {
@@ -567,18 +494,6 @@ impl<T> Session<T> {
     pub fn counters(&self) -> SessionCounters {
         self.counters
     }
-
-    /// Returns the last refusal and its sender.
-    pub fn last_refusal(&self) -> Option<(ReplicaId, &str)> {
-        self.last_refusal.as_ref().map(|(from, why)| (*from, why.as_str()))
-    }
-}
-
-/// Returns a wait that doubles with each retry up to [`MAX_BUSY_DOUBLINGS`], with up to half of it added: bundles that
-/// were refused together must not return together.
-fn backed_off(wait: Duration, attempt: Attempt, bundle: &Digest) -> Duration {
-    let doubled = wait.saturating_mul(1 << attempt.retries().min(MAX_BUSY_DOUBLINGS));
-    doubled + doubled.mul_f64(f64::from(bundle.0[8]) / 512.0)
 }
 
 fn after(replica: ReplicaId, quorum: Quorum) -> ReplicaId {

@@ -245,6 +245,11 @@ impl LoadCore {
         self.session.counters()
     }
 
+    /// Returns why f+1 replicas refused a bundle for good, if they did: other commands of this load would fare alike.
+    pub fn rejection(&self) -> Option<&str> {
+        self.session.rejection()
+    }
+
     /// Returns the last refusal and its sender.
     pub fn last_refusal(&self) -> Option<(ReplicaId, &str)> {
         self.session.last_refusal()

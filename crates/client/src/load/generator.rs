@@ -43,6 +43,9 @@ pub enum LoadError {
     /// f+1 replicas refused to answer the client's questions.
     #[error("the replicas do not answer this client's questions: {0}")]
     Unanswered(String),
+    /// f+1 replicas refused commands for good.
+    #[error("the replicas refused a command: {0}")]
+    Rejected(String),
     /// [`LoadHandle::abandon`] was called.
     #[error("the load was abandoned")]
     Abandoned,
@@ -198,6 +201,9 @@ impl LoadGenerator {
             self.handle.check()?;
             let now = self.now();
             self.take_events(now);
+            if let Some(why) = self.core.rejection() {
+                return Err(LoadError::Rejected(why.to_owned()));
+            }
             if self.handle.stop.load(Ordering::Relaxed) {
                 self.core.stop(now);
             }

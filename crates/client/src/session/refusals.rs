@@ -1,0 +1,103 @@
+//! Refused bundles: for load, for now, or for good.
+
+use super::{Session, TurnedAway};
+use crate::retry::{Attempt, Ticket};
+use quorate_types::text::escaped;
+use quorate_types::{Digest, ReplicaId, Time};
+use std::time::Duration;
+
+/// Shortest wait for an overloaded replica.
+const MIN_BUSY_WAIT: Duration = Duration::from_millis(1);
+/// Maximum number of times that the wait of a bundle doubles if it is refused again.
+const MAX_BUSY_DOUBLINGS: u32 = 3;
+
+impl<T> Session<T> {
+    /// Counts a refusal. After f+1 refusals, at least one from an honest replica, the retry comes sooner than after
+    /// silence.
+    pub(super) fn on_refused(&mut self, now: Time, from: ReplicaId, bundle: Digest, why: String, again: bool) {
+        let Some(at) = self.refused_slot(from, &bundle) else { return };
+        self.counters.refusals += 1;
+        self.last_refusal = Some((from, escaped(&why).into_owned()));
+        let slot = &mut self.slots[at as usize];
+        let waiting = slot.waiting.as_mut().expect("a named slot is in use");
+        if !again && waiting.rejected.insert(from) && waiting.rejected.len() == self.options.quorum.weak() {
+            self.rejection = self.last_refusal.as_ref().map(|(_, why)| why.clone());
+        }
+        let enough = if waiting.sent_to == Some(from) { 1 } else { self.options.quorum.weak() };
+        let before = waiting.refused.len();
+        let fresh = waiting.refused.insert(from);
+        if fresh && before < enough && waiting.refused.len() >= enough {
+            self.timers.arm_refused(now, Ticket { slot: at, generation: slot.generation, attempt: waiting.attempt });
+        }
+    }
+
+    /// Returns the slot of a bundle that a replica refuses, if the refusal can be meant.
+    fn refused_slot(&mut self, from: ReplicaId, bundle: &Digest) -> Option<u32> {
+        let at = self.names.get(bundle).copied();
+        let is_member = from.index() < self.options.quorum.replicas();
+        self.counters.late += u64::from(at.is_none());
+        self.counters.invalid += u64::from(at.is_some() && !is_member);
+        at.filter(|_| is_member)
+    }
+
+    /// Counts that a replica is too busy for a bundle. Once the only recipient or f+1 replicas are, the bundle waits
+    /// for as long as they ask, at most for half of the first timeout.
+    pub(super) fn on_busy(&mut self, now: Time, from: ReplicaId, bundle: Digest, wait: Duration) {
+        let Some(at) = self.refused_slot(from, &bundle) else { return };
+        let wait = wait.clamp(MIN_BUSY_WAIT, (self.options.retry / 2).max(MIN_BUSY_WAIT));
+        let slot = &mut self.slots[at as usize];
+        let waiting = slot.waiting.as_mut().expect("a named slot is in use");
+        let enough = if waiting.sent_to == Some(from) { 1 } else { self.options.quorum.weak() };
+        let before = waiting.refused.len();
+        let fresh = waiting.refused.insert(from);
+        // A liar among f+1 can shorten the wait, and lengthen it only up to what an honest one asks for.
+        let shortest = waiting.wait.map_or(wait, |other| other.min(wait));
+        waiting.wait = Some(shortest);
+        if waiting.sent_to == Some(from) {
+            self.homes.on_busy(now, from, wait);
+        }
+        if !fresh || before >= enough || waiting.refused.len() < enough {
+            return;
+        }
+        let wait = backed_off(shortest, waiting.attempt, &bundle);
+        self.counters.busy += 1;
+        self.last_refusal = Some((from, format!("busy, and asks to return after {} ms", shortest.as_millis())));
+        self.timers.arm_busy(now, wait, Ticket { slot: at, generation: slot.generation, attempt: waiting.attempt });
+        self.turned_away.push(TurnedAway { bundle, wait });
+    }
+
+    /// Returns the bundles that were refused for load since the last call.
+    pub fn take_turned_away(&mut self) -> Vec<TurnedAway> {
+        std::mem::take(&mut self.turned_away)
+    }
+
+    /// Returns whether a bundle waits because replicas were too busy for it.
+    pub fn is_turned_away(&self, bundle: Digest) -> bool {
+        let slot = self.names.get(&bundle).map(|at| &self.slots[*at as usize]);
+        slot.and_then(|slot| slot.waiting.as_ref()).is_some_and(|waiting| waiting.wait.is_some())
+    }
+
+    /// Returns why f+1 replicas refused the last bundle that so many refused permanently.
+    pub fn rejection(&self) -> Option<&str> {
+        self.rejection.as_deref()
+    }
+
+    /// Returns the last refusal and its sender.
+    pub fn last_refusal(&self) -> Option<(ReplicaId, &str)> {
+        self.last_refusal.as_ref().map(|(from, why)| (*from, why.as_str()))
+    }
+
+    /// Returns whether f+1 replicas refused a bundle permanently. Since one of them is honest, a retry is useless.
+    pub fn is_rejected(&self, bundle: Digest) -> bool {
+        let slot = self.names.get(&bundle).map(|at| &self.slots[*at as usize]);
+        let waiting = slot.and_then(|slot| slot.waiting.as_ref());
+        waiting.is_some_and(|waiting| waiting.rejected.len() >= self.options.quorum.weak())
+    }
+}
+
+/// Returns a wait that doubles with each retry up to [`MAX_BUSY_DOUBLINGS`], with up to half of it added: bundles that
+/// were refused together must not return together.
+fn backed_off(wait: Duration, attempt: Attempt, bundle: &Digest) -> Duration {
+    let doubled = wait.saturating_mul(1 << attempt.retries().min(MAX_BUSY_DOUBLINGS));
+    doubled + doubled.mul_f64(f64::from(bundle.0[8]) / 512.0)
+}
