@@ -251,7 +251,7 @@ fn chosen(arguments: &RunArgs, found: Vec<(Source, Experiment)>) -> Result<Vec<S
     if chosen.is_empty() { Err(nothing_to_run(&arguments.experiment).into()) } else { Ok(chosen) }
 }
 
-/// Writes results. It is an error if no run succeeded; a claim that does not hold is a finding.
+/// Writes results. It is an error if no run succeeded or one is missing; a claim that does not hold is a finding.
 fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
     let tables: String = judged.iter().map(Judged::to_table).collect();
     let table = format!("{tables}\n{}", summary(judged));
@@ -261,7 +261,11 @@ fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
     match rows {
         0 => Err("there are no runs, so nothing is shown".into()),
         _ if rows == failed => Err(format!("none of {rows} runs succeeded").into()),
-        _ => Ok(()),
+        // After a signal to this program, the exit status says so.
+        _ => match judged.iter().find_map(|own| own.partial.as_deref()).filter(|_| interrupt::requested().is_none()) {
+            Some(partial) => Err(partial.into()),
+            None => Ok(()),
+        },
     }
 }
 

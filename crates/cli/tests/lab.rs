@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A process that takes longer than this has hung; a busy machine is slow.
@@ -245,36 +245,81 @@ fn a_report_is_a_page_with_figures_and_the_table_of_the_papers() {
     }
 }
 
-#[test]
-fn a_signal_loses_only_the_cell_under_way() {
-    let scratch = Scratch::new("lab-signal");
+/// Runs two cells, and sends a signal to this process or its child once the first cell is kept and the second runs.
+fn ended_in_the_second_cell(scratch: &Scratch, whom: impl FnOnce(u32) -> u32, signal: i32) -> Output {
     let dir = scratch.path("dir");
     let long = "instruments = [\"real\"]\n[base]\noutstanding = 100\nwarmup = \"50ms\"\n[[axis]]\nkey = \"duration\"\n\
                 values = [\"100ms\", \"300s\"]\n[repeat]\nmin = 1\nmax = 1\n";
-    let file = file(&scratch, long);
+    let file = file(scratch, long);
     let mut command = quorate_heeding_signals();
     command.args(["lab", "run", &file, "--dir", &dir, "--json", "-"]).stdin(Stdio::null());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-    let cells = Path::new(&dir).join("cells");
-    let names = || -> Vec<String> {
-        let entries = fs::read_dir(&cells).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-    };
-    // The first cell is kept, and the second is under way: its output has a file.
+    // The output of the second cell has a file while it runs.
     let start = Instant::now();
-    while !(names().iter().any(|name| name.ends_with(".json")) && names().iter().any(|name| name.ends_with(".out"))) {
-        assert!(start.elapsed() < HANG, "the second cell has not started: {:?}", names());
+    let has = |ending: &str| cells(&dir).iter().any(|name| name.ends_with(ending));
+    while !(has(".json") && has(".out")) {
+        assert!(start.elapsed() < HANG, "the second cell has not started: {:?}", cells(&dir));
         std::thread::sleep(Duration::from_millis(10));
     }
-    // SAFETY: sends a signal to a process that this test started and has not waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
-    let output = child.wait_with_output().expect("it ends");
+    // SAFETY: sends a signal to a process that this test started and has not waited for, or to a child of it.
+    assert_eq!(unsafe { libc::kill(whom(child.id()) as libc::pid_t, signal) }, 0);
+    child.wait_with_output().expect("it ends")
+}
+
+/// Returns the names of the files of cells.
+fn cells(dir: &str) -> Vec<String> {
+    let entries = fs::read_dir(Path::new(dir).join("cells")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+#[test]
+fn a_signal_loses_only_the_cell_under_way() {
+    let scratch = Scratch::new("lab-signal");
+    let output = ended_in_the_second_cell(&scratch, |own| own, libc::SIGINT);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
     assert_eq!(rows(&result).len(), 1);
     assert!(result["partial"].as_str().is_some_and(|partial| partial.contains("SIGINT after 1 of 2 runs")), "{result}");
-    assert_eq!(names().len(), 1, "nothing is left of the cell under way: {:?}", names());
+    let dir = scratch.path("dir");
+    assert_eq!(cells(&dir).len(), 1, "nothing is left of the cell under way: {:?}", cells(&dir));
     assert_eq!(rows(&json(&["lab", "report", &dir, "--json", "-"])).len(), 1);
+}
+
+/// A terminal sends signals to all processes in the foreground, so a cell can end before its laboratory hears of it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_cell_that_a_signal_ends_has_not_failed() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let scratch = Scratch::new(&format!("lab-cell-{signal}"));
+        let output = ended_in_the_second_cell(&scratch, cell_of, signal);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("a signal ended 1 of 2 runs; run it again"), "{said}");
+        let result: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+        assert_eq!(rows(&result).len(), 1, "{result}");
+        assert!(rows(&result)[0]["failure"].is_null(), "{result}");
+        assert_eq!(cells(&scratch.path("dir")).len(), 1, "nothing is kept of the cell");
+    }
+}
+
+/// Waits for the process of a cell, and returns its id. Until it has its own program, it is a copy of the laboratory.
+#[cfg(target_os = "linux")]
+fn cell_of(laboratory: u32) -> u32 {
+    let is_cell = |id: &u32| {
+        let call = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        call.split(|byte| *byte == 0).nth(1) == Some(b"bench")
+    };
+    let start = Instant::now();
+    loop {
+        let threads = fs::read_dir(format!("/proc/{laboratory}/task")).into_iter().flatten().flatten();
+        let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+        let children: String = children.collect();
+        if let Some(id) = children.split_whitespace().filter_map(|id| id.parse().ok()).find(is_cell) {
+            return id;
+        }
+        assert!(start.elapsed() < HANG, "the cell is no process");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

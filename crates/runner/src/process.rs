@@ -5,6 +5,7 @@ use quorate_lab::bench::Offspring;
 use quorate_node::interrupt;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
@@ -25,7 +26,7 @@ pub enum Ending {
     Result(serde_json::Value),
     /// Without one, for this reason.
     Failed(String),
-    /// Because a signal asked this program to end.
+    /// Because a signal asked this program, or the process alone, to end. Its result would be that of a shorter run.
     Interrupted,
 }
 
@@ -93,7 +94,16 @@ fn end(child: &mut Offspring) -> std::io::Result<()> {
     child.kill()
 }
 
+/// Whether a signal that asks to end ended the process: before it heard signals, or in order.
+fn was_asked_to_end(status: ExitStatus) -> bool {
+    let asks = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+    asks.iter().any(|signal| status.signal() == Some(*signal) || status.code() == Some(128 + signal))
+}
+
 fn ending(status: ExitStatus, outputs: &Outputs) -> Ending {
+    if was_asked_to_end(status) {
+        return Ending::Interrupted;
+    }
     let mut text = String::new();
     let read = File::open(&outputs.out).and_then(|file| file.take(MAX_RESULT_BYTES).read_to_string(&mut text));
     let parsed = read

@@ -84,6 +84,8 @@ struct Course<'r> {
     rows: Vec<Row>,
     done: usize,
     total: usize,
+    /// Cells of the runs that a signal ended. They are not run again by this call.
+    cut: Vec<usize>,
     /// Measured time and time under load of the runs so far, by instrument, in seconds.
     paces: BTreeMap<&'static str, (f64, f64)>,
 }
@@ -109,13 +111,26 @@ impl Run {
         let cells = self.runnable(&plan)?;
         self.store.record(&experiment.name(), &self.record(source, &plan, &cells))?;
         let name = experiment.name();
-        let mut course =
-            Course { run: self, plan: &plan, name, cells, rows: Vec::new(), done: 0, total: 0, paces: BTreeMap::new() };
+        let mut course = Course {
+            run: self,
+            plan: &plan,
+            name,
+            cells,
+            rows: Vec::new(),
+            done: 0,
+            total: 0,
+            cut: Vec::new(),
+            paces: BTreeMap::new(),
+        };
         course.reuse(observer);
         course.note_obstacles(observer)?;
         course.run(observer)?;
-        let partial = interrupt::requested()
-            .map(|signal| format!("{} ended by {signal} after {} of {} runs", course.name, course.done, course.total));
+        let Course { name, done, total, cut, .. } = &course;
+        let partial = match interrupt::requested() {
+            Some(signal) => Some(format!("{name} ended by {signal} after {done} of {total} runs")),
+            None => (!cut.is_empty())
+                .then(|| format!("{name}: a signal ended {} of {total} runs; run it again to add them", cut.len())),
+        };
         Ok(Judged { partial, ..Judged::of(&plan, course.rows) })
     }
 
@@ -195,7 +210,7 @@ impl Course<'_> {
     }
 
     fn can_run(&self, cell: usize) -> bool {
-        self.cells[cell].obstacle.is_none()
+        self.cells[cell].obstacle.is_none() && !self.cut.contains(&cell)
     }
 
     /// Runs what the file asks for, then what the claims need.
@@ -238,7 +253,10 @@ impl Course<'_> {
             observer.on_start(&step);
             let rows = self.measure_all(&batch)?;
             for ((_, cell), row) in batch.iter().zip(rows) {
-                let Some((row, took)) = row else { continue };
+                let Some((row, took)) = row else {
+                    self.cut.push(*cell);
+                    continue;
+                };
                 let runnable = &self.cells[*cell];
                 let pace = self.paces.entry(row.instrument.name()).or_default();
                 *pace = (pace.0 + took.as_secs_f64(), pace.1 + runnable.call.load_time().as_secs_f64());
@@ -258,7 +276,7 @@ impl Course<'_> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let mut batch: Vec<(u32, usize)> = Vec::new();
         while let Some((repetition, cell)) = queue.front().copied() {
-            if self.has_failed(cell) {
+            if self.has_failed(cell) || self.cut.contains(&cell) {
                 queue.pop_front();
                 self.total -= 1;
                 continue;
