@@ -108,3 +108,21 @@ fn an_export_is_checked_without_the_cluster() {
     assert!(text(&refused.stderr).contains("the end is missing"), "{}", text(&refused.stderr));
     assert_eq!(quorate(&["inspect", "--verify"]).status.code(), Some(2), "there is nothing to inspect");
 }
+
+#[test]
+fn the_export_of_a_replica_that_never_ran_is_sound() {
+    let scratch = Scratch::new("inspect-new");
+    let (net, export) = (scratch.path("net"), scratch.path("export"));
+    succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    succeeds(&["inspect", "--dir", &format!("{net}/replica-0"), "--export", &export]);
+    let output = succeeds(&["inspect", "--check", &export, "--keys", &net]);
+    assert!(text(&output.stdout).contains("sound"), "{}", text(&output.stdout));
+    let named = fs::read_to_string(&export).expect("it was written");
+    let at = named.find("\"committed_digest\":\"").expect("the last line names the last block") + 20;
+    let digit = if &named[at..=at] == "0" { "1" } else { "0" };
+    fs::write(&export, format!("{}{digit}{}", &named[..at], &named[at + 1..])).expect("it can be written");
+    assert!(
+        !quorate(&["inspect", "--check", &export, "--keys", &net]).status.success(),
+        "another genesis is not sound"
+    );
+}

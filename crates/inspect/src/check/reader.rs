@@ -368,7 +368,9 @@ impl Reader {
         self.ended = true;
         let Checked { proven_height, blocks: counted, .. } = self.checked;
         let root = self.head.filter(|(height, _)| *height == self.checked.root_height);
-        if self.last_committed.or(root) != Some(committed) {
+        // A replica that has never run exports no root.
+        let genesis = self.head.is_none().then(|| (0, self.cluster.genesis()));
+        if self.last_committed.or(root).or(genesis) != Some(committed) {
             return Err(format!(
                 "it names {} at height {} as the last committed block, but the preceding lines another",
                 committed.1, committed.0
