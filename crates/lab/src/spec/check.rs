@@ -1,8 +1,8 @@
 //! Validates a spec: refuses impossible values and combinations before anything starts, and warns of surprising ones.
 
 use super::{
-    BatchPolicy, BenchSpec, ClientAuthentication, CryptoThreads, Fault, Host, JournalKind, Misbehaviour, Pacing,
-    Problem, ReplicaThreads, ReplyAuthentication, ReplyMode, SpecError, When,
+    BatchPolicy, BenchSpec, ClientAuthentication, CryptoThreads, Dissemination, Fault, Host, JournalKind, Misbehaviour,
+    Pacing, Problem, ReplicaThreads, ReplyAuthentication, ReplyMode, SchemeKind, SpecError, VotesTo, When,
 };
 use crate::affinity;
 use quorate_applications::MAX_EXECUTION_THREADS;
@@ -465,6 +465,7 @@ impl BenchSpec {
                 ));
             }
         }
+        warnings.extend(self.slow_aggregates());
         warnings.extend(self.beyond_faults());
         let bundle = self.bundle_commands();
         if bundle < self.bundle as usize && self.bundle != BenchSpec::default().bundle {
@@ -483,6 +484,30 @@ impl BenchSpec {
             warnings.push(format!("--fault: after the crash {why}"));
         }
         warnings
+    }
+}
+
+impl BenchSpec {
+    /// Returns what a scheme whose aggregates take long to verify costs with settings that verify several of them one
+    /// after the other (measured by the pairwise test of the settings).
+    fn slow_aggregates(&self) -> Option<String> {
+        let scheme = self.scheme;
+        if scheme != SchemeKind::BLS12_381 {
+            return None;
+        }
+        if self.dissemination == Dissemination::ReplicasCertified {
+            return Some(format!(
+                "--scheme {scheme} with --dissemination replicas-certified: each bundle waits for a certificate, and its \
+                 block for two more, so a command at low load takes more than twice as long as with --dissemination \
+                 client; help: use --scheme ed25519"
+            ));
+        }
+        (self.votes == VotesTo::Collector && !self.protocol.has_slots()).then(|| {
+            format!(
+                "--scheme {scheme} with --votes collector: an aggregate is verified by the collector and then by all, so \
+                 a block takes twice as long as with --votes all, where each replica makes it itself"
+            )
+        })
     }
 }
 
