@@ -58,20 +58,21 @@ pub struct Chaos {
     pub reordering: f64,
     /// Replicas outside the core that heals at the end: at most f, which crash for good by then.
     pub outside: Vec<usize>,
+    /// Number of replicas that may lack their disks at a time. All may lose them in turn.
+    pub disks: usize,
 }
 
-/// Draws faults for a period of `lasts`. At most `faults` of the replicas fail for good or lose their journal. Other
-/// faults last up to two view timeouts.
+/// Draws faults for a period of `lasts`. At most `faults` of the replicas fail for good or lack their journal at a
+/// time. Other faults last up to two view timeouts.
 pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_timeout: Duration) -> Chaos {
     let mut random = Random::new(seed, Purpose::Faults, 0);
     let mut order: Vec<usize> = (0..replicas).collect();
     for at in (1..replicas).rev() {
         order.swap(at, random.below(at as u64 + 1) as usize);
     }
-    let (outside, others) = order.split_at(random.below(faults as u64 + 1) as usize);
-    let outside = outside.to_vec();
-    // Replicas that may lose their journal. Recovery needs answers from all others that are not outside.
-    let forgetful = &others[..faults - outside.len()];
+    let outside = order[..random.below(faults as u64 + 1) as usize].to_vec();
+    // Recovery from a lost disk needs answers from all others that are not outside.
+    let disks = faults - outside.len();
     let mut changes = Vec::new();
     for replica in &outside {
         if random.chance(0.5) {
@@ -83,14 +84,14 @@ pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_ti
     while now < Time(0) + lasts {
         let until = now + random.time_below(view_timeout * 2);
         let span = Span { now, until, view_timeout };
-        draw(&mut random, replicas, forgetful, span, &mut changes);
+        draw(&mut random, replicas, disks > 0, span, &mut changes);
         now = now + random.time_below(gap) + Duration::from_nanos(1);
     }
     changes.sort_by_key(|(time, _)| *time);
     let mut rate = |most: f64| if random.chance(0.5) { random.unit() * most } else { 0.0 };
     let (loss, duplication, reordering) = (rate(MAX_PACKETS), rate(MAX_PACKETS), rate(MAX_PACKETS));
     let flush = if random.chance(0.75) { random.time_below(MAX_FLUSH) } else { Duration::ZERO };
-    Chaos { changes, flush, loss, duplication, reordering, outside }
+    Chaos { changes, flush, loss, duplication, reordering, outside, disks }
 }
 
 /// Start and end of a fault, with the unit for its size.
@@ -100,7 +101,7 @@ struct Span {
     view_timeout: Duration,
 }
 
-fn draw(random: &mut Random, replicas: usize, forgetful: &[usize], span: Span, changes: &mut Vec<(Time, Change)>) {
+fn draw(random: &mut Random, replicas: usize, loses_disks: bool, span: Span, changes: &mut Vec<(Time, Change)>) {
     let Span { now, until, view_timeout } = span;
     let all: Vec<usize> = (0..replicas).collect();
     let one = *random.pick(&all);
@@ -129,8 +130,11 @@ fn draw(random: &mut Random, replicas: usize, forgetful: &[usize], span: Span, c
             lasts(Change::Clock(one, rate), Change::Clock(one, TRUE_RATE));
         }
         _ => {
-            let kinds = if forgetful.contains(&one) { Leaves::ALL } else { &Leaves::ALL[..Leaves::ALL.len() - 1] };
-            changes.push((now, Change::Down(one, *random.pick(kinds), until)));
+            let kinds = if loses_disks { Leaves::ALL } else { &Leaves::ALL[..Leaves::ALL.len() - 1] };
+            changes.push(match *random.pick(kinds) {
+                Leaves::Nothing => (now, Change::LoseDisk(one, until)),
+                leaves => (now, Change::Down(one, leaves, until)),
+            });
         }
     }
 }

@@ -255,6 +255,8 @@ pub enum Change {
     Crash(usize),
     /// Crash with a restart at the given time.
     Down(usize, Leaves, Time),
+    /// Crash of a replica until the given time. It loses its disk if fewer replicas than allowed lack theirs then.
+    LoseDisk(usize, Time),
     /// Rate of the replica's clock, relative to [`TRUE_RATE`].
     Clock(usize, u64),
     /// Pause until the given time.
@@ -284,6 +286,9 @@ impl Change {
             Change::Crash(replica) => format!("R{replica} crashes for good"),
             Change::Down(replica, leaves, until) => {
                 format!("R{replica} crashes until {until:?}; its journal: {leaves:?}")
+            }
+            Change::LoseDisk(replica, until) => {
+                format!("R{replica} crashes until {until:?}, and loses its disk if that makes no more than f faults")
             }
             Change::Clock(replica, rate) => format!("R{replica}'s clock advances {rate} us per second"),
             Change::Pause(replica, until) => format!("R{replica} pauses until {until:?}"),

@@ -278,6 +278,16 @@ impl<P: Protocol> Node<P> {
         self.journal.flushed(record);
     }
 
+    /// Returns the height up to which the replica has committed.
+    pub fn committed_height(&self) -> Height {
+        self.parts.replica.committed_height()
+    }
+
+    /// Returns whether a replica that lost its disk votes again, and has committed everything up to `height`.
+    pub fn has_recovered(&self, height: Height) -> bool {
+        self.alive && self.started && self.parts.replica.silence().is_none() && self.committed_height() >= height
+    }
+
     /// Returns when the next timer fires or a delayed message is due.
     pub fn next_alarm(&self) -> Time {
         let late = self.parts.behaviour.as_ref().and_then(|behaviour| behaviour.next());

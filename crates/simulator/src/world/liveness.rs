@@ -9,9 +9,10 @@ use quorate_types::{Bundle, BundleBuilder, Digest, Height, Time};
 
 /// Owner of the probe's client.
 const PROBE_OWNER: u128 = 1 << 24;
-/// Number of views within which a healed core must make progress: a constant, and an addition for each replica.
+/// Number of views within which a healed core must agree on the probe: a constant, and an addition for each replica.
 pub const LIVENESS_VIEWS: (u64, u64) = (12, 4);
-/// View timeouts within which every replica of a healed core must catch up, once a quorum makes progress.
+/// View timeouts within which every replica of a healed core must catch up, once one of them has executed the probe. A
+/// replica that lacks blocks or bundles asks again after `fetch_retry_ms`, in which dozens of views may pass.
 pub const CATCH_UP_VIEW_TIMEOUTS: u32 = 60;
 /// Maximum length of a view in view timeouts, after any number of timeouts before.
 const MAX_VIEW_WAIT: u32 = 64;
@@ -19,12 +20,12 @@ const MAX_VIEW_WAIT: u32 = 64;
 /// Command that a healed core must execute.
 pub(super) struct Probe {
     bundle: Bundle,
-    /// Last view in which a quorum may execute it.
+    /// Last view in which a quorum may be before the first replica executes it.
     last_view: u64,
-    /// Deadline for a quorum, and after that for all replicas.
+    /// Deadline for the first replica, and after that for all replicas.
     until: Time,
-    /// A quorum has executed it.
-    by_quorum: bool,
+    /// A correct replica has executed it, so a quorum has agreed on it.
+    is_decided: bool,
     pub lasso: Lasso,
 }
 
@@ -44,15 +45,15 @@ impl<P: Protocol> World<'_, P> {
         let views = base + each * self.replicas() as u64;
         let longest = self.spec.consensus.view_timeout() * MAX_VIEW_WAIT * views as u32;
         let (last_view, until) = (highest + views, self.now + longest);
-        self.probe = Some(Probe { bundle, last_view, until, by_quorum: false, lasso: Lasso::default() });
+        self.probe = Some(Probe { bundle, last_view, until, is_decided: false, lasso: Lasso::default() });
         self.probe();
     }
 
     /// Sends the probe to the core, and checks whether it was executed.
     pub(super) fn probe(&mut self) {
-        let Some(Probe { bundle, last_view, until, by_quorum, lasso }) = &self.probe else { return };
-        let (bundle, last_view, until, by_quorum, found) =
-            (bundle.clone(), *last_view, *until, *by_quorum, lasso.found);
+        let Some(Probe { bundle, last_view, until, is_decided, lasso }) = &self.probe else { return };
+        let (bundle, last_view, until, is_decided, found) =
+            (bundle.clone(), *last_view, *until, *is_decided, lasso.found);
         let core = self.core();
         let digest: Digest = bundle.digest();
         let is_done = |at: &usize| self.oracle.is_executed_by(&digest, *at);
@@ -62,17 +63,17 @@ impl<P: Protocol> World<'_, P> {
             self.clients.stop(self.now);
             return self.wake_clients();
         }
-        let done = core.iter().filter(|at| is_done(at)).count();
-        if !by_quorum && done >= self.spec.quorum.quorum() {
+        if !is_decided && core.iter().any(|at| is_done(at) && !self.oracle.is_faulty(*at)) {
             let until = self.now + self.spec.consensus.view_timeout() * CATCH_UP_VIEW_TIMEOUTS;
-            self.probe.iter_mut().for_each(|probe| (probe.until, probe.by_quorum) = (until, true));
-        } else if self.now > until || !by_quorum && self.quorum_view(&core) > last_view {
+            self.probe.iter_mut().for_each(|probe| (probe.until, probe.is_decided) = (until, true));
+        } else if self.now > until || !is_decided && self.quorum_view(&core) > last_view {
             let lasso = found.map_or(String::new(), |(one, other)| {
                 format!("; a lasso: in view {other} the core is in the same state as in view {one}, without a commit")
             });
+            let agreement = if is_decided { "was reached" } else { "was not reached" };
             let what = format!(
-                "replicas {missing:?} of the healed core {core:?} have not executed the probe; \
-                 at {:?} a quorum is in view {}, and the deadline for a quorum was view {last_view}{lasso}",
+                "replicas {missing:?} of the healed core {core:?} have not executed the probe; at {:?} a quorum is in \
+                 view {}; agreement {agreement}, and its deadline was view {last_view}{lasso}",
                 self.now,
                 self.quorum_view(&core)
             );

@@ -4,9 +4,10 @@ use super::{Event, World};
 use crate::chaos::{Chaos, chaos};
 use crate::faults::{self, Change, FULL_SPEED, Leaves, Strike};
 use crate::network::{Endpoints, Place, endpoint_name};
+use crate::node::Node;
 use crate::spec::SimSpec;
 use quorate_consensus::Protocol;
-use quorate_types::{ReplicaId, Time};
+use quorate_types::{Height, ReplicaId, Time};
 use std::time::Duration;
 
 /// Faults from the seed and the schedule.
@@ -18,6 +19,10 @@ pub struct Trouble {
     pub flush: Duration,
     /// When a core heals, and the replicas outside it.
     pub heal: Option<(Time, Vec<usize>)>,
+    /// Number of replicas that may lack their disks at a time.
+    pub disks: usize,
+    /// Replicas that lost their disks and have not recovered, and the heights that they have to reach.
+    pub lost: Vec<(usize, Height)>,
 }
 
 impl Trouble {
@@ -28,7 +33,8 @@ impl Trouble {
 
     /// Returns whether a crashed replica restarts.
     pub fn restarts(&self) -> bool {
-        !self.strikes.is_empty() || self.changes.iter().any(|(_, change)| matches!(change, Change::Down(..)))
+        !self.strikes.is_empty()
+            || self.changes.iter().any(|(_, change)| matches!(change, Change::Down(..) | Change::LoseDisk(..)))
     }
 }
 
@@ -39,7 +45,7 @@ pub fn trouble(spec: &SimSpec, machines: &[Place], seed: u64) -> (Trouble, Optio
     let changes = faults::changes(&spec.network.faults, &endpoints);
     let strikes = faults::strikes(&spec.network.faults);
     let heal = spec.network.heal_at().map(|at| (at, Vec::new()));
-    let mut trouble = Trouble { changes, strikes, flush: Duration::ZERO, heal };
+    let mut trouble = Trouble { changes, strikes, flush: Duration::ZERO, heal, disks: 0, lost: Vec::new() };
     let Some(lasts) = spec.chaos else { return (trouble, None) };
     let misbehaving = || faults::misbehaviour(&spec.network.faults).map(|(replica, _)| replica);
     let may_fail = spec.quorum.faults().saturating_sub(misbehaving().count());
@@ -52,7 +58,7 @@ pub fn trouble(spec: &SimSpec, machines: &[Place], seed: u64) -> (Trouble, Optio
     }
     trouble.changes.append(&mut chaos.changes);
     trouble.changes.sort_by_key(|(time, _)| *time);
-    trouble.flush = chaos.flush;
+    (trouble.flush, trouble.disks) = (chaos.flush, chaos.disks);
     trouble.heal = Some((Time(0) + lasts, chaos.outside.clone()));
     (trouble, Some(chaos))
 }
@@ -69,11 +75,10 @@ impl<P: Protocol> World<'_, P> {
         self.transcript.add(self.now, || format!("-- {}", change.describe(name)));
         match change {
             Change::Crash(replica) => self.crash(replica, None),
-            Change::Down(replica, leaves, returns) => {
-                if self.nodes[replica].alive {
-                    self.crash(replica, Some(leaves));
-                    self.schedule.push(returns.max(self.now), Event::Restart(replica as u16, self.lives[replica]));
-                }
+            Change::Down(replica, leaves, returns) => self.go_down(replica, leaves, returns),
+            Change::LoseDisk(replica, returns) => {
+                let leaves = if self.spares_disk(replica) { Leaves::Nothing } else { Leaves::Flushed };
+                self.go_down(replica, leaves, returns);
             }
             Change::Pause(replica, until) => {
                 let paused = &mut self.nodes[replica].paused_until;
@@ -91,6 +96,27 @@ impl<P: Protocol> World<'_, P> {
             }
             Change::Spike(pairs, by_ns) => pairs.iter().for_each(|(from, to)| self.links.spike(*from, *to, by_ns)),
         }
+    }
+
+    fn go_down(&mut self, replica: usize, leaves: Leaves, returns: Time) {
+        if self.nodes[replica].alive {
+            self.crash(replica, Some(leaves));
+            self.schedule.push(returns.max(self.now), Event::Restart(replica as u16, self.lives[replica]));
+        }
+    }
+
+    /// Returns whether a replica may lose its disk now, and notes that it does. A lost disk counts as a fault until its
+    /// replica votes again and has executed everything that anybody had executed at the time of the loss.
+    fn spares_disk(&mut self, replica: usize) -> bool {
+        let nodes = &self.nodes;
+        self.trouble.lost.retain(|(lost, height)| !nodes[*lost].has_recovered(*height));
+        let lost = &mut self.trouble.lost;
+        if !nodes[replica].alive || lost.len() >= self.trouble.disks || lost.iter().any(|(one, _)| *one == replica) {
+            return false;
+        }
+        let highest = nodes.iter().map(Node::committed_height).max().unwrap_or_default();
+        lost.push((replica, highest));
+        true
     }
 
     fn drift(&mut self, replica: usize, rate: u64) {
