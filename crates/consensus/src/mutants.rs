@@ -85,6 +85,12 @@ pub enum Bug {
     OpposedCarriedOver,
     /// A view change without proofs carries over a block that a single replica claims: no condition A2 there.
     ClaimBelieved,
+    /// A claim without proof ends by age, not by evidence: P ignores later NEW-VIEWs, and Q forgets its oldest block
+    /// (the paper's M, TOCS 2002, section 4.5), so that nothing backs P any more.
+    ClaimsOutliveEvidence,
+    /// A replica that lost its disk and took blocks for prepared forgets them at its next restart: a bug of our own. A
+    /// second lost disk then lets a view change lose a decided block.
+    TakenClaimsForgotten,
     /// Voters do not check the commands and bytes of a block against `batch` and `batch_bytes`: a bug of our own.
     BlocksUnbounded,
     /// The relays of one peer may fill the whole pool: a bug of our own.
@@ -101,6 +107,10 @@ impl Bug {
     /// Bugs that show under load and not in a scenario: the simulator's `work` oracle finds them
     /// (`crates/twins/tests/simulated.rs`).
     pub const UNDER_LOAD: [Bug; 3] = [Bug::BlocksUnbounded, Bug::RelaysUnbounded, Bug::RelaysUnscreened];
+
+    /// Bugs that show after lost disks or long asynchrony: the oracles of the engine's tests find them
+    /// (`crates/consensus/tests/pbft/lost_disks.rs`).
+    pub const AFTER_LOST_DISKS: [Bug; 2] = [Bug::ClaimsOutliveEvidence, Bug::TakenClaimsForgotten];
 
     /// All other bugs. Each is an exhibit of the museum.
     pub const SHOWN: [Bug; 26] = [

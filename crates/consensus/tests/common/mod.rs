@@ -6,6 +6,8 @@
 #![allow(dead_code)]
 
 pub mod keys;
+#[cfg(feature = "mutants")]
+pub mod mutant;
 pub mod network;
 pub mod oracle;
 pub mod play;

@@ -44,7 +44,10 @@ impl Play for PbftMac {
     type Engine = PbftMacEngine;
 
     fn replica(config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
-        pbft::mac_replica(config, quorum, cluster, me, salt)
+        let replica = pbft::mac_replica(config, quorum, cluster, me, salt);
+        #[cfg(feature = "mutants")]
+        let replica = super::mutant::mutate(replica);
+        replica
     }
 
     fn claims(replica: &Replica<Self::Engine>) -> Vec<Subject> {

@@ -234,3 +234,30 @@ fn disks_are_lost_in_a_random_order_with_macs() {
 fn disks_are_lost_in_a_random_order_with_signatures() {
     disks_are_lost_in_a_random_order::<Pbft, _>();
 }
+
+/// Each bug is found by the scenario that was written for it, and by a random one:
+/// `cargo test -p quorate-consensus --features mutants --test tests lost_disks`.
+#[cfg(feature = "mutants")]
+mod mutants {
+    use super::*;
+    use crate::common::mutant::failure;
+    use quorate_consensus::mutants::Bug;
+
+    fn is_found(bug: Bug, words: &str, test: fn()) {
+        let what = failure(bug, test).unwrap_or_else(|| panic!("{bug:?} is not found"));
+        assert!(what.contains(words), "{bug:?} is found, but otherwise: {what}");
+    }
+
+    #[test]
+    fn forgotten_claims_are_found() {
+        let bug = Bug::TakenClaimsForgotten;
+        is_found(bug, "it still does after a restart", what_was_taken_survives_a_restart::<PbftMac, _>);
+        is_found(bug, "commits", one_disk_after_the_other::<PbftMac, _>);
+        is_found(bug, "commits", disks_are_lost_in_a_random_order::<PbftMac, _>);
+    }
+
+    #[test]
+    fn claims_that_end_by_age_are_found() {
+        is_found(Bug::ClaimsOutliveEvidence, "no view opens", a_forgotten_vote::<PbftMac, _>);
+    }
+}

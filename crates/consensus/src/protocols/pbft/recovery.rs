@@ -45,7 +45,7 @@ impl<S: Showing> Engine<S> {
         if height <= self.floor(parts) {
             return;
         }
-        let judged = S::SHOWS_VOTES && view < self.judged_by();
+        let judged = S::SHOWS_VOTES && view < self.judged_by() && !bug!(ClaimsOutliveEvidence);
         match (domain, &promise.attachment) {
             (Domain::Prepare, _) if S::SHOWS_VOTES && !judged => self.log.slot(height).note_vote(promise.subject),
             (Domain::Commit, Attachment::HighCertificate(proof)) if !(judged && self.recall.listed) => {
@@ -72,7 +72,9 @@ impl<S: Showing> Engine<S> {
                 }
             }
             _ => {
-                self.adjust_claims(&new_view, &selection, parts);
+                if self.adjust_claims(&new_view, &selection, parts) && bug!(TakenClaimsForgotten) {
+                    self.log.set_prepared(Vec::new(), Height(0));
+                }
                 (self.opening, self.carried) = (Some(new_view), Some(selection));
             }
         }

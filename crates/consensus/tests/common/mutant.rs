@@ -1,0 +1,28 @@
+//! Injects a bug into the replicas that a test makes on this thread.
+
+use quorate_consensus::mutants::Bug;
+use quorate_consensus::{Protocol, Replica};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local! {
+    static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// Gives a new replica the bug that is injected, if any.
+pub fn mutate<P: Protocol>(replica: Replica<P>) -> Replica<P> {
+    match BUG.get() {
+        Some(bug) => replica.mutate(bug),
+        None => replica,
+    }
+}
+
+/// Runs a test whose replicas have a bug. Returns the message of its panic, or `None` if it passes.
+pub fn failure(bug: Bug, test: impl FnOnce()) -> Option<String> {
+    BUG.set(Some(bug));
+    let result = catch_unwind(AssertUnwindSafe(test));
+    BUG.set(None);
+    let panic = result.err()?;
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+}
