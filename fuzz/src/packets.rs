@@ -10,7 +10,7 @@ use quorate_channels::{
 use quorate_transports::{QuicVotes, TransportKind, WireSettings};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::limits::MAX_FRAME_BYTES;
-use quorate_types::{ClusterId, Parameters, ReplicaId, Time};
+use quorate_types::{ClusterId, EpochId, Parameters, ReplicaId, Time};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -65,6 +65,7 @@ impl Ground {
             let end = ChannelConfig {
                 kind: channel,
                 cluster: ClusterId::from_name("fuzz"),
+                epoch: EpochId::of_name("fuzz"),
                 me: LocalEnd::Replica(Arc::new(Anyone(me))),
                 verifier: Arc::new(Anyone(me)),
                 parameters: Parameters::default(),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quorate_applications::session::{MAX_SESSIONS, SESSION_WINDOW};
 use quorate_applications::{ApplicationKind, CheckpointRule, CheckpointTask, Executor, KeyValueCommand};
-use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest, Height};
+use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, EpochId, Height};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -76,7 +76,7 @@ fn measure(load: &Load) -> f64 {
     let blocks = blocks(load);
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
-        let mut executor = Executor::new(quorate_applications::build(load.kind), &ClusterId::from_name("bench"));
+        let mut executor = Executor::new(quorate_applications::build(load.kind), &EpochId::of_name("bench"));
         let mut replies = Vec::new();
         let start = Instant::now();
         for bundles in &blocks {
@@ -92,7 +92,7 @@ fn measure(load: &Load) -> f64 {
 
 fn keeper() -> Executor {
     let rule = CheckpointRule { interval: 1, bytes_between: 1, block_bytes: 1 << 40 };
-    Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &ClusterId::from_name("bench"))
+    Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &EpochId::of_name("bench"))
         .with_checkpoints(rule)
 }
 

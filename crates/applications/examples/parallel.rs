@@ -2,7 +2,7 @@
 //! `cargo run --release -p quorate-applications --example parallel -- [THREADS] [PAIRS] [SCANS]`.
 
 use quorate_applications::{Executor, KeyValue, KeyValueCommand, Parallelism, Reply};
-use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Height};
+use quorate_types::{Bundle, BundleBuilder, ClientId, EpochId, Height};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 9;
@@ -43,7 +43,7 @@ fn block(client: &mut Client, height: Height, scans: u32, pairs: u32) -> Vec<Bun
 
 /// Returns the time of a block, the mean, and the digest of everything executed.
 fn run(threads: u16, pairs: u32, scans: u32) -> (Duration, String) {
-    let mut executor = Executor::new(Box::new(KeyValue::new()), &ClusterId::from_name("example"))
+    let mut executor = Executor::new(Box::new(KeyValue::new()), &EpochId::of_name("example"))
         .with_parallelism(Parallelism::of(threads));
     let mut client = Client { sequence: 0 };
     let mut replies: Vec<Reply> = Vec::new();

@@ -10,8 +10,8 @@ use crate::parallel::{Buffers, MAX_EXECUTION_THREADS, Parallelism, Waves};
 use crate::session::{Admission, MAX_SESSIONS, Memory, Sessions};
 use bytes::Bytes;
 use quorate_types::{
-    Bundle, ClientId, ClusterId, Command, DecodeError, Decoder, Digest, Hasher, Height, Outcome, Results,
-    ResultsBuilder, Wire,
+    Bundle, ClientId, Command, DecodeError, Decoder, Digest, EpochId, Hasher, Height, Outcome, Results, ResultsBuilder,
+    Wire,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -42,7 +42,7 @@ pub struct Reply {
 /// Executor of an application's commands, at most once each, in the agreed order.
 pub struct Executor {
     application: Box<dyn Application>,
-    cluster: ClusterId,
+    epoch: EpochId,
     history: History,
     commands: u64,
     sessions: Sessions,
@@ -68,13 +68,13 @@ pub struct Executor {
 
 impl Executor {
     /// Makes an executor of a fresh application at height 0.
-    pub fn new(application: Box<dyn Application>, cluster: &ClusterId) -> Executor {
+    pub fn new(application: Box<dyn Application>, epoch: &EpochId) -> Executor {
         let mut hasher = Hasher::new(*b"qX00");
-        hasher.update(&cluster.0.0);
+        hasher.update(&epoch.0.0);
         hasher.update(application.name().as_bytes());
         Executor {
             application,
-            cluster: *cluster,
+            epoch: *epoch,
             history: History::new(hasher.finish()),
             commands: 0,
             sessions: Sessions::with_limit(MAX_SESSIONS),
@@ -194,7 +194,7 @@ impl Executor {
         let (name, height) = (self.application.name(), self.height());
         FrozenState {
             frontier,
-            cluster: self.cluster,
+            epoch: self.epoch,
             application_name: name,
             commands: self.commands,
             bytes_since_kept: self.bytes_since_kept,
@@ -336,7 +336,7 @@ impl Executor {
         if input.get_u8("snapshot version")? != SNAPSHOT_VERSION {
             return Err(input.invalid("snapshot version", "written by another version").into());
         }
-        if Digest::decode(&mut input)? != self.cluster.0 {
+        if Digest::decode(&mut input)? != self.epoch.0 {
             return Err(RestoreError::OtherCluster);
         }
         let name = input.get_bytes("application name", MAX_NAME_BYTES)?;

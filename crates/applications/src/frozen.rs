@@ -5,16 +5,16 @@ use crate::history::History;
 use crate::panics::{Call, named};
 use crate::session::FrozenSessions;
 use bytes::Bytes;
-use quorate_types::{ClusterId, Encoder, Wire};
+use quorate_types::{Encoder, EpochId, Wire};
 
-pub(crate) const SNAPSHOT_VERSION: u8 = 3;
+pub(crate) const SNAPSHOT_VERSION: u8 = 4;
 /// Initial capacity for everything except the application's state; the buffer grows if needed.
 const OTHER_BYTES: usize = 1 << 20;
 
 /// Frozen state of an executor, which any thread can encode.
 pub struct FrozenState {
     pub(crate) frontier: Bytes,
-    pub(crate) cluster: ClusterId,
+    pub(crate) epoch: EpochId,
     pub(crate) application_name: &'static str,
     pub(crate) commands: u64,
     pub(crate) bytes_since_kept: u64,
@@ -31,7 +31,7 @@ impl FrozenState {
         let mut out = Encoder::with_capacity(self.frontier.len() + application.len() + OTHER_BYTES);
         out.put_bytes(&self.frontier);
         out.put_u8(SNAPSHOT_VERSION);
-        self.cluster.0.encode(&mut out);
+        self.epoch.0.encode(&mut out);
         out.put_bytes(self.application_name.as_bytes());
         out.put_u64(self.commands);
         out.put_u64(self.bytes_since_kept);

@@ -5,7 +5,7 @@ use crate::common::{bundle, executor, put, step};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_applications::{ApplicationKind, Checkpoint, CheckpointRule, Executor, RestoreError};
-use quorate_types::{Bundle, ClusterId, Digest, Height, Manifest};
+use quorate_types::{Bundle, Digest, EpochId, Height, Manifest};
 
 const RULE: CheckpointRule = CheckpointRule { interval: 3, bytes_between: 2000, block_bytes: 100 };
 
@@ -111,7 +111,7 @@ fn damaged_states_are_refused_and_change_nothing() {
     assert!(target.adopt(Bytes::from([&state[..], b"x"].concat())).is_err());
     assert!(target.adopt(source.snapshot()).is_err(), "a snapshot is not the whole state");
     let mut stranger =
-        Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &ClusterId::from_name("other"));
+        Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &EpochId::of_name("other"));
     assert_eq!(stranger.adopt(state.clone()), Err(RestoreError::OtherCluster));
     let other =
         executor(ApplicationKind::Log).adopt(state.clone()).expect_err("the state belongs to another application");

@@ -10,8 +10,7 @@ use quorate_applications::{
     MAX_RESULT_BYTES, Parallelism, Reply, Rest, RestoreError, Touched, compare_histories,
 };
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClusterId, Command, Digest, Height, Outcome, ReplicaId, ReplicaReply, Results,
-    Wire,
+    Bundle, BundleBuilder, ClientId, Command, Digest, EpochId, Height, Outcome, ReplicaId, ReplicaReply, Results, Wire,
 };
 use quorate_types::{Encoder, limits::MAX_FRAME_BYTES};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -251,7 +250,7 @@ impl Application for Parrot {
 
 #[test]
 fn results_are_part_of_the_history() {
-    let parrot = |byte| Executor::new(Box::new(Parrot(byte)), &ClusterId::from_name("test"));
+    let parrot = |byte| Executor::new(Box::new(Parrot(byte)), &EpochId::of_name("test"));
     let (mut one, mut two) = (parrot(1), parrot(2));
     for executor in [&mut one, &mut two] {
         step(executor, &[bundle(1, &[(1, 1, b"")])]);
@@ -288,7 +287,7 @@ fn foreign_and_truncated_snapshots_are_refused() {
     step(&mut source, &[bundle(1, &[(1, 1, &put(b"k", b"v")), (1, 5, b"")])]);
     let good = source.snapshot();
     let mut stranger =
-        Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &ClusterId::from_name("other"));
+        Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &EpochId::of_name("other"));
     assert_eq!(stranger.restore(good.clone()), Err(RestoreError::OtherCluster));
     let error =
         executor(ApplicationKind::Log).restore(good.clone()).expect_err("the snapshot belongs to another application");
@@ -363,7 +362,7 @@ fn a_panic_of_the_application_names_the_command() {
     for threads in [1, 3] {
         let parallelism = Parallelism { min_command_effort_ns: 1, min_wave_effort_ns: 1, ..Parallelism::of(threads) };
         let executor = || {
-            let executor = Executor::new(Box::new(Bomb), &ClusterId::from_name("test"));
+            let executor = Executor::new(Box::new(Bomb), &EpochId::of_name("test"));
             executor.with_parallelism(parallelism.clone())
         };
         let mut replies = Vec::new();
@@ -442,7 +441,7 @@ impl Application for Fragile {
 /// Executes a block, makes its checkpoint, encodes it, restores a snapshot and asks a question, as hosts do, and returns
 /// the panic that ended that.
 fn live(fuse: Fuse) -> ApplicationPanic {
-    let cluster = ClusterId::from_name("test");
+    let cluster = EpochId::of_name("test");
     let make = |fuse| Executor::new(Box::new(Fragile(fuse)), &cluster).with_checkpoints(CheckpointRule::new(1, 1, 2));
     let mut executor = make(fuse);
     let block = [bundle(1, &[(1, 1, b"fine")])];

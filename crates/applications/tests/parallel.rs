@@ -8,7 +8,7 @@ use quorate_applications::{
     Application, Changes, Executor, Footprint, Frozen, KeyValue, KeyValueCommand, Parallelism, Reply, Rest,
     RestoreError, Touched,
 };
-use quorate_types::{Bundle, ClusterId, Command, Encoder};
+use quorate_types::{Bundle, Command, Encoder, EpochId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ fn eager(threads: u16) -> Parallelism {
 }
 
 fn executor(application: Box<dyn Application>, parallelism: Parallelism) -> Executor {
-    Executor::new(application, &ClusterId::from_name("test")).with_parallelism(parallelism)
+    Executor::new(application, &EpochId::of_name("test")).with_parallelism(parallelism)
 }
 
 /// A block: bundles of commands, each with a client and a payload.

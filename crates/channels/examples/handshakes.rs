@@ -5,7 +5,7 @@
 use bytes::{Bytes, BytesMut};
 use quorate_channels::{ChannelConfig, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions, Side};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClusterId, Hasher, Parameters, ReplicaId};
+use quorate_types::{ClusterId, EpochId, Hasher, Parameters, ReplicaId};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -41,6 +41,7 @@ fn end(replica: u16, sessions: Sessions) -> ChannelConfig {
     ChannelConfig {
         kind: ChannelKind::TLS,
         cluster: ClusterId::from_name("example"),
+        epoch: EpochId::of_name("example"),
         me: LocalEnd::Replica(Arc::new(Hash(ReplicaId(replica)))),
         verifier: Arc::new(Hash(ReplicaId(replica))),
         parameters: Parameters::default(),

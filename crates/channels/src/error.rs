@@ -1,7 +1,7 @@
 //! Reasons why a channel rejects the other end, with their causes and remedies.
 
 use crate::{Carriage, RemoteIdentity};
-use quorate_types::{ClusterId, Difference, ReplicaId};
+use quorate_types::{ClusterId, Difference, EpochId, ReplicaId};
 use thiserror::Error;
 
 /// Reason why a handshake failed.
@@ -33,6 +33,12 @@ pub enum ChannelError {
     /// The other end belongs to another cluster.
     #[error("the peer belongs to {theirs:?}, this end to {ours:?}; help: check the cluster's name and the addresses")]
     Cluster { theirs: ClusterId, ours: ClusterId },
+    /// The other end belongs to a cluster of this name with another genesis.
+    #[error(
+        "{remote} has {theirs:?}, this end {ours:?}: the members' keys or order, `faults`, `protocol`, `scheme`, \
+         `auth_profile` or `mac_scheme` differ; help: compare these keys of the two configurations"
+    )]
+    Genesis { remote: RemoteIdentity, theirs: EpochId, ours: EpochId },
     /// Another replica answered than the one dialled.
     #[error("replica {expected} was dialled and {found} answered; help: check the addresses of the committee")]
     UnexpectedRemote {

@@ -4,15 +4,18 @@
 //! offset  0  magic      8   "QUORATE\n"
 //!         8  version    1   wire version
 //!         9  cluster   32
-//!        41  role       1   1 replica, 2 client
-//!        42  id        16   little-endian
-//!        58  expects    3   1 and the replica the initiator means to reach; 0, 0, 0 from a responder
-//!        61  nonce     32
+//!        41  epoch     32
+//!        73  role       1   1 replica, 2 client
+//!        74  id        16   little-endian
+//!        90  expects    3   1 and the replica the initiator means to reach; 0, 0, 0 from a responder
+//!        93  nonce     32
 //! ```
+//! The cluster is the hash of its name. Ends of one name and different epochs authenticate each other before they
+//! refuse the link, so that they can say what differs.
 
 use crate::{ChannelError, NONCE_BYTES, RemoteIdentity, Side};
 use quorate_types::codec::WIRE_VERSION;
-use quorate_types::{ClientId, ClusterId, Digest, ReplicaId};
+use quorate_types::{ClientId, ClusterId, Digest, EpochId, ReplicaId};
 
 pub const HELLO_BYTES: usize = NONCE_AT + NONCE_BYTES;
 
@@ -21,14 +24,15 @@ pub const MAGIC: [u8; 8] = *b"QUORATE\n";
 pub const TLS_PREFIX: [u8; 2] = [22, 3];
 const VERSION_AT: usize = MAGIC.len();
 const CLUSTER_AT: usize = VERSION_AT + 1;
-const ROLE_AT: usize = CLUSTER_AT + 32;
+const EPOCH_AT: usize = CLUSTER_AT + 32;
+const ROLE_AT: usize = EPOCH_AT + 32;
 const ID_AT: usize = ROLE_AT + 1;
 const EXPECTS_AT: usize = ID_AT + 16;
 const NONCE_AT: usize = EXPECTS_AT + 3;
 
 const ROLE_REPLICA: u8 = 1;
 const ROLE_CLIENT: u8 = 2;
-const TRANSCRIPT_TAG: &[u8] = b"quorate handshake v1";
+const TRANSCRIPT_TAG: &[u8] = b"quorate handshake v2";
 
 /// A hello in wire format.
 pub type HelloBytes = [u8; HELLO_BYTES];
@@ -36,6 +40,7 @@ pub type HelloBytes = [u8; HELLO_BYTES];
 /// Claims of a hello.
 pub struct Hello {
     pub cluster: ClusterId,
+    pub epoch: EpochId,
     pub claims: RemoteIdentity,
     pub expects: Option<ReplicaId>,
 }
@@ -47,7 +52,12 @@ pub enum Place {
     Responder = 2,
 }
 
-pub fn encode(cluster: ClusterId, me: RemoteIdentity, side: Side, nonce: [u8; NONCE_BYTES]) -> HelloBytes {
+pub fn encode(
+    (cluster, epoch): (ClusterId, EpochId),
+    me: RemoteIdentity,
+    side: Side,
+    nonce: [u8; NONCE_BYTES],
+) -> HelloBytes {
     let (role, id) = match me {
         RemoteIdentity::Replica(replica) => (ROLE_REPLICA, u128::from(replica.0)),
         RemoteIdentity::Client(client) => (ROLE_CLIENT, client.0),
@@ -55,7 +65,8 @@ pub fn encode(cluster: ClusterId, me: RemoteIdentity, side: Side, nonce: [u8; NO
     let mut hello = [0; HELLO_BYTES];
     hello[..VERSION_AT].copy_from_slice(&MAGIC);
     hello[VERSION_AT] = WIRE_VERSION;
-    hello[CLUSTER_AT..ROLE_AT].copy_from_slice(&cluster.0.0);
+    hello[CLUSTER_AT..EPOCH_AT].copy_from_slice(&cluster.0.0);
+    hello[EPOCH_AT..ROLE_AT].copy_from_slice(&epoch.0.0);
     hello[ROLE_AT] = role;
     hello[ID_AT..EXPECTS_AT].copy_from_slice(&id.to_le_bytes());
     if let Side::Initiator { expects } = side {
@@ -82,7 +93,8 @@ pub fn check_prefix(bytes: &[u8]) -> Result<(), ChannelError> {
 
 /// Decodes a hello with a prefix that was checked before.
 pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
-    let cluster = ClusterId(Digest(hello[CLUSTER_AT..ROLE_AT].try_into().expect("a cluster id has 32 bytes")));
+    let cluster = ClusterId(Digest(hello[CLUSTER_AT..EPOCH_AT].try_into().expect("a cluster id has 32 bytes")));
+    let epoch = EpochId(Digest(hello[EPOCH_AT..ROLE_AT].try_into().expect("the id of an epoch has 32 bytes")));
     let id = u128::from_le_bytes(hello[ID_AT..EXPECTS_AT].try_into().expect("an id has 16 bytes"));
     let claims = match hello[ROLE_AT] {
         ROLE_REPLICA => RemoteIdentity::Replica(ReplicaId(
@@ -97,22 +109,15 @@ pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
         (1, replica) => Some(ReplicaId(replica)),
         _ => return Err(ChannelError::Malformed("the expected replica is neither absent nor present")),
     };
-    Ok(Hello { cluster, claims, expects })
+    Ok(Hello { cluster, epoch, claims, expects })
 }
 
-/// Returns the transcript that the end in `place` signs: both hellos, and thus both identities and both nonces, in the
-/// order of the handshake, and what names the secure session below them, if there is one.
-pub fn transcript(
-    place: Place,
-    cluster: ClusterId,
-    initiator: &HelloBytes,
-    responder: &HelloBytes,
-    session: &[u8],
-) -> Vec<u8> {
-    let mut signed = Vec::with_capacity(TRANSCRIPT_TAG.len() + 1 + 32 + 2 * HELLO_BYTES + session.len());
+/// Returns the transcript that the end in `place` signs: both hellos, and thus the epochs, identities and nonces of both
+/// ends, in the order of the handshake, and what names the secure session below them, if there is one.
+pub fn transcript(place: Place, initiator: &HelloBytes, responder: &HelloBytes, session: &[u8]) -> Vec<u8> {
+    let mut signed = Vec::with_capacity(TRANSCRIPT_TAG.len() + 1 + 2 * HELLO_BYTES + session.len());
     signed.extend_from_slice(TRANSCRIPT_TAG);
     signed.push(place as u8);
-    signed.extend_from_slice(&cluster.0.0);
     signed.extend_from_slice(initiator);
     signed.extend_from_slice(responder);
     signed.extend_from_slice(session);

@@ -34,7 +34,7 @@ pub use suite::{ChannelProfile, ChannelSuite};
 
 use bytes::BytesMut;
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, Parameters, ReplicaId};
+use quorate_types::{ClientId, ClusterId, EpochId, Parameters, ReplicaId};
 use std::fmt;
 use std::sync::Arc;
 
@@ -136,6 +136,8 @@ pub struct ChannelConfig {
     pub kind: ChannelKind,
     /// Ends of other clusters are rejected.
     pub cluster: ClusterId,
+    /// Ends of this cluster with another genesis are rejected once they are authenticated.
+    pub epoch: EpochId,
     /// Parameters that must be equal on all replicas, compared in the handshake. Empty for clients.
     pub parameters: Parameters,
     /// Identity that this end represents.

@@ -1,8 +1,8 @@
 //! The plain channel: a signed handshake, then bare bytes.
 //!
 //! **Protected.** Each replica proves that it holds its key by signing this very handshake. The signature covers a tag,
-//! the cluster, both hellos (both identities, the replica that the initiator meant to reach, a fresh nonce from each
-//! end) and the signer's role. So it can be neither replayed later, nor reflected to its signer, nor relayed to connect
+//! both hellos (both clusters and epochs, both identities, the replica that the initiator meant to reach, a fresh nonce
+//! from each end) and the signer's role. So it can be neither replayed later, nor reflected to its signer, nor relayed to connect
 //! another pair.
 //!
 //! **Not protected.** After the handshake nothing protects the bytes: an attacker on the path can read, change and
@@ -15,7 +15,7 @@
 //!                                    <-    hello, proof
 //! proof, digest, if it is a replica  ->
 //!                                    <-    digest
-//! values, if the digests differ      <->   values
+//! values, if digests or epochs differ  <->  values
 //! ```
 //! Over packets, [the same handshake](crate::plain_packets) is repeated until it is answered, and each packet carries a
 //! number that only somebody on the path can know.
@@ -24,15 +24,16 @@
 //! proof, so that the initiator's operator sees the reason too.
 //!
 //! **Parameters.** Two replicas that have authenticated each other compare digests of the [`Parameters`] that all
-//! replicas must have equal. If they differ, each sends its values (a length of two bytes and their encoding), names the
-//! differences, and the handshake fails at both ends. An end that has not proved its identity sees neither.
+//! replicas must have equal. If they differ, or the epochs of the hellos do, each sends its values (a length of two bytes
+//! and their encoding), names the differences, and the handshake fails at both ends. An end that has not proved its
+//! identity sees neither. A client with another epoch than the replica fails once it has verified the replica's proof.
 
 use crate::hello::{self, HELLO_BYTES, HelloBytes, Place};
 use crate::{Channel, ChannelConfig, ChannelError, LocalEnd, NONCE_BYTES, RemoteIdentity, Side};
 use bytes::{Buf, BytesMut};
 use quorate_types::limits::MAX_SIGNATURE_BYTES;
 use quorate_types::parameters::MAX_PARAMETERS_BYTES;
-use quorate_types::{Parameters, ReplicaId};
+use quorate_types::{EpochId, Parameters, ReplicaId};
 
 const DIGEST_BYTES: usize = 32;
 
@@ -41,11 +42,12 @@ enum State {
     AwaitProof {
         theirs: HelloBytes,
         claims: ReplicaId,
+        epoch: EpochId,
     },
     /// The replica is authenticated.
-    AwaitDigest(ReplicaId),
-    /// The digests differ.
-    AwaitValues(ReplicaId),
+    AwaitDigest(ReplicaId, EpochId),
+    /// The digests or the epochs differ.
+    AwaitValues(ReplicaId, EpochId),
     Established(RemoteIdentity),
     Refused(ChannelError),
 }
@@ -74,7 +76,7 @@ impl PlainChannel {
             }
             _ => {}
         }
-        let hello = hello::encode(config.cluster, me, side, nonce);
+        let hello = hello::encode((config.cluster, config.epoch), me, side, nonce);
         PlainChannel { config, side, hello, session: Vec::new(), state: State::AwaitHello }
     }
 
@@ -95,8 +97,8 @@ impl PlainChannel {
 
     fn transcript(&self, signer: Place, theirs: &HelloBytes) -> Vec<u8> {
         match self.place() {
-            Place::Initiator => hello::transcript(signer, self.config.cluster, &self.hello, theirs, &self.session),
-            Place::Responder => hello::transcript(signer, self.config.cluster, theirs, &self.hello, &self.session),
+            Place::Initiator => hello::transcript(signer, &self.hello, theirs, &self.session),
+            Place::Responder => hello::transcript(signer, theirs, &self.hello, &self.session),
         }
     }
 
@@ -104,9 +106,11 @@ impl PlainChannel {
     fn advance(&self, wire: &mut BytesMut, outgoing: &mut Vec<u8>) -> Result<Option<State>, ChannelError> {
         match &self.state {
             State::AwaitHello => self.receive_hello(wire, outgoing),
-            State::AwaitProof { theirs, claims } => self.receive_proof(wire, theirs, *claims, outgoing),
-            State::AwaitDigest(replica) => Ok(self.receive_digest(wire, *replica, outgoing)),
-            State::AwaitValues(replica) => self.receive_values(wire, *replica),
+            State::AwaitProof { theirs, claims, epoch } => {
+                self.receive_proof(wire, theirs, (*claims, *epoch), outgoing)
+            }
+            State::AwaitDigest(replica, epoch) => Ok(self.receive_digest(wire, (*replica, *epoch), outgoing)),
+            State::AwaitValues(replica, epoch) => self.receive_values(wire, (*replica, *epoch)),
             State::Established(_) => Ok(None),
             State::Refused(why) => Err(why.clone()),
         }
@@ -125,18 +129,27 @@ impl PlainChannel {
         }
         let theirs: HelloBytes = wire[..HELLO_BYTES].try_into().expect("the length was checked");
         wire.advance(HELLO_BYTES);
-        let claims = self.accept_hello(&theirs)?;
+        let (claims, epoch) = self.accept_hello(&theirs)?;
         if self.side == Side::Responder {
             self.prove(&theirs, outgoing);
         }
         Ok(Some(match claims {
-            RemoteIdentity::Replica(claims) => State::AwaitProof { theirs, claims },
-            RemoteIdentity::Client(_) => State::Established(claims),
+            RemoteIdentity::Replica(claims) => State::AwaitProof { theirs, claims, epoch },
+            RemoteIdentity::Client(_) => {
+                self.check_epoch(claims, epoch)?;
+                State::Established(claims)
+            }
         }))
     }
 
-    /// Returns the identity that the peer claims, if it is allowed and the hello is addressed to this end.
-    fn accept_hello(&self, theirs: &HelloBytes) -> Result<RemoteIdentity, ChannelError> {
+    fn check_epoch(&self, remote: RemoteIdentity, theirs: EpochId) -> Result<(), ChannelError> {
+        let ours = self.config.epoch;
+        if theirs == ours { Ok(()) } else { Err(ChannelError::Genesis { remote, theirs, ours }) }
+    }
+
+    /// Returns the identity that the peer claims, if it is allowed and the hello is addressed to this end, and its
+    /// epoch.
+    fn accept_hello(&self, theirs: &HelloBytes) -> Result<(RemoteIdentity, EpochId), ChannelError> {
         let hello = hello::decode(theirs)?;
         if hello.cluster != self.config.cluster {
             return Err(ChannelError::Cluster { theirs: hello.cluster, ours: self.config.cluster });
@@ -160,7 +173,7 @@ impl PlainChannel {
             }
             _ => return Err(ChannelError::Malformed("both ends dialled or both accepted")),
         }
-        Ok(hello.claims)
+        Ok((hello.claims, hello.epoch))
     }
 
     fn prove(&self, theirs: &HelloBytes, outgoing: &mut Vec<u8>) {
@@ -175,7 +188,7 @@ impl PlainChannel {
         &self,
         wire: &mut BytesMut,
         theirs: &HelloBytes,
-        claims: ReplicaId,
+        (claims, epoch): (ReplicaId, EpochId),
         outgoing: &mut Vec<u8>,
     ) -> Result<Option<State>, ChannelError> {
         let Some(length) = wire.get(..2) else { return Ok(None) };
@@ -196,15 +209,21 @@ impl PlainChannel {
             self.prove(theirs, outgoing);
         }
         if matches!(self.config.me, LocalEnd::Client(_)) {
-            return Ok(Some(State::Established(RemoteIdentity::Replica(claims))));
+            let remote = RemoteIdentity::Replica(claims);
+            return self.check_epoch(remote, epoch).map(|()| Some(State::Established(remote)));
         }
         outgoing.extend_from_slice(&self.config.parameters.digest().0);
-        Ok(Some(State::AwaitDigest(claims)))
+        Ok(Some(State::AwaitDigest(claims, epoch)))
     }
 
-    fn receive_digest(&self, wire: &mut BytesMut, replica: ReplicaId, outgoing: &mut Vec<u8>) -> Option<State> {
+    fn receive_digest(
+        &self,
+        wire: &mut BytesMut,
+        (replica, epoch): (ReplicaId, EpochId),
+        outgoing: &mut Vec<u8>,
+    ) -> Option<State> {
         let theirs = wire.get(..DIGEST_BYTES)?;
-        let is_equal = theirs == self.config.parameters.digest().0;
+        let is_equal = theirs == self.config.parameters.digest().0 && epoch == self.config.epoch;
         wire.advance(DIGEST_BYTES);
         if is_equal {
             return Some(State::Established(RemoteIdentity::Replica(replica)));
@@ -212,11 +231,15 @@ impl PlainChannel {
         let values = self.config.parameters.encode();
         outgoing.extend_from_slice(&(values.len() as u16).to_le_bytes());
         outgoing.extend_from_slice(&values);
-        Some(State::AwaitValues(replica))
+        Some(State::AwaitValues(replica, epoch))
     }
 
     /// Names the parameters that differ.
-    fn receive_values(&self, wire: &BytesMut, replica: ReplicaId) -> Result<Option<State>, ChannelError> {
+    fn receive_values(
+        &self,
+        wire: &BytesMut,
+        (replica, epoch): (ReplicaId, EpochId),
+    ) -> Result<Option<State>, ChannelError> {
         let Some(length) = wire.get(..2) else { return Ok(None) };
         let bytes = usize::from(u16::from_le_bytes([length[0], length[1]]));
         if bytes > MAX_PARAMETERS_BYTES {
@@ -225,10 +248,11 @@ impl PlainChannel {
         let Some(values) = wire.get(2..2 + bytes) else { return Ok(None) };
         let theirs = Parameters::decode(values).ok_or(ChannelError::Malformed("its parameters cannot be read"))?;
         let differences = self.config.parameters.differences(&theirs);
-        match differences.is_empty() {
-            true => Err(ChannelError::Malformed("its parameters do not have the digest that it sent")),
-            false => Err(ChannelError::Parameters { replica, differences }),
+        if !differences.is_empty() {
+            return Err(ChannelError::Parameters { replica, differences });
         }
+        self.check_epoch(RemoteIdentity::Replica(replica), epoch)?;
+        Err(ChannelError::Malformed("its parameters do not have the digest that it sent"))
     }
 }
 

@@ -7,7 +7,7 @@ use quorate_channels::{
     RemoteIdentity, Sessions, Side,
 };
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, Hasher, Parameters, ReplicaId};
+use quorate_types::{ClientId, ClusterId, EpochId, Hasher, Parameters, ReplicaId};
 use std::sync::Arc;
 
 const OVER_STREAMS: [ChannelKind; 2] = [ChannelKind::PLAIN, ChannelKind::TLS];
@@ -43,6 +43,7 @@ pub fn config(cluster: &str, me: LocalEnd) -> ChannelConfig {
     ChannelConfig {
         kind: ChannelKind::PLAIN,
         cluster,
+        epoch: EpochId(cluster.0),
         me,
         verifier: Arc::new(ToyVerifier),
         parameters: Parameters::default(),

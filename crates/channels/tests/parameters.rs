@@ -3,9 +3,11 @@
 use crate::handshake::{answer, config, dial, key, replica, talk};
 use bytes::Bytes;
 use proptest::prelude::*;
-use quorate_channels::{ChannelConfig, ChannelError, ChannelKind, LocalEnd, Loss, Output, PlainChannel, Side};
+use quorate_channels::{
+    ChannelConfig, ChannelError, ChannelKind, LocalEnd, Loss, Output, PlainChannel, RemoteIdentity, Side,
+};
 use quorate_types::parameters::MAX_PARAMETERS_BYTES;
-use quorate_types::{ClientId, Difference, Parameters, ReplicaId, Time};
+use quorate_types::{ClientId, Difference, EpochId, Parameters, ReplicaId, Time};
 use std::time::Duration;
 
 fn with(end: ChannelConfig, values: &[(&str, &str)]) -> ChannelConfig {
@@ -170,6 +172,42 @@ fn strangers_learn_nothing_of_the_parameters() {
         honest.sent
     });
     assert_eq!(told[0], told[1]);
+}
+
+/// Ends of one name and another genesis authenticate each other, so that they can say what differs, but never connect.
+#[test]
+fn ends_with_another_genesis_never_connect() {
+    for kind in [ChannelKind::PLAIN, ChannelKind::TLS] {
+        let of = |end: ChannelConfig, name| ChannelConfig { kind, epoch: EpochId::of_name(name), ..end };
+        let [ours, theirs] = ["here", "there"].map(EpochId::of_name);
+        // With different parameters, replicas name these.
+        let (one, other) = ends();
+        let (mut a, mut b) = (dial(&of(one, "here"), 1), answer(&of(other, "there")));
+        talk(&mut a, &mut b, 1_000);
+        assert_eq!((&a.failed, &b.failed), (&Some(refusal(1, true)), &Some(refusal(0, false))), "{kind}");
+        // With equal ones, each end names both ids.
+        let genesis = |remote, theirs, ours| Some(ChannelError::Genesis { remote, theirs, ours });
+        let replicas = [0, 1].map(|id| RemoteIdentity::Replica(ReplicaId(id)));
+        let (mut a, mut b) = (dial(&of(replica(0), "here"), 1), answer(&of(replica(1), "there")));
+        talk(&mut a, &mut b, 7);
+        assert_eq!(a.failed, genesis(replicas[1], theirs, ours), "{kind}");
+        assert_eq!(b.failed, genesis(replicas[0], ours, theirs), "{kind}");
+        assert_eq!((a.channel.remote(), b.channel.remote()), (None, None));
+        // A client learns it from a replica that has proved its identity.
+        let client = of(config("one", LocalEnd::Client(ClientId(9))), "here");
+        let (mut c, mut r) = (dial(&client, 1), answer(&of(replica(1), "there")));
+        talk(&mut c, &mut r, 1_000);
+        assert_eq!(c.failed, genesis(replicas[1], theirs, ours), "{kind}");
+        assert_eq!(r.failed, genesis(RemoteIdentity::Client(ClientId(9)), ours, theirs), "{kind}");
+        assert_eq!((c.channel.remote(), r.channel.remote()), (None, None));
+        let (mut c, mut r) = (dial(&client, 1), answer(&of(config("one", key(1, 66)), "there")));
+        talk(&mut c, &mut r, 1_000);
+        assert_eq!(
+            c.failed,
+            Some(ChannelError::Signature(ReplicaId(1))),
+            "{kind}: an impostor says nothing of a genesis"
+        );
+    }
 }
 
 #[test]

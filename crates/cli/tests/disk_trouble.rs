@@ -76,7 +76,8 @@ impl Net {
         let written = testnet::write(&template, REPLICAS, free_ports(), &net).expect("a testnet is written");
         let committee = written.client_committee().expect("it is valid");
         let faults = committee.quorum.faults();
-        let client = ClientConfig::new(NAME, template.scheme, faults, &committee.members);
+        let client =
+            ClientConfig::new(NAME, template.consensus.protocol.name(), template.scheme, faults, &committee.members);
         let mut homes = written.directories;
         for replica in peers() {
             let recording = RecordingConfig { file: directory.join(format!("recording-{replica}")), limit_mb: 512 };
@@ -257,7 +258,7 @@ fn endures(net: &mut Net, trouble: impl FnOnce(&mut Net), mend: impl FnOnce(&mut
 
 /// Checks that the victim's journal contains every statement that its peers ever received from it.
 fn kept_its_word(net: &Net) {
-    let identity = Identity { cluster: net.committee.cluster, replica: ReplicaId(VICTIM as u16) };
+    let identity = Identity { epoch: net.committee.epoch, replica: ReplicaId(VICTIM as u16) };
     let options =
         JournalOptions { segment_bytes: SEGMENT_BYTES, capacity_bytes: ENOUGH_BYTES, ..JournalOptions::default() };
     let journal = FileJournal::open(&net.disk().join("journal"), identity, &options).expect("its journal");

@@ -2,10 +2,12 @@
 
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
 use quorate_channels::ChannelKind;
-use quorate_crypto::{ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind};
+use quorate_crypto::{
+    AuthProfile, ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind,
+};
 use quorate_transports::{PacketConfig, QuicConfig, RetransmissionConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::MAX_CLIENT_CODES;
-use quorate_types::{ApplicationKind, ClusterId, Committee, Dissemination, Fault, Member, Quorum, ReplyMode};
+use quorate_types::{ApplicationKind, Committee, Dissemination, Fault, Genesis, Member, Quorum, ReplyMode};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -33,7 +35,13 @@ pub const CLIENT_KEY_FILE: &str = "client.key";
 pub struct ClientConfig {
     /// The cluster's name. No default.
     pub cluster: String,
-    /// Scheme of the replicas' votes, used to check exports and signed replies. Default `ed25519`.
+    /// The replicas' protocol. Must match the replicas. No default.
+    pub protocol: String,
+    /// What authenticates the replicas' votes: `pk` (default), `mac` or `domain`. Must match the replicas.
+    #[serde(default)]
+    pub auth_profile: AuthProfile,
+    /// Scheme of the replicas' votes, used to check exports and signed replies. Must match the replicas. Default
+    /// `ed25519`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
     /// Authentication of commands: `ed25519` (default), where the client signs each bundle with its own key, `mac`,
@@ -70,8 +78,8 @@ pub struct ClientConfig {
     /// Settings of the transport `quic`, as in the replicas' configuration.
     #[serde(default)]
     pub quic: QuicConfig,
-    /// Number of replicas that may lie: a reply counts once one more replica than this gave it. By default
-    /// floor((n-1)/3).
+    /// Number of replicas that may lie: a reply counts once one more replica than this gave it. Must match the
+    /// replicas. By default floor((n-1)/3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<usize>,
     /// The application that the replicas run, by default `kv`.
@@ -135,9 +143,11 @@ pub enum ConfigError {
 
 impl ClientConfig {
     /// Returns a configuration with defaults for a committee.
-    pub fn new(cluster: &str, scheme: SchemeKind, faults: usize, members: &[Member]) -> Self {
+    pub fn new(cluster: &str, protocol: &str, scheme: SchemeKind, faults: usize, members: &[Member]) -> Self {
         ClientConfig {
             cluster: cluster.to_owned(),
+            protocol: protocol.to_owned(),
+            auth_profile: AuthProfile::default(),
             scheme,
             client_authentication: ClientAuthentication::default(),
             reply_authentication: ReplyAuthentication::default(),
@@ -201,7 +211,10 @@ impl ClientConfig {
         let mut text = format!(
             "# Configuration of the clients of one cluster.\n\n\
              # The cluster's name.\ncluster = {}\n\
-             # Scheme of the replicas' votes: ed25519 (default), or none, for measurements only.\nscheme = {}\n\
+             # The replicas' protocol. Must match the replicas.\nprotocol = {}\n\
+             # What authenticates the replicas' votes: pk (default), mac or domain. Must match the replicas.\n\
+             auth_profile = {}\n\
+             # Scheme of the replicas' votes. Default: ed25519. Must match the replicas.\nscheme = {}\n\
              # Authentication of commands: ed25519 (default), mac or none. Must match the replicas.\n\
              client_authentication = {}\n\
              # Authentication of replies: channel (default), signature or mac. Must match the replicas.\n\
@@ -215,7 +228,7 @@ impl ClientConfig {
              # Transport of frames. Default: {}. Must match the replicas.\ntransport = {}\n\
              # Channel that protects the frames. Default: {}. Must match the replicas.\nchannel = {}\n\
              # Number of replicas that may lie: a reply counts once one more replica than this gave it.\n\
-             # Default: floor((n-1)/3).\nfaults = {faults}\n\
+             # Default: floor((n-1)/3). Must match the replicas.\nfaults = {faults}\n\
              # The application that the replicas run. Default: kv.\napplication = {}\n\
              # How commands reach the leader: client (default: the client sends each bundle to all replicas), leader,\n\
              # or replicas (to one replica, which sends it on). Must match the replicas, but is client where these have\n\
@@ -229,6 +242,8 @@ impl ClientConfig {
              {tables}\n# The replicas, in the order of their ids: their addresses, and their public keys for handshakes and\n\
              # for votes, in hexadecimal.\n",
             name(&self.cluster),
+            name(&self.protocol),
+            name(&self.auth_profile),
             name(&self.scheme),
             name(&self.client_authentication),
             name(&self.reply_authentication),
@@ -332,7 +347,7 @@ impl ClientConfig {
         Wire { transport: self.transport, channel: self.channel, settings }
     }
 
-    /// Returns the committee that the members form.
+    /// Returns the committee that the members form, with the id of the cluster's genesis.
     pub fn committee(&self) -> Result<Committee, ConfigError> {
         let replicas = self.members.len();
         let quorum = match self.faults {
@@ -343,7 +358,16 @@ impl ClientConfig {
         let quorum = quorum.map_err(|error| {
             Fault::new("`members` and `faults`", error.to_string(), "list all replicas, and lower `faults`")
         })?;
-        Ok(Committee { cluster: ClusterId::from_name(&self.cluster), quorum, members: self.members.clone() })
+        let genesis = Genesis {
+            name: &self.cluster,
+            quorum,
+            members: &self.members,
+            protocol: &self.protocol,
+            scheme: self.scheme.name(),
+            profile: self.auth_profile.name(),
+            vote_macs: self.auth_profile.votes_by_mac().then(|| self.mac_scheme.name()),
+        };
+        Ok(genesis.committee())
     }
 
     /// Returns the options of sessions with this cluster.

@@ -13,7 +13,7 @@ fn members(scheme: SchemeKind) -> Vec<Member> {
 }
 
 fn config() -> ClientConfig {
-    ClientConfig::new("a \"quoted\" name", SchemeKind::ED25519, 1, &members(SchemeKind::ED25519))
+    ClientConfig::new("a \"quoted\" name", "jolteon", SchemeKind::ED25519, 1, &members(SchemeKind::ED25519))
 }
 
 fn parse(text: &str) -> Result<ClientConfig, ConfigError> {
@@ -21,7 +21,7 @@ fn parse(text: &str) -> Result<ClientConfig, ConfigError> {
 }
 
 /// The last line is an identity key.
-const SHORTEST: &str = "cluster = \"c\"\nscheme = \"none\"\n[[members]]\naddress = \"127.0.0.1:1\"\n\
+const SHORTEST: &str = "cluster = \"c\"\nprotocol = \"jolteon\"\nscheme = \"none\"\n[[members]]\naddress = \"127.0.0.1:1\"\n\
     identity_key = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\"\n";
 
 #[test]
@@ -64,7 +64,7 @@ fn a_written_configuration_is_read_back_unchanged() {
 }
 
 #[test]
-fn every_key_except_the_cluster_and_its_members_has_a_default() {
+fn every_key_except_the_cluster_its_protocol_and_members_has_a_default() {
     let found = parse(SHORTEST).unwrap();
     assert_eq!((found.retry_ms, found.connect_timeout_ms, found.request_timeout_ms), (2_000, 5_000, 30_000));
     assert_eq!(
@@ -84,7 +84,7 @@ fn errors_name_the_key() {
     assert!(transport.contains("`tpc`") && transport.contains("tcp"), "{transport}");
     let authentication = message(&format!("client_authentication = \"rsa\"\n{SHORTEST}"));
     assert!(authentication.contains("one of none, ed25519"), "{authentication}");
-    assert!(message("cluster = \"c\"").contains("members"));
+    assert!(message("cluster = \"c\"\nprotocol = \"jolteon\"").contains("members"));
     assert!(message(&format!("retry_ms = 0\n{SHORTEST}")).contains("`retry_ms`: is 0"));
     assert!(message(&format!("request_timeout_ms = 99999999999\n{SHORTEST}")).contains("request_timeout_ms"));
     assert!(message(&format!("faults = 1\n{SHORTEST}")).contains("at least 4 are needed"));
@@ -98,16 +98,16 @@ fn errors_name_the_key() {
     assert!(message(&SHORTEST.replace("3d40", "3x40")).contains("not hexadecimal"));
     assert!(message(&SHORTEST.replace("3d40", "")).contains("identity key of replica 0 has 30 bytes"));
     let old = message(&SHORTEST.replace("identity_key", "public_key"));
-    assert!(old.contains("`public_key`") && old.contains("`identity_key`") && old.contains("line 5"), "{old}");
+    assert!(old.contains("`public_key`") && old.contains("`identity_key`") && old.contains("line 6"), "{old}");
     let (_, member) = SHORTEST.split_at(SHORTEST.find("[[").unwrap());
     let same_key = message(&format!("{SHORTEST}{}", member.replace("127.0.0.1:1", "127.0.0.1:2")));
     assert!(same_key.contains("identity key of replica 1 is also the identity key of replica 0"), "{same_key}");
     let two = members(SchemeKind::NONE);
-    let mut twice = ClientConfig::new("c", SchemeKind::NONE, 0, &two[..2]);
+    let mut twice = ClientConfig::new("c", "jolteon", SchemeKind::NONE, 0, &two[..2]);
     twice.members[1].address = twice.members[0].address.clone();
     let twice = twice.to_toml();
     assert!(message(&twice).contains("replicas 0 and 1 have the same address"));
-    assert!(message("cluster = \"c\"\nmembers = []").starts_with("`members` and `faults`: "));
+    assert!(message("cluster = \"c\"\nprotocol = \"jolteon\"\nmembers = []").starts_with("`members` and `faults`: "));
     assert!(ClientConfig::load(Path::new("/nowhere/client.toml")).unwrap_err().to_string().contains("quorate testnet"));
     assert!(matches!(ClientConfig::load(Path::new("/")), Err(ConfigError::NotAConfiguration(_))));
 }

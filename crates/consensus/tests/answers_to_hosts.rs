@@ -6,7 +6,7 @@ use quorate_consensus::protocols::chained::rules::Jolteon;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::{Drop, RecordId};
 use quorate_consensus::{Action, Config, Halt, Input, Mark, Refusal, Replica};
-use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest, Height, Quorum, ReplicaId, Time};
+use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, EpochId, Height, Quorum, ReplicaId, Time};
 
 type Jolteons = Replica<ChainedEngine<Jolteon>>;
 
@@ -14,9 +14,9 @@ type Jolteons = Replica<ChainedEngine<Jolteon>>;
 const LATER: Height = Height(1 << 20);
 
 fn replica(me: u16, config: Config) -> Jolteons {
-    let cluster = ClusterId::from_name("test");
+    let epoch = EpochId::of_name("test");
     let quorum = Quorum::of(4).expect("the committee size is valid");
-    Replica::new(ChainedEngine::new(&config, &cluster), config, quorum, cluster, ReplicaId(me), 7)
+    Replica::new(ChainedEngine::new(&config, &epoch), config, quorum, epoch, ReplicaId(me), 7)
 }
 
 fn bundle(number: u64, expires: Height) -> Bundle {

@@ -144,7 +144,7 @@ fn view_change_with_a_lock() {
         certificate.subject.domain == Domain::PreCommit && certificate.view() == View(1)
     }));
     world.tell_of_network("loses what R1 begins commit with");
-    let genesis = Certificate::genesis(&world.keys.cluster);
+    let genesis = Certificate::genesis(&world.keys.epoch);
     world.corrupt(2, Box::new(move |_, action, out| rebase_and_fall_silent(&genesis, action, out)));
     let first = world.submit(1);
     assert!(world.run_until_done(LONG, &first), "a locked replica does not block the others");

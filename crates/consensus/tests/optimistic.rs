@@ -157,7 +157,7 @@ fn an_optimistic_proposal_that_cannot_stand_is_dropped() {
     world.inject(2, 0, far);
     world.run_for(HOP);
     assert_eq!(dropped(&world, 0, Drop::TooFarAhead), 1, "nothing shows that its view is near");
-    let forged = Certificate { subject: near(5), ..Certificate::genesis(&world.keys.cluster) };
+    let forged = Certificate { subject: near(5), ..Certificate::genesis(&world.keys.epoch) };
     let shows_forged = proposal(&world, optimistic(6, near(5)), Some(forged));
     world.inject(2, 0, shows_forged);
     world.run_for(HOP);

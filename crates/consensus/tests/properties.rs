@@ -1,6 +1,6 @@
 //! Messages from the network: each value has one encoding, each encoding one value, and no input makes a replica panic.
 
-use crate::unit_support::{at, cluster, config, genesis, millis, quorum};
+use crate::unit_support::{at, config, epoch, genesis, millis, quorum};
 use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::{array, collection, option};
@@ -531,8 +531,8 @@ fn hostile_counts_are_refused_by_name() {
 /// peers.
 fn survives<F: Family>(config: Config, script: &[(u16, Envelope<F::Message>)]) -> Result<(), TestCaseError> {
     let me = ReplicaId(0);
-    let engine = ViewEngine::<F>::new(&config, &cluster());
-    let mut replica = Replica::new(engine, config, quorum(4), cluster(), me, 7);
+    let engine = ViewEngine::<F>::new(&config, &epoch());
+    let mut replica = Replica::new(engine, config, quorum(4), epoch(), me, 7);
     let (mut now, mut actions) = (at(1), Vec::new());
     replica.step(now, Input::Start, &mut actions);
     for (from, message) in script {
@@ -648,7 +648,7 @@ fn certificates_of_the_last_possible_view_are_handled() {
         })),
     ];
     for message in messages {
-        let mut replica = chained::replica::<Jolteon>(config(), quorum(4), cluster(), ReplicaId(0), 7);
+        let mut replica = chained::replica::<Jolteon>(config(), quorum(4), epoch(), ReplicaId(0), 7);
         let mut actions = Vec::new();
         replica.step(at(1), Input::Start, &mut actions);
         replica.step(at(1), Input::Receive { from: sender, message: Envelope::Protocol(message) }, &mut actions);

@@ -95,7 +95,7 @@ mod bodies {
     pub fn a_repeated_old_timeout_gets_bounded_answers<R: Viewed>() {
         let mut world = World::<R>::started(4, config::<R>(), 1);
         load(&mut world, 10);
-        let high = Certificate::genesis(&world.keys.cluster);
+        let high = Certificate::genesis(&world.keys.epoch);
         let attachment = match R::FACTS.timeouts_carry_certificates {
             true => Attachment::HighCertificate(Box::new(high.clone())),
             false => Attachment::HighView(high.view()),

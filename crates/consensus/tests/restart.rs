@@ -18,7 +18,7 @@ use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::voting::safety::Promise;
 use quorate_consensus::{Config, Input, Mark};
-use quorate_types::{Attachment, Block, Certificate, ClusterId, Digest, Domain, Quorum, ReplicaId, Time, View};
+use quorate_types::{Attachment, Block, Certificate, Digest, Domain, EpochId, Quorum, ReplicaId, Time, View};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,10 +79,10 @@ fn spoken<P: Play>(world: &World<P>, replica: u16) -> View {
 /// continues with the certificate that the journal has separately, with its proof.
 #[test]
 fn a_block_without_a_proof_does_not_replace_a_certificate() {
-    let (quorum, cluster) = (Quorum::of(4).expect("the committee size is valid"), ClusterId::from_name("test"));
-    let keys = Keys { cluster, quorum };
+    let (quorum, epoch) = (Quorum::of(4).expect("the committee size is valid"), EpochId::of_name("test"));
+    let keys = Keys { epoch, quorum };
     let block = |view, justify| Arc::new(Block::new(View(view), ReplicaId(0), justify, Vec::new()));
-    let first = block(1, Certificate::genesis(&cluster));
+    let first = block(1, Certificate::genesis(&epoch));
     let high = keys.certificate(first.subject(Domain::Vote), 0..3);
     let second = block(2, Certificate { proof: Default::default(), ..high.clone() });
     let subject = second.subject(Domain::Vote);
@@ -93,8 +93,7 @@ fn a_block_without_a_proof_does_not_replace_a_certificate() {
         Record::Block(second),
         Record::Promise(promise),
     ];
-    let mut replica =
-        <Chained<Jolteon> as Play>::replica(quiet::<Chained<Jolteon>>(), quorum, cluster, ReplicaId(1), 7);
+    let mut replica = <Chained<Jolteon> as Play>::replica(quiet::<Chained<Jolteon>>(), quorum, epoch, ReplicaId(1), 7);
     for (id, record) in (1..).map(RecordId).zip(records) {
         replica.step(Time(0), Input::Recall { id, record }, &mut Vec::new());
     }

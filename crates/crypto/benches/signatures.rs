@@ -28,13 +28,13 @@ fn quorum_of(quorum: usize, cache: usize) -> (Crypto, Subject, Vec<Vote>) {
         .expect("some committee has a quorum of that size");
     let address: quorate_types::Address = "127.0.0.1:1".parse().expect("an address");
     let listed = members.iter().map(|id| keys(*id).member(address.clone())).collect();
-    let committee = Committee::new(ClusterId::from_name("bench"), listed).expect("a committee");
+    let committee = Committee::new("bench", listed).expect("a committee");
     let subject = Subject { domain: Domain::Vote, view: View(7), height: Height(5), digest: Digest([9; 32]) };
     let votes = (0..quorum as u16)
         .map(|id| {
             let mut vote =
                 Vote { subject, attachment: Attachment::None, voter: ReplicaId(id), signature: Default::default() };
-            vote.signature = key(id).sign(vote.statement(&committee.cluster).as_bytes());
+            vote.signature = key(id).sign(vote.statement(&committee.epoch).as_bytes());
             vote
         })
         .collect();
@@ -44,7 +44,7 @@ fn quorum_of(quorum: usize, cache: usize) -> (Crypto, Subject, Vec<Vote>) {
 
 fn single(bench: &mut Criterion) {
     let (mut crypto, _, votes) = quorum_of(3, CACHE);
-    let statement = votes[0].statement(&ClusterId::from_name("bench"));
+    let statement = votes[0].statement(crypto.epoch());
     bench.bench_function("sign", |bench| bench.iter(|| crypto.sign(black_box(&statement))));
     bench.bench_function("verify", |bench| bench.iter(|| assert!(crypto.verify_vote(black_box(&votes[1])))));
 }

@@ -8,7 +8,7 @@ use quorate_types::{Attachment, Certificate, Domain, View};
 
 /// Verifies a certificate of a quorum, or genesis, without a replica's key or cache, for example in an audit.
 pub fn verify_certificate(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
-    if *certificate == Certificate::genesis(keyring.cluster()) {
+    if *certificate == Certificate::genesis(keyring.epoch()) {
         return Ok(());
     }
     check_structure(keyring, certificate)?;
@@ -40,7 +40,7 @@ pub(crate) fn check_structure(keyring: &Keyring, certificate: &Certificate) -> R
 /// Verifies the proof of a certificate with a valid structure.
 pub(crate) fn check_proof(keyring: &Keyring, certificate: &Certificate) -> Result<Effort, CertificateError> {
     let Certificate { subject, signers, attachments, proof } = certificate;
-    let statements = Statements::new(keyring.cluster(), subject, attachments.iter());
+    let statements = Statements::new(keyring.epoch(), subject, attachments.iter());
     keyring.verify_proof(signers, &statements, proof).map_err(|fault| match fault {
         ProofFault::Length { expected } => CertificateError::ProofLength { found: proof.len(), expected },
         ProofFault::Signature => CertificateError::Signature { domain: subject.domain, view: subject.view },

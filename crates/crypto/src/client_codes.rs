@@ -12,7 +12,7 @@ use crate::scheme::{SchemeKind, TagFunction};
 use bytes::{Bytes, BytesMut};
 use quorate_types::command::{Authenticator, BundleStatement, CLIENT_CODE_BYTES, kind_of_codes};
 use quorate_types::meter::{Primitive, measured};
-use quorate_types::{ClusterId, Committee, Member, ReplicaId};
+use quorate_types::{ClusterId, Committee, Digest, EpochId, Member, ReplicaId};
 use std::collections::HashMap;
 use std::fmt;
 use zeroize::Zeroizing;
@@ -30,30 +30,29 @@ pub(crate) fn function_of(scheme: SchemeKind) -> TagFunction {
 
 /// What a shared key authenticates, so that no code of one direction passes for one of the other.
 #[derive(Clone, Copy)]
-pub(crate) enum KeyUse {
-    Bundles,
-    Replies,
+pub(crate) enum KeyUse<'a> {
+    Bundles(&'a ClusterId),
+    Replies(&'a EpochId),
 }
 
 /// The two ends of a shared key.
 pub(crate) struct Ends<'a> {
     pub scheme: SchemeKind,
-    pub cluster: &'a ClusterId,
     pub replica: ReplicaId,
     pub client_key: &'a [u8],
     pub identity_key: &'a [u8],
 }
 
 impl Ends<'_> {
-    pub fn derive(&self, key_use: KeyUse, shared: &[u8]) -> MacKey {
+    pub fn derive(&self, key_use: KeyUse<'_>, shared: &[u8]) -> MacKey {
         let (name, id) = (self.scheme.name().as_bytes(), self.replica.0.to_le_bytes());
-        let label: &[u8] = match key_use {
-            KeyUse::Bundles => b"quorate client 1 ",
-            KeyUse::Replies => b"quorate replies 1 ",
+        let (label, salt): (&[u8], &Digest) = match key_use {
+            KeyUse::Bundles(ClusterId(cluster)) => (b"quorate client 1 ", cluster),
+            KeyUse::Replies(EpochId(epoch)) => (b"quorate replies 1 ", epoch),
         };
         let info = [label, name, b" ", &id, self.client_key, self.identity_key].concat();
         let mut key = MacKey::new([0; MAC_KEY_BYTES]);
-        hkdf_sha256(shared, &self.cluster.0.0, &info, &mut key[..]);
+        hkdf_sha256(shared, &salt.0, &info, &mut key[..]);
         key
     }
 }
@@ -78,9 +77,8 @@ impl ClientCodes {
             let fault = KeyFault::NotAKey(IDENTITY_SCHEME.name());
             let unusable = || CryptoError::PublicKey { replica, role: KeyRole::Identity, fault };
             let shared = agreement_key(&member.identity_key).and_then(|theirs| x25519(&secret, &theirs));
-            let (cluster, identity_key) = (&committee.cluster, &member.identity_key[..]);
-            let ends = Ends { scheme, cluster, replica, client_key: &client_key, identity_key };
-            Ok(ends.derive(KeyUse::Bundles, &shared.ok_or_else(unusable)?[..]))
+            let ends = Ends { scheme, replica, client_key: &client_key, identity_key: &member.identity_key };
+            Ok(ends.derive(KeyUse::Bundles(&committee.cluster), &shared.ok_or_else(unusable)?[..]))
         };
         let keys = committee.replicas().zip(&committee.members).map(of_member).collect::<Result<_, CryptoError>>()?;
         Ok(ClientCodes { kind, tag: function_of(scheme), keys })
@@ -166,8 +164,8 @@ impl ReplicaCodes {
             }
             let shared = x25519(&self.secret, &agreement_key(client_key)?)?;
             let ReplicaCodes { scheme, cluster, me, identity_key, .. } = &*self;
-            let ends = Ends { scheme: *scheme, cluster, replica: *me, client_key, identity_key };
-            let key = ends.derive(KeyUse::Bundles, &shared[..]);
+            let ends = Ends { scheme: *scheme, replica: *me, client_key, identity_key };
+            let key = ends.derive(KeyUse::Bundles(cluster), &shared[..]);
             self.shared.insert(place, key);
         }
         self.shared.get(&place)

@@ -9,7 +9,7 @@ use crate::profile::MacKeys;
 use crate::scheme::{Proofs, Recipients, SchemeKind};
 use crate::tasks::{AssembleTask, Assembled, TaskKeys, Verified, VerifyTask};
 use bytes::Bytes;
-use quorate_types::{Certificate, ClusterId, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
+use quorate_types::{Certificate, Committee, Domain, EpochId, ReplicaId, Signers, Statement, Subject, View, Vote};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -66,12 +66,12 @@ impl Crypto {
         cache_certificates: usize,
     ) -> Result<Crypto, CryptoError> {
         assert!(
-            *keyring.cluster() == committee.cluster && keyring.quorum() == committee.quorum,
+            *keyring.epoch() == committee.epoch && keyring.quorum() == committee.quorum,
             "the keyring belongs to another committee"
         );
         key.check(KeyRole::Voting, keyring.kind(), committee, me)?;
         Ok(Crypto {
-            genesis: Certificate::genesis(keyring.cluster()),
+            genesis: Certificate::genesis(keyring.epoch()),
             keyring,
             key,
             macs: None,
@@ -91,7 +91,7 @@ impl Crypto {
     pub fn with_macs(mut self, macs: MacKeys) -> Crypto {
         let (ours, theirs) = (&self.keyring, macs.keyring());
         assert!(
-            (theirs.cluster(), theirs.quorum()) == (ours.cluster(), ours.quorum()),
+            (theirs.epoch(), theirs.quorum()) == (ours.epoch(), ours.quorum()),
             "the codes belong to another committee"
         );
         self.macs = Some(macs);
@@ -106,9 +106,9 @@ impl Crypto {
         TaskKeys { keyring: self.keyring.clone(), codes: self.macs.as_ref().map(MacKeys::shared_keyring) }
     }
 
-    /// Returns the cluster that statements name.
-    pub fn cluster(&self) -> &ClusterId {
-        self.keyring.cluster()
+    /// Returns the epoch that statements name.
+    pub fn epoch(&self) -> &EpochId {
+        self.keyring.epoch()
     }
 
     /// Signs a statement as this replica.
@@ -132,7 +132,7 @@ impl Crypto {
     pub fn verify_vote(&mut self, vote: &Vote) -> bool {
         self.verifications += 1;
         let (keyring, _) = self.keys_for(vote.subject.domain);
-        keyring.verify(vote.voter, vote.statement(keyring.cluster()).as_bytes(), &vote.signature)
+        keyring.verify(vote.voter, vote.statement(keyring.epoch()).as_bytes(), &vote.signature)
     }
 
     /// Makes a certificate from a quorum of votes by distinct voters on one subject, and remembers it as verified.

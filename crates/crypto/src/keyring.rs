@@ -6,13 +6,13 @@ use crate::scheme::{Claim, Effort, Keys, ProofFault, Proven, Recipients, SchemeK
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::meter::{Primitive, measured};
-use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId, Signers};
+use quorate_types::{Committee, EpochId, Member, Quorum, ReplicaId, Signers};
 use std::sync::Arc;
 
 /// Every member's voting key, decoded once. It is immutable, so a replica's threads share it. The replicas of a process
 /// share it too if it contains no secrets.
 pub struct Keyring {
-    cluster: ClusterId,
+    epoch: EpochId,
     quorum: Quorum,
     kind: SchemeKind,
     keys: Box<dyn Keys>,
@@ -57,15 +57,16 @@ impl Keyring {
             })?;
         }
         let keys = kind.scheme().keys(committee, holder.map(|(me, key)| (me, key.private_key())))?;
-        Ok(Keyring { cluster: committee.cluster, quorum: committee.quorum, kind, keys })
+        Ok(Keyring { epoch: committee.epoch, quorum: committee.quorum, kind, keys })
     }
 
     pub fn kind(&self) -> SchemeKind {
         self.kind
     }
 
-    pub fn cluster(&self) -> &ClusterId {
-        &self.cluster
+    /// Returns the epoch that statements name.
+    pub fn epoch(&self) -> &EpochId {
+        &self.epoch
     }
 
     pub fn quorum(&self) -> Quorum {

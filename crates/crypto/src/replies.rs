@@ -1,6 +1,6 @@
 //! Seals of replies: a replica's signature of what it tells a client, or its code for that client.
 //!
-//! A seal is for all replies that leave to one client together. It names the cluster, the replica, and the client with
+//! A seal is for all replies that leave to one client together. It names the epoch, the replica, and the client with
 //! its session, so it is worth nothing elsewhere. It does not say which request a reply is for: the replies themselves
 //! do, by a bundle's digest, or by the number of a question and its digest.
 
@@ -19,7 +19,7 @@ use quorate_types::command::CLIENT_CODE_BYTES;
 use quorate_types::meter::{Primitive, measured};
 use quorate_types::sealed::{SealedReplies, reply_statement};
 use quorate_types::{
-    ClientId, ClientRequest, ClusterId, Committee, DecodeError, Digest, Member, ReplicaId, ReplicaReply, choice,
+    ClientId, ClientRequest, Committee, DecodeError, Digest, EpochId, Member, ReplicaId, ReplicaReply, choice,
     decode_message, encode_message,
 };
 use thiserror::Error;
@@ -59,7 +59,7 @@ impl ReplyAuthentication {
 
 /// Makes one replica's seals.
 pub struct ReplySealer {
-    cluster: ClusterId,
+    epoch: EpochId,
     me: ReplicaId,
     way: Sealing,
 }
@@ -105,7 +105,7 @@ impl ReplySealer {
                 }
             }
         };
-        Ok(Some(ReplySealer { cluster: committee.cluster, me, way }))
+        Ok(Some(ReplySealer { epoch: committee.epoch, me, way }))
     }
 
     /// Returns whether seals are codes, for which each client's key must be known.
@@ -122,13 +122,13 @@ impl ReplySealer {
         }
         let client_key = credential.get(..PUBLIC_KEY_BYTES)?;
         let shared = x25519(secret, &agreement_key(client_key)?)?;
-        let ends = Ends { scheme: *scheme, cluster: &self.cluster, replica: self.me, client_key, identity_key };
-        Some(ReplyKey(ends.derive(KeyUse::Replies, &shared[..])))
+        let ends = Ends { scheme: *scheme, replica: self.me, client_key, identity_key };
+        Some(ReplyKey(ends.derive(KeyUse::Replies(&self.epoch), &shared[..])))
     }
 
     /// Seals replies with this digest; `None` if seals are codes and there is no key.
     pub fn seal(&self, client: ClientId, key: Option<&ReplyKey>, replies: &Digest) -> Option<Bytes> {
-        let statement = reply_statement(&self.cluster, self.me, client, replies);
+        let statement = reply_statement(&self.epoch, self.me, client, replies);
         match &self.way {
             Sealing::Signature(voting) => Some(voting.sign(&statement)),
             Sealing::Codes { tag, .. } => key.map(|ReplyKey(key)| {
@@ -148,8 +148,8 @@ pub enum ReplyFault {
     Unsealed(&'static str),
     /// The seal is not that of the replica for this client and these replies.
     #[error(
-        "the {0} of the reply is not the replica's for this client; help: compare `cluster`, the member's keys and \
-         `mac_scheme` with the replica's; if they are equal, the replica or the network is faulty"
+        "the {0} of the reply is not the replica's for this client; help: compare `cluster`, `faults`, the members' keys, \
+         `protocol` and the schemes with the replica's; if they are equal, the replica or the network is faulty"
     )]
     Forged(&'static str),
 }
@@ -157,7 +157,7 @@ pub enum ReplyFault {
 /// Verifies the seals of replies to one client.
 pub struct ReplyVerifier {
     client: ClientId,
-    cluster: ClusterId,
+    epoch: EpochId,
     way: Opening,
     /// What to send before questions, so that replicas can make codes.
     introduction: Option<Bytes>,
@@ -193,7 +193,7 @@ impl ReplyVerifier {
                 (Opening::Codes(function_of(mac_scheme), keys(key, mac_scheme, committee)?), Some(introduction))
             }
         };
-        Ok(Some(ReplyVerifier { client: client.origin(), cluster: committee.cluster, way, introduction }))
+        Ok(Some(ReplyVerifier { client: client.origin(), epoch: committee.epoch, way, introduction }))
     }
 
     /// Returns whether the seals are signatures, which can be shown to others.
@@ -241,7 +241,7 @@ impl ReplyVerifier {
     }
 
     fn verify(&self, from: ReplicaId, sealed: &SealedReplies) -> bool {
-        let statement = reply_statement(&self.cluster, from, self.client, &sealed.digest);
+        let statement = reply_statement(&self.epoch, from, self.client, &sealed.digest);
         match &self.way {
             Opening::Signature(keyring) => is_signed(keyring, from, &statement, &sealed.seal),
             Opening::Codes(tag, keys) => keys.get(from.index()).is_some_and(|key| {
@@ -259,9 +259,8 @@ fn keys(client: &KeyPair, scheme: SchemeKind, committee: &Committee) -> Result<V
         let fault = KeyFault::NotAKey(IDENTITY_SCHEME.name());
         let unusable = CryptoError::PublicKey { replica, role: KeyRole::Identity, fault };
         let shared = agreement_key(&member.identity_key).and_then(|theirs| x25519(&secret, &theirs)).ok_or(unusable)?;
-        let (cluster, identity_key) = (&committee.cluster, &member.identity_key[..]);
-        let ends = Ends { scheme, cluster, replica, client_key: &client_key, identity_key };
-        Ok(ends.derive(KeyUse::Replies, &shared[..]))
+        let ends = Ends { scheme, replica, client_key: &client_key, identity_key: &member.identity_key };
+        Ok(ends.derive(KeyUse::Replies(&committee.epoch), &shared[..]))
     };
     committee.replicas().zip(&committee.members).map(of_member).collect()
 }
@@ -279,7 +278,7 @@ fn is_signed(keyring: &Keyring, replica: ReplicaId, statement: &[u8], seal: &[u8
 /// twice, and had no effect the second time.
 ///
 /// # Errors
-/// [`ReplyFault`] if the frame is not that replica's, to that client, in the keyring's cluster.
+/// [`ReplyFault`] if the frame is not that replica's, to that client, in the keyring's epoch.
 pub fn check_signed_replies(
     keyring: &Keyring,
     replica: ReplicaId,
@@ -290,7 +289,7 @@ pub fn check_signed_replies(
         return Err(ReplyFault::Unsealed("signature"));
     }
     let sealed = SealedReplies::decode(frame)?;
-    let statement = reply_statement(keyring.cluster(), replica, client, &sealed.digest);
+    let statement = reply_statement(keyring.epoch(), replica, client, &sealed.digest);
     match is_signed(keyring, replica, &statement, &sealed.seal) {
         true => Ok(sealed.replies),
         false => Err(ReplyFault::Forged("signature")),

@@ -1,6 +1,6 @@
 //! The statements behind one certificate.
 
-use quorate_types::{Attachment, ClusterId, Statement, Subject};
+use quorate_types::{Attachment, EpochId, Statement, Subject};
 use std::collections::BTreeMap;
 
 /// What the signers of a certificate signed: one statement for all, or one each.
@@ -13,11 +13,11 @@ pub enum Statements {
 impl Statements {
     /// Encodes the statements on a subject, one for each attachment.
     pub fn new<'a>(
-        cluster: &ClusterId,
+        epoch: &EpochId,
         subject: &Subject,
         attachments: impl Iterator<Item = &'a Attachment> + Clone,
     ) -> Statements {
-        let make = |attachment| Statement::new(cluster, subject, attachment);
+        let make = |attachment| Statement::new(epoch, subject, attachment);
         if attachments.clone().all(|attachment| *attachment == Attachment::None) {
             return Statements::Common(make(&Attachment::None));
         }

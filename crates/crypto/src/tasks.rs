@@ -94,7 +94,7 @@ impl VerifyTask {
         for vote in votes {
             verified.checked += 1;
             let keyring = keys.of(vote.subject.domain);
-            let statement = vote.statement(keyring.cluster());
+            let statement = vote.statement(keyring.epoch());
             if !keyring.verify(vote.voter, statement.as_bytes(), &vote.signature) {
                 return Verified { genuine: false, ..verified };
             }
@@ -185,7 +185,7 @@ fn are_genuine(tasks: &[AssembleTask]) -> bool {
 }
 
 fn statements(keyring: &Keyring, subject: &Subject, votes: &[Vote]) -> Statements {
-    Statements::new(keyring.cluster(), subject, votes.iter().map(|vote| &vote.attachment))
+    Statements::new(keyring.epoch(), subject, votes.iter().map(|vote| &vote.attachment))
 }
 
 fn claims<'a>(votes: &'a [Vote], statements: &'a Statements) -> Vec<Claim<'a>> {

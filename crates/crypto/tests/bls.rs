@@ -96,7 +96,7 @@ fn signers_are_grouped_by_what_they_say() {
     let views = [3, 8, 3, 7, 8];
     for kind in ways() {
         let say =
-            |(voter, view): (u16, &u64)| vote_in(&cluster(), kind, subject, Attachment::HighView(View(*view)), voter);
+            |(voter, view): (u16, &u64)| vote_in(&epoch(), kind, subject, Attachment::HighView(View(*view)), voter);
         let votes: Vec<Vote> = (0..).zip(&views).map(say).collect();
         let mut device = device(kind, 7, 0);
         let certificate = device.assemble(&subject, votes.clone()).unwrap();
@@ -149,7 +149,7 @@ fn a_cached_key_takes_an_addition_for_each_absentee() {
 fn timeouts_that_say_the_same_share_a_pairing() {
     let subject = subject(Domain::Timeout, 9);
     for (views, groups) in [([8; 27].to_vec(), 1), ((0..27).map(|at| at % 3).collect(), 3), ((0..27).collect(), 27)] {
-        let say = |(voter, view)| vote_in(&cluster(), KIND, subject, Attachment::HighView(View(view)), voter);
+        let say = |(voter, view)| vote_in(&epoch(), KIND, subject, Attachment::HighView(View(view)), voter);
         let votes: Vec<Vote> = (0..).zip(views).map(say).collect();
         for kind in ways() {
             let mut device = device(kind, 40, 0);
@@ -168,10 +168,10 @@ fn the_effort_of_a_proof_is_known_before_it_is_verified() {
         for different in 1..=voters {
             let say = |voter: u16| {
                 let said = Attachment::HighView(View(u64::from(voter % different)));
-                vote_in(&cluster(), KIND, subject, said, voter)
+                vote_in(&epoch(), KIND, subject, said, voter)
             };
             let votes: Vec<Vote> = (0..voters).map(say).collect();
-            let statements = Statements::new(&cluster(), &subject, votes.iter().map(|vote| &vote.attachment));
+            let statements = Statements::new(&epoch(), &subject, votes.iter().map(|vote| &vote.attachment));
             let groups = statements.groups(votes.len());
             assert_eq!((groups.len(), groups.iter().sum::<usize>()), (usize::from(different), usize::from(voters)));
             for kind in ways() {

@@ -80,8 +80,8 @@ fn refused_certificates_are_not_cached_and_evict_nothing() {
 #[test]
 fn a_repeated_statement_is_signed_once() {
     let mut device = device(1);
-    let cluster = committee(KIND, 4).cluster;
-    let statement = |view| Statement::new(&cluster, &subject(Domain::Prepare, view), &Attachment::None);
+    let epoch = committee(KIND, 4).epoch;
+    let statement = |view| Statement::new(&epoch, &subject(Domain::Prepare, view), &Attachment::None);
     for _ in 0..3 {
         for view in 1..=100 {
             assert_eq!(device.sign_once(&statement(view)), device.sign(&statement(view)));

@@ -6,8 +6,7 @@ use proptest::prelude::*;
 use quorate_crypto::statements::Statements;
 use quorate_crypto::{CertificateError, Claim, Crypto, Keyring, SchemeKind};
 use quorate_types::{
-    Attachment, Certificate, ClusterId, Digest, Domain, ReplicaId, Signers, Subject, Vote, decode_message,
-    encode_message,
+    Attachment, Certificate, Digest, Domain, EpochId, ReplicaId, Signers, Subject, Vote, decode_message, encode_message,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -50,7 +49,7 @@ fn a_vote_is_valid_only_for_the_signed_statement() {
             Vote { subject: subject(Domain::Vote, 4), ..good.clone() },
             Vote { subject: subject(Domain::Timeout, 3), ..good.clone() },
             Vote { attachment: Attachment::HighView(quorate_types::View(2)), ..good.clone() },
-            vote_in(&ClusterId::from_name("another"), kind, good.subject, Attachment::None, 2),
+            vote_in(&EpochId::of_name("another"), kind, good.subject, Attachment::None, 2),
         ];
         for vote in changed {
             assert_eq!(crypto.verify_vote(&vote), !signs(kind), "{kind}: {vote:?}");
@@ -67,7 +66,7 @@ fn every_replica_verifies_a_signature() {
     every_scheme(|kind| {
         let (mine, mut theirs) = (crypto(kind, 7, 5), crypto(kind, 7, 1));
         let mut vote = vote(kind, subject(Domain::Proposal, 9), 5);
-        vote.signature = mine.sign(&vote.statement(&cluster()));
+        vote.signature = mine.sign(&vote.statement(&epoch()));
         assert!(theirs.verify_vote(&vote));
     });
 }
@@ -123,7 +122,7 @@ fn attachments_are_in_the_signers_order_and_signed() {
         for said in [high_views, high_certificates] {
             let subject = subject(Domain::Timeout, 5);
             let votes = [3u16, 0, 2].into_iter().zip(said.clone());
-            let votes = votes.map(|(voter, said)| vote_in(&cluster(), kind, subject, said, voter)).collect();
+            let votes = votes.map(|(voter, said)| vote_in(&epoch(), kind, subject, said, voter)).collect();
             let certificate = crypto(kind, 4, 0).assemble(&subject, votes).unwrap();
             assert_eq!(certificate.attachments, [said[1].clone(), said[2].clone(), said[0].clone()]);
             let mut other = crypto(kind, 4, 1);
@@ -199,7 +198,7 @@ fn a_certificate_proves_no_other_statement() {
             );
         }
         let mut members = committee(kind, 5);
-        members.cluster = ClusterId::from_name("another");
+        members.epoch = EpochId::of_name("another");
         let mut foreign = Crypto::new(kind, &members, ReplicaId(1), key(kind, 1), 8).unwrap();
         assert_eq!(foreign.verify_certificate(&good).is_ok(), !signs(kind));
         for at in 0..good.proof.len() {
@@ -242,7 +241,7 @@ fn finding_one_bad_vote_takes_few_checks() {
 fn non_members_and_odd_attachments_are_blamed() {
     every_scheme(|kind| {
         let subject = subject(Domain::Timeout, 5);
-        let high = |voter| vote_in(&cluster(), kind, subject, Attachment::HighView(quorate_types::View(4)), voter);
+        let high = |voter| vote_in(&epoch(), kind, subject, Attachment::HighView(quorate_types::View(4)), voter);
         let mut crypto = crypto(kind, 4, 0);
         let stranger = vec![high(0), high(1), high(2), high(4), high(300)];
         assert_eq!(crypto.assemble(&subject, stranger), Err(vec![ReplicaId(4), ReplicaId(300)]));
@@ -283,10 +282,10 @@ fn violations_of_the_callers_contract_panic() {
 fn genesis_needs_no_proof_and_has_one_form() {
     every_scheme(|kind| {
         let mut crypto = crypto(kind, 4, 0);
-        let genesis = Certificate::genesis(&cluster());
+        let genesis = Certificate::genesis(&epoch());
         assert_eq!(crypto.verify_certificate(&genesis), Ok(()));
         assert_eq!((crypto.verifications(), crypto.cache_hits()), (0, 0));
-        let foreign = Certificate::genesis(&ClusterId::from_name("another"));
+        let foreign = Certificate::genesis(&EpochId::of_name("another"));
         assert_eq!(crypto.verify_certificate(&foreign), Err(CertificateError::NotGenesis));
         let signed = Certificate { signers: [0, 1, 2].map(ReplicaId).into_iter().collect(), ..genesis.clone() };
         assert_eq!(crypto.verify_certificate(&signed), Err(CertificateError::NotGenesis));
@@ -304,8 +303,8 @@ fn genesis_needs_no_proof_and_has_one_form() {
 #[test]
 fn certificates_survive_encoding() {
     let subject = subject(Domain::Timeout, 5);
-    let genesis = Attachment::HighCertificate(Box::new(Certificate::genesis(&cluster())));
-    let votes = (0..3).map(|voter| vote_in(&cluster(), SchemeKind::ED25519, subject, genesis.clone(), voter)).collect();
+    let genesis = Attachment::HighCertificate(Box::new(Certificate::genesis(&epoch())));
+    let votes = (0..3).map(|voter| vote_in(&epoch(), SchemeKind::ED25519, subject, genesis.clone(), voter)).collect();
     let certificate = crypto(SchemeKind::ED25519, 4, 0).assemble(&subject, votes).unwrap();
     let back: Certificate = decode_message(encode_message(&certificate)).unwrap();
     assert_eq!(back, certificate);
@@ -321,7 +320,7 @@ fn any_vote(kind: SchemeKind, good: &Vote, fault: usize) -> Vote {
         1 => with(flipped(&good.signature, good.signature.len() - 1)),
         2 => with(vote(kind, subject, (voter.0 + 1) % 7).signature),
         3 => with(vote(kind, Subject { view: quorate_types::View(99), ..subject }, voter.0).signature),
-        4 => with(vote_in(&ClusterId::from_name("another"), kind, subject, Attachment::None, voter.0).signature),
+        4 => with(vote_in(&EpochId::of_name("another"), kind, subject, Attachment::None, voter.0).signature),
         5 => with(good.signature.slice(1..)),
         6 => with(vec![0; good.signature.len()].into()),
         7 => with(vec![0xff; good.signature.len()].into()),
@@ -341,7 +340,7 @@ proptest! {
         let votes: Vec<Vote> =
             (0..7).map(|voter| any_vote(kind, &vote(kind, subject, voter), faults[usize::from(voter)])).collect();
         let keyring = Keyring::new(kind, &committee(kind, 7)).unwrap();
-        let statements = Statements::new(&cluster(), &subject, [Attachment::None].iter());
+        let statements = Statements::new(&epoch(), &subject, [Attachment::None].iter());
         let claims: Vec<Claim<'_>> =
             votes.iter().map(|vote| (vote.voter, statements.at(0), &vote.signature[..])).collect();
         let is_good = |claim: &&Claim<'_>| keyring.verify(claim.0, claim.1, claim.2);

@@ -1,7 +1,7 @@
 //! What schemes of codes must do: the demands on all schemes, for a vector with a tag for each member, and codes beside
 //! signatures in a replica's device.
 
-use crate::common::{cluster, committee, key, keys, subject};
+use crate::common::{committee, epoch, key, keys, subject};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_crypto::scheme::{Claim, Recipients};
@@ -10,7 +10,7 @@ use quorate_crypto::{
     AuthProfile, Authentication, CertificateError, ClientAuthentication, Crypto, CryptoError, KeyFault, Keyring,
     MacKeys, ReplyAuthentication, SchemeKind,
 };
-use quorate_types::{Attachment, Certificate, ClusterId, Committee, Domain, ReplicaId, Signers, Subject, View, Vote};
+use quorate_types::{Attachment, Certificate, Committee, Domain, EpochId, ReplicaId, Signers, Subject, View, Vote};
 use std::ops::ControlFlow;
 
 const CODES: [SchemeKind; 2] = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
@@ -23,7 +23,7 @@ fn device(kind: SchemeKind, committee: &Committee, me: u16) -> Crypto {
 fn vote(kind: SchemeKind, committee: &Committee, subject: Subject, voter: u16) -> Vote {
     let attachment = Attachment::None;
     let mut vote = Vote { subject, attachment, voter: ReplicaId(voter), signature: Bytes::new() };
-    vote.signature = device(kind, committee, voter).sign(&vote.statement(&committee.cluster));
+    vote.signature = device(kind, committee, voter).sign(&vote.statement(&committee.epoch));
     vote
 }
 
@@ -75,8 +75,8 @@ fn only_a_few_codes_are_quick() {
 fn a_vector_is_valid_only_for_the_tagged_statement() {
     for kind in CODES {
         let members = committee(kind, 4);
-        let mut other_cluster = members.clone();
-        other_cluster.cluster = ClusterId::from_name("another");
+        let mut other_epoch = members.clone();
+        other_epoch.epoch = EpochId::of_name("another");
         let good = vote(kind, &members, subject(Domain::Prepare, 3), 2);
         let mut device = device(kind, &members, 0);
         let changed = [
@@ -87,7 +87,7 @@ fn a_vector_is_valid_only_for_the_tagged_statement() {
             Vote { subject: subject(Domain::Prepare, 4), ..good.clone() },
             Vote { subject: subject(Domain::Commit, 3), ..good.clone() },
             Vote { attachment: Attachment::HighView(View(2)), ..good.clone() },
-            vote(kind, &other_cluster, good.subject, 2),
+            vote(kind, &other_epoch, good.subject, 2),
         ];
         for vote in changed {
             assert!(!device.verify_vote(&vote), "{kind}: {vote:?}");
@@ -108,7 +108,7 @@ fn tags_differ_by_pair_and_direction() {
         let vectors: Vec<Bytes> = (0..4)
             .map(|me| {
                 device(kind, &committee, me)
-                    .sign(&vote(kind, &committee, subject(Domain::Prepare, 3), 0).statement(&cluster()))
+                    .sign(&vote(kind, &committee, subject(Domain::Prepare, 3), 0).statement(&epoch()))
             })
             .collect();
         let tags: std::collections::BTreeSet<&[u8]> =
@@ -215,7 +215,7 @@ proptest! {
         let kind = CODES[at];
         let committee = committee(kind, 7);
         let subject = subject(Domain::Prepare, 5);
-        let statements = Statements::new(&cluster(), &subject, [Attachment::None].iter());
+        let statements = Statements::new(&epoch(), &subject, [Attachment::None].iter());
         let mine = usize::from(me) * TAG_BYTES;
         let signatures: Vec<Bytes> = (0..7u16)
             .map(|voter| {
@@ -266,11 +266,10 @@ fn a_device_with_codes_signs_what_others_are_shown() {
             let mut voter = mixed(kind, &committee, 2);
             let subject = subject(domain, 3);
             let mut vote = Vote { subject, attachment: Attachment::None, voter: ReplicaId(2), signature: Bytes::new() };
-            vote.signature = voter.sign_once(&vote.statement(&cluster()));
-            assert_eq!(vote.signature, voter.sign(&vote.statement(&cluster())));
+            vote.signature = voter.sign_once(&vote.statement(&epoch()));
+            assert_eq!(vote.signature, voter.sign(&vote.statement(&epoch())));
             let by_key = Crypto::new(SIGNATURES, &committee, ReplicaId(1), key(SIGNATURES, 1), 8).unwrap();
-            let convinces =
-                by_key.keyring().verify(ReplicaId(2), vote.statement(&cluster()).as_bytes(), &vote.signature);
+            let convinces = by_key.keyring().verify(ReplicaId(2), vote.statement(&epoch()).as_bytes(), &vote.signature);
             assert_eq!(convinces, !tagged.contains(&domain), "{kind}: {domain:?}");
             for other in 0..4 {
                 assert!(mixed(kind, &committee, other).verify_vote(&vote), "{kind}: {domain:?} at {other}");
@@ -288,7 +287,7 @@ fn certificates_of_codes_and_of_signatures_are_made_by_one_device() {
             let votes = (1..4).map(|voter| {
                 let attachment = Attachment::None;
                 let mut vote = Vote { subject, attachment, voter: ReplicaId(voter), signature: Bytes::new() };
-                vote.signature = mixed(kind, &committee, voter).sign(&vote.statement(&cluster()));
+                vote.signature = mixed(kind, &committee, voter).sign(&vote.statement(&epoch()));
                 vote
             });
             let certificate = mixed(kind, &committee, 0).assemble(&subject, votes.collect()).unwrap();

@@ -10,6 +10,7 @@ mod committees;
 mod common;
 mod conformance;
 mod forms;
+mod genesis;
 mod key_files;
 mod mac_vectors;
 mod macs;

@@ -41,7 +41,7 @@ fn a_quorum_of_vectors_convinces_every_member() {
     let vote = |voter: u16| {
         let mut vote =
             Vote { subject, attachment: Attachment::None, voter: ReplicaId(voter), signature: Default::default() };
-        vote.signature = device(voter).sign(&vote.statement(&committee.cluster));
+        vote.signature = device(voter).sign(&vote.statement(&committee.epoch));
         vote
     };
     let certificate = device(0).assemble(&subject, (0..3).map(vote).collect()).unwrap();

@@ -7,7 +7,7 @@ use quorate_crypto::{
     ReplyKey, ReplySealer, ReplyVerifier, SchemeKind, certify, check_signed_replies,
 };
 use quorate_types::{
-    ClientId, ClusterId, Committee, Digest, Encoder, Height, ReplicaId, ReplicaReply, Results, SealedReplies,
+    ClientId, ClusterId, Committee, Digest, Encoder, EpochId, Height, ReplicaId, ReplicaReply, Results, SealedReplies,
     encode_message,
 };
 
@@ -117,7 +117,7 @@ fn a_seal_is_good_for_one_replica_client_session_and_cluster() {
         let (sealer, later) = (sealer(way, &committee, 2), mine.origin().with_session(1));
         let key = sealer.key_of(later, &credential(1));
         assert!(is_forged(&verifier, 2, &seal(&sealer, later, key.as_ref(), &replies)), "{way:?}: another session");
-        let elsewhere = Committee { cluster: ClusterId::from_name("another"), ..committee.clone() };
+        let elsewhere = Committee { epoch: EpochId::of_name("another"), ..committee.clone() };
         let abroad = sealed(way, &elsewhere, 2, 1, &replies);
         assert!(is_forged(&verifier, 2, &abroad), "{way:?}: from another cluster");
     }

@@ -68,7 +68,7 @@ fn another_thread_verifies_what_is_not_known_yet() {
         let mut forged = single.clone();
         forged.subject.view = subject(Domain::Vote, 8).view;
         let mut there = crypto(kind, 4, 1);
-        let all = [Certificate::genesis(&cluster()), first.clone(), second.clone()];
+        let all = [Certificate::genesis(&epoch()), first.clone(), second.clone()];
         assert!(!verify_elsewhere(&mut there, &all, &[single.clone(), forged]), "{kind}: a vote is forged");
         assert_eq!(there.verifications(), 2 * 3 + 2, "{kind}");
         // The certificates were genuine, so they are known, and only the vote is verified.

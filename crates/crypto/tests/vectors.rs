@@ -1,6 +1,6 @@
 //! Test vectors of the standards and of Project Wycheproof.
 
-use crate::common::{cluster, nowhere};
+use crate::common::nowhere;
 use bytes::Bytes;
 use curve25519_dalek::edwards::CompressedEdwardsY;
 use quorate_crypto::bls12381::{self, PublicKey as BlsPublicKey};
@@ -25,7 +25,7 @@ fn keys(kind: SchemeKind, public_key: &[u8]) -> Option<Box<dyn Keys>> {
     let identity_key = KeyPair::from_seed(IDENTITY_SCHEME, [7; 32]).public_key();
     let voting_key = Bytes::copy_from_slice(public_key);
     let member = Member { address: nowhere(), identity_key, voting_key, possession: Bytes::new() };
-    kind.scheme().keys(&Committee::new(cluster(), vec![member]).unwrap(), None).ok()
+    kind.scheme().keys(&Committee::new("vectors", vec![member]).unwrap(), None).ok()
 }
 
 fn compressed(point: &[u8]) -> Vec<u8> {

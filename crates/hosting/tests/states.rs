@@ -5,7 +5,7 @@ use quorate_consensus::recovery::checkpoints::MAX_STATES_KEPT;
 use quorate_consensus::recovery::transfer::MANIFEST;
 use quorate_hosting::{Chunks, MAX_UNCERTIFIED, StateKeeper};
 use quorate_types::state::{CHUNK_BYTES, chunk_of};
-use quorate_types::{Certificate, ClusterId, Decoder, Domain, Height, Manifest, Wire};
+use quorate_types::{Certificate, Decoder, Domain, EpochId, Height, Manifest, Wire};
 
 /// A state of three chunks; the last has one byte, and the middle one depends on the height.
 fn state(height: u64) -> Bytes {
@@ -16,7 +16,7 @@ fn state(height: u64) -> Bytes {
 }
 
 fn certificate(height: u64) -> Certificate {
-    let mut certificate = Certificate::genesis(&ClusterId::from_name("test"));
+    let mut certificate = Certificate::genesis(&EpochId::of_name("test"));
     certificate.subject.domain = Domain::Checkpoint;
     certificate.subject.height = Height(height);
     certificate.subject.digest = Manifest::of(&state(height)).digest();

@@ -99,7 +99,7 @@ impl<'a> Audit<'a> {
         Audit {
             place,
             certificates: Certificates::new(place),
-            promises: Promises::new(place.committee.cluster, by_slot),
+            promises: Promises::new(place.committee.epoch, by_slot),
             chain: Chain::new(place),
             states: States::new(place),
             bundles: Vec::new(),
@@ -363,12 +363,12 @@ impl<'a> Audit<'a> {
         if let Some(unreadable) = &result.journal.unreadable {
             self.fault(unreadable.record, unreadable.what.clone());
         }
-        let (cluster, replica) = (self.place.committee.cluster, self.place.config.replica);
-        if let Some(identity) = found.identity.filter(|found| (found.cluster, found.replica) != (cluster, replica)) {
+        let (epoch, replica) = (self.place.committee.epoch, self.place.config.replica);
+        if let Some(identity) = found.identity.filter(|found| (found.epoch, found.replica) != (epoch, replica)) {
             let what = format!(
-                "the journal belongs to replica {} of cluster {}, but the configuration is for replica {replica} of \
-                 cluster {}; restore the one that belongs here",
-                identity.replica, identity.cluster.0, cluster.0
+                "the journal belongs to replica {} and the genesis {}, but the configuration is for replica \
+                 {replica} and {}; restore the one that belongs here",
+                identity.replica, identity.epoch.0, epoch.0
             );
             self.fault(None, what);
         }

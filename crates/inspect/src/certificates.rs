@@ -31,7 +31,7 @@ impl<'a> Certificates<'a> {
 
     /// Returns whether a quorum signed the certificate, even if something else is wrong with it.
     pub fn is_genuine(&self, certificate: &Certificate) -> bool {
-        *certificate == Certificate::genesis(&self.place.committee.cluster)
+        *certificate == Certificate::genesis(&self.place.committee.epoch)
             || self.cache.contains(&certificate.fingerprint())
             || verify_certificate(&self.place.keyring, certificate).is_ok()
     }
@@ -39,7 +39,7 @@ impl<'a> Certificates<'a> {
     /// Checks a certificate and the highest certificate among its attachments. Protocols rely on no other attachment,
     /// and a Byzantine signer may have attached anything.
     pub fn check(&mut self, certificate: &Certificate) -> Result<(), String> {
-        if *certificate == Certificate::genesis(&self.place.committee.cluster) {
+        if *certificate == Certificate::genesis(&self.place.committee.epoch) {
             return Ok(());
         }
         let fingerprint = certificate.fingerprint();
@@ -69,8 +69,8 @@ impl<'a> Certificates<'a> {
     /// Checks a vote of another replica. The journal holds no signatures of its own replica.
     pub fn check_vote(&self, vote: &Vote) -> Result<(), String> {
         let own = vote.voter == self.place.config.replica && vote.signature.is_empty();
-        let cluster = &self.place.committee.cluster;
-        let genuine = || self.place.keyring.verify(vote.voter, vote.statement(cluster).as_bytes(), &vote.signature);
+        let epoch = &self.place.committee.epoch;
+        let genuine = || self.place.keyring.verify(vote.voter, vote.statement(epoch).as_bytes(), &vote.signature);
         match own || genuine() {
             true => Ok(()),
             false => Err(format!("the statement of replica {} lacks its valid signature", vote.voter)),

@@ -66,7 +66,7 @@ impl Chain {
     pub fn new(place: &Place) -> Chain {
         let (config, cluster) = (&place.config, place.committee.cluster);
         let protocol = config.consensus.protocol;
-        let genesis = Certificate::genesis(&cluster);
+        let genesis = Certificate::genesis(&place.committee.epoch);
         let leaders = LeaderElection::new(config.consensus.leader, place.committee.quorum);
         Chain {
             protocol,

@@ -28,9 +28,11 @@ const HEAD_BYTES: u64 = 20;
 pub struct Checked {
     pub file: String,
     pub cluster: String,
-    /// Hash of the cluster's name, included in every signed message.
-    pub cluster_id: String,
+    /// Hash of the cluster's name, members and protocol, included in every statement of its replicas.
+    pub genesis_id: String,
     pub protocol: String,
+    /// What authenticates the replicas' votes.
+    pub auth_profile: String,
     /// Scheme of the replicas' votes.
     pub scheme: String,
     /// Number of replicas, n.
@@ -173,6 +175,14 @@ fn difference(checked: &Checked, trusted: &ClientConfig) -> Option<String> {
             escaped(&checked.cluster),
             escaped(&trusted.cluster)
         ));
+    }
+    let settings = [
+        ("protocol", &checked.protocol[..], &trusted.protocol[..]),
+        ("authentication profile", &checked.auth_profile, trusted.auth_profile.name()),
+    ];
+    if let Some((what, found, expected)) = settings.into_iter().find(|(_, found, expected)| found != expected) {
+        let (found, expected) = (escaped(found), escaped(expected));
+        return Some(format!("the export is of the {what} {found}, but the trusted file has {expected}"));
     }
     if checked.scheme != trusted.scheme.name() {
         return Some(format!(

@@ -6,6 +6,7 @@ use super::place::Place;
 use super::states::{Executed, Opening, States};
 use quorate_applications::Reply;
 use quorate_consensus::recovery::frontier::Frontier;
+use quorate_crypto::SchemeKind;
 use quorate_files::{DEFAULT_MODE, Replacement};
 use quorate_types::digest::encode_hex;
 use quorate_types::identity::ProofShape;
@@ -26,7 +27,7 @@ pub(super) struct Ending<'a> {
     pub states: States<'a>,
 }
 
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// Summary of a written export.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -47,6 +48,9 @@ enum Line<'a> {
         id: Digest,
         protocol: &'static str,
         scheme: &'static str,
+        auth_profile: &'static str,
+        /// Scheme of the MACs on votes, if there are any.
+        vote_macs: Option<&'static str>,
         application: &'static str,
         replicas: usize,
         faults: usize,
@@ -154,9 +158,11 @@ impl Writer {
         writer.line(&Line::Cluster {
             format: FORMAT,
             name: &place.config.cluster,
-            id: place.committee.cluster.0,
+            id: place.committee.epoch.0,
             protocol: place.config.consensus.protocol.name(),
             scheme: scheme.name(),
+            auth_profile: place.config.auth_profile.name(),
+            vote_macs: place.config.vote_macs().map(SchemeKind::name),
             application: place.config.application.name(),
             replicas: quorum.replicas(),
             faults: quorum.faults(),

@@ -114,8 +114,8 @@ impl InspectError {
 pub struct InspectResult {
     pub directory: String,
     pub cluster: String,
-    /// Hash of the cluster's name, included in every signed message.
-    pub cluster_id: String,
+    /// Hash of the cluster's name, members and protocol, included in every statement of its replicas.
+    pub genesis_id: String,
     pub replica: u16,
     /// Number of replicas, n.
     pub replicas: usize,

@@ -113,7 +113,7 @@ pub(super) struct Overview {
 
 impl Overview {
     pub fn new(place: &Place) -> Overview {
-        let genesis = Certificate::genesis(&place.committee.cluster).subject;
+        let genesis = Certificate::genesis(&place.committee.epoch).subject;
         Overview {
             kinds: BTreeMap::new(),
             promises: BTreeMap::new(),
@@ -197,7 +197,7 @@ impl Overview {
         Ok(InspectResult {
             directory: place.home.display().to_string(),
             cluster: config.cluster.clone(),
-            cluster_id: place.committee.cluster.0.to_hex(),
+            genesis_id: place.committee.epoch.0.to_hex(),
             replica: config.replica.0,
             replicas: quorum.replicas(),
             faults: quorum.faults(),

@@ -36,7 +36,7 @@ impl Place {
 
     /// Returns the identity that the journal must have.
     pub fn identity(&self) -> Identity {
-        Identity { cluster: self.committee.cluster, replica: self.config.replica }
+        Identity { epoch: self.committee.epoch, replica: self.config.replica }
     }
 
     /// Returns whether the marker file says that the replica has never run.

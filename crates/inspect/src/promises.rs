@@ -2,12 +2,12 @@
 
 use super::overview::kind_of;
 use quorate_consensus::voting::safety::Promise;
-use quorate_types::{Attachment, ClusterId, Domain, Height, Statement, Subject, View};
+use quorate_types::{Attachment, Domain, EpochId, Height, Statement, Subject, View};
 use std::collections::BTreeMap;
 
 /// Promises read so far.
 pub(super) struct Promises {
-    cluster: ClusterId,
+    epoch: EpochId,
     /// Whether votes are per slot rather than per view.
     by_slot: bool,
     /// Signed bytes by kind, view and, with slots, slot.
@@ -19,8 +19,8 @@ pub(super) struct Promises {
 }
 
 impl Promises {
-    pub fn new(cluster: ClusterId, by_slot: bool) -> Promises {
-        Promises { cluster, by_slot, said: BTreeMap::new(), given_up: View(0), moved_to: View(0) }
+    pub fn new(epoch: EpochId, by_slot: bool) -> Promises {
+        Promises { epoch, by_slot, said: BTreeMap::new(), given_up: View(0), moved_to: View(0) }
     }
 
     pub fn count(&self) -> u64 {
@@ -34,7 +34,7 @@ impl Promises {
         let on_slot = self.by_slot && votes;
         // The proof that accompanies a vote on a slot is recorded with it, but not signed.
         let attachment = if on_slot { &Attachment::None } else { &promise.attachment };
-        let statement = Statement::new(&self.cluster, &promise.subject, attachment).as_bytes().to_vec();
+        let statement = Statement::new(&self.epoch, &promise.subject, attachment).as_bytes().to_vec();
         let by_height = on_slot || domain == Domain::Checkpoint;
         let place = (domain, view, if by_height { height } else { Height(0) });
         let kind = kind_of(domain);

@@ -71,7 +71,7 @@ impl<'a> States<'a> {
 
     fn fresh(&self) -> Executor {
         let application = quorate_applications::build(self.place.config.application);
-        Executor::new(application, &self.place.committee.cluster).with_checkpoints(self.rule)
+        Executor::new(application, &self.place.committee.epoch).with_checkpoints(self.rule)
     }
 
     /// Begins execution after the block at this height.

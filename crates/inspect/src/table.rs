@@ -17,7 +17,7 @@ impl InspectResult {
         writeln!(text, "directory     {}", escaped(&self.directory))?;
         let (replica, n, f) = (self.replica, self.replicas, self.faults);
         writeln!(text, "replica       {replica} of {n}, tolerating {f} faulty")?;
-        writeln!(text, "cluster       {} ({})", escaped(&self.cluster), self.cluster_id)?;
+        writeln!(text, "cluster       {} ({})", escaped(&self.cluster), self.genesis_id)?;
         writeln!(
             text,
             "protocol      {}, signatures {}, application {}",

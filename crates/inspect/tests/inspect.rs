@@ -9,11 +9,10 @@ use quorate_crypto::SchemeKind;
 use quorate_inspect::check::{Checked, check};
 use quorate_inspect::{InspectArgs, InspectError, Memory, run};
 use quorate_node::config::CONFIG_FILE;
-use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig, testnet};
+use quorate_node::{NodeConfig, testnet};
 use quorate_types::{Block, Certificate, Domain};
 use serde_json::Value;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
 
 #[test]
 fn an_independent_reader_accepts_the_exports_of_every_protocol() {
@@ -120,7 +119,7 @@ fn an_export_is_checked_against_the_trusted_keys() {
     assert!(!of_file.keys_compared && of_file.notes.iter().any(|note| note.contains("--keys")), "{:?}", of_file.notes);
     let committee = NodeConfig::read(&remains.home(0).join(CONFIG_FILE)).expect("it is there").committee();
     let committee = committee.expect("it is valid");
-    let trusted = ClientConfig::new(&of_file.cluster, SchemeKind::ED25519, 1, &committee.members);
+    let trusted = ClientConfig::new(&of_file.cluster, &of_file.protocol, SchemeKind::ED25519, 1, &committee.members);
     assert!(check(&path, Some(&trusted)).expect("the keys are the same").keys_compared);
     let mut foreign = trusted.clone();
     foreign.members.swap(1, 2);
@@ -359,12 +358,7 @@ fn refuses_what_a_replica_refuses(remains: &Remains) {
     let arguments = InspectArgs { repair: true, ..InspectArgs::default() };
     let failure = run(&home, &arguments).expect("it can be read").failure().expect("--repair cannot help");
     assert!(failure.contains("no readable snapshot"), "{failure}");
-    // This gives the replicas new keys, so it has to be the last step.
-    let template = NodeConfig::read(&home.join(CONFIG_FILE)).expect("its settings are there");
-    let addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); REPLICAS];
-    let cluster =
-        EmbeddedCluster::start(&template, &addresses, |config| remains.settle(config), || Box::new(NoObserver));
-    let ends = cluster.expect("the others start").shut_down();
+    let ends = remains.restart().shut_down();
     let end = ends.into_iter().find_map(|(id, end)| (id.0 == replica).then_some(end)).expect("it was started");
     let refusal = end.expect_err("a replica refuses to start").to_string();
     assert!(refusal.contains("one of their files is missing"), "{refusal}");

@@ -19,7 +19,7 @@ use quorate_simulator::CostTable;
 use quorate_simulator::costs::CostSource;
 use quorate_storage::JournalError;
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Hasher, Height, decode_message, encode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, EpochId, Hasher, Height, decode_message, encode_message,
 };
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -205,9 +205,9 @@ fn blocks(payload_bytes: usize, next: &mut u64) -> Vec<Vec<Bundle>> {
 }
 
 fn execution(table: &mut CostTable) -> Result<(), CalibrateError> {
-    let cluster = ClusterId::from_name("calibrate");
+    let epoch = EpochId::of_name("calibrate");
     let [empty, large] = PAYLOADS_BYTES.map(|payload_bytes| {
-        let mut executor = Executor::new(quorate_applications::build(ApplicationKind::Log), &cluster);
+        let mut executor = Executor::new(quorate_applications::build(ApplicationKind::Log), &epoch);
         let (mut best, mut next, mut height) = (f64::MAX, 1, Height(0));
         let mut replies: Vec<Reply> = Vec::new();
         for _ in 0..ROUNDS {

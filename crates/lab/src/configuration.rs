@@ -25,8 +25,8 @@ pub fn page() -> String {
 }
 
 fn client_default(key: &Key) -> Option<String> {
-    const NEEDED: [&str; 1] = ["cluster"];
-    let config = ClientConfig::new("", quorate_crypto::SchemeKind::ED25519, 0, &[]);
+    const NEEDED: [&str; 2] = ["cluster", "protocol"];
+    let config = ClientConfig::new("", "", quorate_crypto::SchemeKind::ED25519, 0, &[]);
     let mut config = toml::Table::try_from(config).expect("every setting has a form in TOML");
     config.remove("faults");
     let is_needed = !key.table.is_empty() || NEEDED.contains(&key.name.as_str());

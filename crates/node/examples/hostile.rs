@@ -299,6 +299,7 @@ impl Ground {
         let mut hello = b"QUORATE\n".to_vec();
         hello.push(quorate_types::codec::WIRE_VERSION);
         hello.extend_from_slice(&self.committee.cluster.0.0);
+        hello.extend_from_slice(&self.committee.epoch.0.0);
         hello.push(2);
         hello.extend_from_slice(&id.to_le_bytes());
         hello.push(1);

@@ -72,7 +72,7 @@ pub(crate) fn assemble(
     config.validate()?;
     let committee = config.committee()?;
     let LoadedKeys { identity_key, identities, crypto, for_clients } = load_keys(config, &committee, keys, shared)?;
-    let identity = Identity { cluster: committee.cluster, replica: config.replica };
+    let identity = Identity { epoch: committee.epoch, replica: config.replica };
     // Charge the journal's threads to this replica too.
     let account = CpuAccount::current().unwrap_or_default();
     let _journal_counts = account.lend();
@@ -106,7 +106,7 @@ pub(crate) fn assemble(
         Some(directory) => States::in_files(SnapshotFiles::beside(&directory, identity), config.journal.snapshot_bytes),
         None => States::in_memory(),
     };
-    let header = Header::new(committee.cluster, committee.quorum, config.consensus.clone());
+    let header = Header::new(committee.epoch, committee.quorum, config.consensus.clone());
     let recorder = recording::begin(config.recording.as_ref(), config.replica, &header, salt, &mut *observer)?;
     let fittings = Fittings {
         me: config.replica,
@@ -114,7 +114,7 @@ pub(crate) fn assemble(
         authentication: config.authentication(),
         fault,
         directory: kept_in,
-        cluster: committee.cluster,
+        epoch: committee.epoch,
         transport,
         bell,
         crypto,
@@ -220,7 +220,7 @@ fn executor(config: &NodeConfig, committee: &Committee) -> Executor {
         ..Parallelism::of(config.execution_threads)
     };
     let application = quorate_applications::build(config.application);
-    Executor::new(application, &committee.cluster).with_checkpoints(rule).with_parallelism(parallelism)
+    Executor::new(application, &committee.epoch).with_checkpoints(rule).with_parallelism(parallelism)
 }
 
 /// Builds the replica and its host for any protocol.
@@ -241,7 +241,7 @@ impl ForReplica for Hosting<'_> {
         let Hosting { config, committee, salt, fittings, memory, recorder, orders } = self;
         let consensus = config.consensus.clone();
         let view_timeout = consensus.view_timeout();
-        let replica = make(consensus, committee.quorum, committee.cluster, config.replica, salt);
+        let replica = make(consensus, committee.quorum, committee.epoch, config.replica, salt);
         let shape = config.scheme.profile().shape(committee.len());
         let (me, quorum) = (config.replica, committee.quorum);
         let liar = config.laboratory.as_ref().map(|laboratory| laboratory.liar(me, quorum, shape, view_timeout));

@@ -19,7 +19,7 @@ use quorate_transports::{
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{
-    Address, ApplicationKind, ClusterId, Committee, CryptoThreads, Member, Quorum, ReplicaId, ReplicaStages,
+    Address, ApplicationKind, Committee, CryptoThreads, Genesis, Member, Quorum, ReplicaId, ReplicaStages,
     ReplicaThreads, ReplicaWork, ReplyMode,
 };
 use serde::{Deserialize, Serialize};
@@ -43,8 +43,8 @@ pub use quorate_hosting::DEFAULT_REPLY_CACHE_BYTES;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
-    /// Name of the cluster. Signatures of clusters with other names are invalid in it; clusters that share a name must
-    /// share no keys.
+    /// Name of the cluster. Replicas' signatures are invalid in every cluster that has another name, another member, key
+    /// or order of members, or other `faults`, `protocol` or schemes. Clients' signatures depend on the name alone.
     pub cluster: String,
     /// Id of this replica: its position in `members`, from 0.
     pub replica: ReplicaId,
@@ -448,10 +448,23 @@ impl NodeConfig {
         })
     }
 
-    /// Returns the committee of the members.
+    /// Returns the committee of the members, with the id of the cluster's genesis.
     pub fn committee(&self) -> Result<Committee, ConfigFault> {
-        let cluster = ClusterId::from_name(&self.cluster);
-        Ok(Committee { cluster, quorum: self.quorum()?, members: self.members.clone() })
+        let genesis = Genesis {
+            name: &self.cluster,
+            quorum: self.quorum()?,
+            members: &self.members,
+            protocol: self.consensus.protocol.name(),
+            scheme: self.scheme.name(),
+            profile: self.auth_profile.name(),
+            vote_macs: self.vote_macs().map(SchemeKind::name),
+        };
+        Ok(genesis.committee())
+    }
+
+    /// Returns the scheme of the MACs on votes, if they carry any.
+    pub fn vote_macs(&self) -> Option<SchemeKind> {
+        self.auth_profile.votes_by_mac().then_some(self.mac_scheme)
     }
 }
 

@@ -28,7 +28,7 @@ use quorate_types::codec::WIRE_VERSION;
 use quorate_types::meter::{self, Tallies};
 use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{
-    Block, Bundle, Certificate, ClusterId, Digest, Encoder, Height, PayloadPath, Quorum, ReplicaId, ReplicaStages,
+    Block, Bundle, Certificate, Digest, Encoder, EpochId, Height, PayloadPath, Quorum, ReplicaId, ReplicaStages,
     Settings, ThreadTimes, Time, Wire, decode_message_by, encode_message,
 };
 use std::collections::VecDeque;
@@ -51,7 +51,7 @@ pub(crate) struct Devices<M: Message> {
     pub fault: Option<Fault>,
     /// Directory of the journal; `None` if it is in memory.
     pub directory: Option<PathBuf>,
-    pub cluster: ClusterId,
+    pub epoch: EpochId,
     pub network: Network<M>,
     pub crypto: Crypto,
     /// Stages that have threads of their own once the replica runs.
@@ -121,7 +121,7 @@ pub(crate) struct Fittings {
     pub authentication: Authentication,
     pub fault: Option<Fault>,
     pub directory: Option<PathBuf>,
-    pub cluster: ClusterId,
+    pub epoch: EpochId,
     pub transport: Box<dyn Transport>,
     /// Wakes the replica.
     pub bell: Bell,
@@ -146,7 +146,7 @@ impl<M: Message> Devices<M> {
             authentication,
             fault,
             directory,
-            cluster,
+            epoch,
             transport,
             bell,
             crypto,
@@ -170,7 +170,7 @@ impl<M: Message> Devices<M> {
             authentication,
             fault,
             directory,
-            cluster,
+            epoch,
             network: Network::new(transport, bell.clone()),
             crypto,
             stages,
@@ -566,7 +566,7 @@ impl<M: Message> Devices<M> {
     fn sign(&mut self, message: &mut Envelope<M>) {
         let vote = message.vote_to_sign().expect("a message to sign contains a vote");
         assert_eq!(vote.voter, self.me, "a replica signs for itself");
-        vote.signature = self.crypto.sign_once(&vote.statement(&self.cluster));
+        vote.signature = self.crypto.sign_once(&vote.statement(&self.epoch));
     }
 
     fn encode(&mut self, message: &Envelope<M>) -> Bytes {

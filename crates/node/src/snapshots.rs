@@ -3,8 +3,8 @@
 //! A file is named `snapshot-HEIGHT`. Its directory is the journal's with the suffix `.snapshots`:
 //!
 //! ```text
-//! offset  0  "qSnap002"     8
-//!         8  cluster       32
+//! offset  0  "qSnap003"     8
+//!         8  epoch         32
 //!        40  replica        2   little-endian, as all numbers
 //!        42  height         8
 //!        50  length         8   of the state
@@ -24,7 +24,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8; 8] = b"qSnap002";
+const MAGIC: &[u8; 8] = b"qSnap003";
 const LENGTHS_END: usize = 8 + 32 + 2 + 8 + 8 + 4;
 const HEADER_BYTES: usize = LENGTHS_END + 32;
 const PREFIX: &str = "snapshot-";
@@ -135,7 +135,7 @@ impl SnapshotFiles {
     fn lengths(&self, height: Height, state: usize, certificate: usize) -> Bytes {
         let mut header = BytesMut::with_capacity(LENGTHS_END);
         header.put_slice(MAGIC);
-        header.put_slice(&self.identity.cluster.0.0);
+        header.put_slice(&self.identity.epoch.0.0);
         header.put_u16_le(self.identity.replica.0);
         header.put_u64_le(height.0);
         header.put_u64_le(state as u64);

@@ -50,6 +50,7 @@ impl Attacker {
         let channels = ChannelConfig {
             kind: ChannelKind::PLAIN,
             cluster: committee.cluster,
+            epoch: committee.epoch,
             me: LocalEnd::Replica(Arc::new(identity)),
             verifier: Arc::new(Identities::new(&committee).unwrap()),
             parameters,
@@ -66,7 +67,7 @@ impl Attacker {
 
     /// Signs a vote in the replica's name.
     pub fn sign(&self, vote: &mut Vote) {
-        vote.signature = self.crypto.sign(&vote.statement(&self.committee.cluster));
+        vote.signature = self.crypto.sign(&vote.statement(&self.committee.epoch));
     }
 
     /// Sends a message to every honest replica.

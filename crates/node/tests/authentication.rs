@@ -207,7 +207,7 @@ fn carried_bundles(bundles: &[Bundle], carried: bool) -> Vec<Bundle> {
 
 impl Forge for ViewMessage {
     fn proposal(attacker: &Attacker, bundles: &[Bundle], carried: bool) -> Self {
-        let genesis = Certificate::genesis(&attacker.committee.cluster);
+        let genesis = Certificate::genesis(&attacker.committee.epoch);
         let block = Block::new(View(1), Attacker::ID, genesis, bundles.iter().map(Bundle::digest).collect());
         let endorsement = endorsement(attacker, &block, Domain::Proposal);
         let bundles = carried_bundles(bundles, carried);

@@ -6,7 +6,7 @@ use crate::support::TestClient;
 use quorate_crypto::ClientIdentity;
 use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
 use quorate_types::{
-    Bundle, BundleBuilder, ClientRequest, ClusterId, Height, ReplicaId, ReplicaThreads, Status, encode_message,
+    Bundle, BundleBuilder, ClientRequest, ClusterId, EpochId, Height, ReplicaId, ReplicaThreads, Status, encode_message,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -33,25 +33,24 @@ fn start(vary: impl Fn(&mut NodeConfig)) -> EmbeddedCluster {
     EmbeddedCluster::start(&template, &addresses, vary, || Box::new(NoObserver)).expect("the cluster starts")
 }
 
-/// A replica and its address.
-type Target = (ReplicaId, SocketAddr);
+/// A replica, its address, and the epoch of its cluster.
+type Target = (ReplicaId, SocketAddr, EpochId);
 
 fn targets(cluster: &EmbeddedCluster) -> Vec<Target> {
     let committee = cluster.committee();
-    committee
-        .replicas()
-        .zip(committee.members.iter().map(|member| member.address.socket().expect("a number")))
-        .collect()
+    let address = |replica| committee.member(replica).expect("a member").address.socket().expect("a number");
+    committee.replicas().map(|replica| (replica, address(replica), committee.epoch)).collect()
 }
 
-/// Opens a connection and claims an id. Layout: magic, version, cluster, role, id, expected replica, nonce.
-fn dial((replica, address): Target, client: u128) -> std::io::Result<TcpStream> {
+/// Opens a connection and claims an id. Layout: magic, version, cluster, epoch, role, id, expected replica, nonce.
+fn dial((replica, address, epoch): Target, client: u128) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_write_timeout(Some(Duration::from_millis(200)))?;
     stream.set_read_timeout(Some(Duration::from_millis(200)))?;
     let mut hello = b"QUORATE\n".to_vec();
     hello.push(quorate_types::codec::WIRE_VERSION);
     hello.extend_from_slice(&ClusterId::from_name(NAME).0.0);
+    hello.extend_from_slice(&epoch.0.0);
     hello.push(2);
     hello.extend_from_slice(&client.to_le_bytes());
     hello.push(1);
@@ -346,7 +345,7 @@ fn undecodable_frames_end_a_link(threads: u16) {
 fn a_client_that_sends_to_one_backup_only_delays_no_one() {
     let cluster = start(|config| config.consensus.view_timeout_ms = 1_000);
     let client = honest(&cluster);
-    let backup: Vec<Target> = targets(&cluster).into_iter().filter(|(replica, _)| *replica == ReplicaId(3)).collect();
+    let backup: Vec<Target> = targets(&cluster).into_iter().filter(|(replica, ..)| *replica == ReplicaId(3)).collect();
     let attack = Attack::start(&backup, |target, keys: &mut u64| {
         // A new key every few bundles, and a new link for every key.
         *keys += 1;

@@ -2,7 +2,7 @@
 
 use quorate_node::snapshots::{Snapshot, SnapshotFiles};
 use quorate_storage::Identity;
-use quorate_types::{ClusterId, Height, ReplicaId};
+use quorate_types::{EpochId, Height, ReplicaId};
 use std::fs;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ impl Scratch {
     }
 
     fn files(&self, cluster: &str, replica: u16) -> SnapshotFiles {
-        let identity = Identity { cluster: ClusterId::from_name(cluster), replica: ReplicaId(replica) };
+        let identity = Identity { epoch: EpochId::of_name(cluster), replica: ReplicaId(replica) };
         SnapshotFiles::beside(&self.0.join("journal"), identity)
     }
 }

@@ -181,9 +181,10 @@ type Asked = (ClientConfig, Vec<(ReplicaId, Address)>);
 fn of_replica(config: &NodeConfig) -> Result<Asked, StatusError> {
     let own = asked_at(config);
     let nowhere = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-    let committee = config.committee()?;
-    let mut client = ClientConfig::new(&config.cluster, config.scheme, committee.quorum.faults(), &[]);
-    (client.client_authentication, client.mac_scheme) = (config.client_authentication, config.mac_scheme);
+    let (committee, protocol) = (config.committee()?, config.consensus.protocol.name());
+    let mut client = ClientConfig::new(&config.cluster, protocol, config.scheme, committee.quorum.faults(), &[]);
+    (client.auth_profile, client.mac_scheme) = (config.auth_profile, config.mac_scheme);
+    client.client_authentication = config.client_authentication;
     (client.transport, client.channel) = (config.transport, config.channel);
     (client.packets, client.retransmission) = (config.packets, config.retransmission);
     client.quic = config.quic.clone();

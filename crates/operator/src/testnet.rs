@@ -165,9 +165,10 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     };
     let net = testnet::write_at(template, places, directory)?;
     let committee = net.client_committee().map_err(NodeError::from)?;
-    let mut config =
-        ClientConfig::new(&template.cluster, template.scheme, committee.quorum.faults(), &committee.members);
-    (config.client_authentication, config.mac_scheme) = (template.client_authentication, template.mac_scheme);
+    let (protocol, faults) = (template.consensus.protocol.name(), committee.quorum.faults());
+    let mut config = ClientConfig::new(&template.cluster, protocol, template.scheme, faults, &committee.members);
+    (config.auth_profile, config.mac_scheme) = (template.auth_profile, template.mac_scheme);
+    config.client_authentication = template.client_authentication;
     (config.transport, config.channel) = (template.transport, template.channel);
     (config.packets, config.retransmission) = (template.packets, template.retransmission);
     config.quic = template.quic.clone();

@@ -8,7 +8,7 @@ use quorate_consensus::voting::safety::timeout_subject;
 use quorate_consensus::{Envelope, Message};
 use quorate_oracles::{Property, Statements, Violation};
 use quorate_types::{
-    Attachment, Block, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote,
+    Attachment, Block, Certificate, Digest, Domain, EpochId, Height, ReplicaId, Signers, Subject, View, Vote,
 };
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub fn replicas(list: &[u16]) -> impl Iterator<Item = ReplicaId> + '_ {
 }
 
 pub fn genesis() -> Certificate {
-    Certificate::genesis(&ClusterId::from_name("test"))
+    Certificate::genesis(&EpochId::of_name("test"))
 }
 
 pub fn vote(voter: u16, subject: Subject, attachment: Attachment) -> Vote {

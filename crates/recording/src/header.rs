@@ -1,11 +1,11 @@
 //! Headers of recordings.
 
 use quorate_consensus::Config;
-use quorate_types::{ClusterId, Quorum};
+use quorate_types::{EpochId, Quorum};
 use serde::{Deserialize, Serialize};
 
 /// The only format that is written and read.
-pub const FORMAT: u64 = 3;
+pub const FORMAT: u64 = 4;
 /// First line of every recording, before the format and a line feed.
 pub(crate) const MAGIC: &str = "quorate recording, format ";
 /// Size of a chunk's head: length of the payload, its checksum, checksum of these two.
@@ -21,7 +21,8 @@ pub(crate) const MAX_HEADER_BYTES: u32 = 4 << 20;
 pub struct Header {
     /// Version of quorate that wrote the recording.
     pub quorate: String,
-    pub cluster: ClusterId,
+    /// Id that the replicas' statements name.
+    pub epoch: EpochId,
     pub replicas: usize,
     pub faults: usize,
     pub consensus: Config,
@@ -31,10 +32,10 @@ pub struct Header {
 
 impl Header {
     /// Makes the header for a recording of real replicas by this version.
-    pub fn new(cluster: ClusterId, quorum: Quorum, consensus: Config) -> Header {
+    pub fn new(epoch: EpochId, quorum: Quorum, consensus: Config) -> Header {
         Header {
             quorate: env!("CARGO_PKG_VERSION").to_owned(),
-            cluster,
+            epoch,
             replicas: quorum.replicas(),
             faults: quorum.faults(),
             consensus,

@@ -145,7 +145,7 @@ impl<P: Protocol> Stage<'_, '_, P> {
     /// Makes a replica. Returns whether one with this id existed before.
     fn begin(&mut self, reader: &Reader, Begin { replica: me, salt }: Begin) -> bool {
         let header = reader.header();
-        let replica = (self.make)(header.consensus.clone(), header.quorum(), header.cluster, me, salt);
+        let replica = (self.make)(header.consensus.clone(), header.quorum(), header.epoch, me, salt);
         if let Some(transcript) = &mut self.transcript {
             transcript(&format!("{me:?} begins"));
         }

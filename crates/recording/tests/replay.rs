@@ -115,7 +115,7 @@ fn record_a_panic(path: &Path) {
     let me = ReplicaId(2);
     recorder.begin(me, 3);
     let make = quorate_consensus::protocols::chained::replica::<quorate_consensus::protocols::chained::rules::Jolteon>;
-    let mut replica = make(config(ProtocolKind::Jolteon), quorum(), header.cluster, me, 3);
+    let mut replica = make(config(ProtocolKind::Jolteon), quorum(), header.epoch, me, 3);
     step(Some(&mut recorder), &mut replica, Time(1), Input::Start, &mut Vec::new());
     let unasked = Input::Verdict { job: Job(77), genuine: true };
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

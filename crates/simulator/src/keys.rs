@@ -7,7 +7,7 @@ use quorate_crypto::{
     MacKeys, ReplicaCodes, ReplicaKeys, SEED_BYTES, SchemeKind, VerifiedCache,
 };
 use quorate_links::{Purpose, Random};
-use quorate_types::{Address, Bundle, ClientId, ClusterId, Committee, Digest, Quorum, ReplicaId};
+use quorate_types::{Address, Bundle, ClientId, ClusterId, Committee, Digest, Genesis, ReplicaId};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// A committee and its private keys.
@@ -18,31 +18,44 @@ struct Members {
 
 impl Members {
     /// Draws the keys. The identity keys do not depend on the voting scheme.
-    fn new(scheme: SchemeKind, quorum: Quorum, cluster: ClusterId, seed: u64) -> Members {
+    fn new(scheme: SchemeKind, genesis: &Genesis, seed: u64) -> Members {
         let mut random = Random::new(seed, Purpose::Keys, 0);
         let mut draw = || {
             let mut bytes = [0; SEED_BYTES];
             bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&random.bits().to_le_bytes()));
             ReplicaKeys::from_seed(scheme, bytes)
         };
-        let keys: Vec<ReplicaKeys> = (0..quorum.replicas()).map(|_| draw()).collect();
+        let keys: Vec<ReplicaKeys> = (0..genesis.quorum.replicas()).map(|_| draw()).collect();
         let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
         let members = keys.iter().map(|keys| keys.member(address.clone())).collect();
-        Members { committee: Committee { cluster, quorum, members }, keys }
+        Members { committee: Committee { members, ..genesis.committee() }, keys }
+    }
+}
+
+/// Returns the genesis of a simulated cluster. It has no members: their keys depend on the seed alone, and no two runs
+/// share a network.
+pub fn genesis(spec: &SimSpec) -> Genesis<'static> {
+    Genesis {
+        quorum: spec.quorum,
+        protocol: spec.consensus.protocol.name(),
+        scheme: spec.scheme.name(),
+        vote_macs: spec.macs.map(SchemeKind::name),
+        ..Genesis::of_name("quorate")
     }
 }
 
 /// Returns the crypto device of each replica.
-pub fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
+pub fn devices(spec: &SimSpec, seed: u64) -> Vec<Device> {
+    let genesis = genesis(spec);
     let (profile, remembered) = (spec.scheme.profile(), spec.certificate_cache.certificates());
     if spec.signatures == Signatures::Modelled || !profile.unforgeable {
         let model = |_| {
             let macs = spec.macs.map(SchemeKind::profile);
-            Device::Modelled(Box::new(Modelled::new(cluster, spec.quorum, profile, macs, remembered)))
+            Device::Modelled(Box::new(Modelled::new(genesis.epoch(), spec.quorum, profile, macs, remembered)))
         };
         return (0..spec.quorum.replicas()).map(model).collect();
     }
-    let Members { committee, keys } = Members::new(spec.scheme, spec.quorum, cluster, seed);
+    let Members { committee, keys } = Members::new(spec.scheme, &genesis, seed);
     let shared = Keyring::shared(spec.scheme, &committee).expect("generated keys are valid");
     let device = |(me, ReplicaKeys { identity, voting: key }): (ReplicaId, ReplicaKeys)| {
         let crypto = match shared.clone() {
@@ -72,13 +85,14 @@ pub struct ClientKeys {
 impl ClientKeys {
     /// # Panics
     /// If clients have codes and `spec.macs` names no scheme.
-    pub fn new(spec: &SimSpec, cluster: ClusterId, seed: u64) -> ClientKeys {
+    pub fn new(spec: &SimSpec, seed: u64) -> ClientKeys {
+        let genesis = genesis(spec);
         let authentication = spec.client_authentication;
         let codes = (authentication == ClientAuthentication::Mac).then(|| {
             let scheme = spec.macs.expect("clients have codes only where votes have");
-            (scheme, Members::new(IDENTITY_SCHEME, spec.quorum, cluster, seed))
+            (scheme, Members::new(IDENTITY_SCHEME, &genesis, seed))
         });
-        ClientKeys { cluster, authentication, codes }
+        ClientKeys { cluster: genesis.cluster(), authentication, codes }
     }
 
     /// Returns the identity of an owner, with a key if clients have any.

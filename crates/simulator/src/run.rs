@@ -4,7 +4,7 @@ use crate::chaos::{Chaos, unequal_links};
 use crate::chronicle::Chronicle;
 use crate::clients::{self, ClientMachine, Clients};
 use crate::faults::{Point, misbehaviour, served_within};
-use crate::keys::{ClientKeys, devices};
+use crate::keys::{ClientKeys, devices, genesis};
 use crate::ledger::Charged;
 use crate::network::{Endpoints, Links, Loss, NetworkSpec, Place, TcpCounts};
 use crate::node::{Node, Parts, Reborn};
@@ -22,14 +22,13 @@ use quorate_crypto::{ClientIdentity, ReplyAuthentication};
 use quorate_links::{Purpose, Random};
 use quorate_oracles::{Property, Violation};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
-use quorate_types::{ClientId, ClusterId, ReplicaId, Status, Time};
+use quorate_types::{ClientId, EpochId, ReplicaId, Status, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Name of every simulated cluster.
-const CLUSTER: &str = "quorate";
 /// Maximum retransmission timeout under chaos, so that a healed link is soon used again.
 const MAX_CHAOS_RTO_MS: f64 = 1000.0;
 
@@ -186,7 +185,7 @@ pub fn run_recorded_while(
 
 /// Returns the header of a recording, without the command to reproduce the run.
 pub fn recording_header(spec: &SimSpec) -> Header {
-    Header::new(ClusterId::from_name(CLUSTER), spec.quorum, spec.consensus.clone())
+    Header::new(genesis(spec).epoch(), spec.quorum, spec.consensus.clone())
 }
 
 /// Runs seeds on all cores, and returns their reports ordered by seed. Calls `heard` with each report as soon as it is
@@ -241,12 +240,12 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let network = chaos.as_ref().map_or_else(|| spec.network.clone(), |chaos| network_in(chaos, spec, seed));
     let spec = &SimSpec { network, ..spec.clone() };
     let replicas = spec.quorum.replicas();
-    let cluster = ClusterId::from_name(CLUSTER);
-    let (mut devices, client_keys) = (devices(spec, cluster, seed), ClientKeys::new(spec, cluster, seed));
+    let epoch = genesis(spec).epoch();
+    let (mut devices, client_keys) = (devices(spec, seed), ClientKeys::new(spec, seed));
     let mut salts = Random::new(seed, Purpose::Salts, 0);
     let remake = |me: ReplicaId, salt: u64| Reborn {
-        replica: alter.alter(make(spec.consensus.clone(), spec.quorum, cluster, me, salt)),
-        executor: Executor::new(quorate_applications::build(spec.application), &cluster)
+        replica: alter.alter(make(spec.consensus.clone(), spec.quorum, epoch, me, salt)),
+        executor: Executor::new(quorate_applications::build(spec.application), &epoch)
             .with_checkpoints(checkpoints(&spec.consensus)),
         behaviour: behaviour(spec, me),
         salt,
@@ -264,7 +263,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
         nodes.push(Node::new(Parts {
             me,
             replicas,
-            cluster,
+            epoch,
             replica,
             device: devices.remove(0),
             executor,
@@ -294,7 +293,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
         clients: Clients::new(spec, &places, homes, workload(), identities, late),
         links,
         connections: world::Connections::new(spec, replicas, seed),
-        oracle: oracle(spec, cluster, chaos.is_some()),
+        oracle: oracle(spec, epoch, chaos.is_some()),
         trouble,
         goes_on,
     });
@@ -325,8 +324,8 @@ fn run_to_the_end<P: Protocol<Message: Malleable>>(world: &mut World<'_, P>) {
     }
 }
 
-fn oracle(spec: &SimSpec, cluster: ClusterId, has_chaos: bool) -> Oracle {
-    let mut oracle = Oracle::new(spec.quorum, cluster.genesis(), &spec.consensus);
+fn oracle(spec: &SimSpec, epoch: EpochId, has_chaos: bool) -> Oracle {
+    let mut oracle = Oracle::new(spec.quorum, epoch.genesis(), &spec.consensus);
     if let Some(within) = served_within(&spec.network.faults).filter(|_| !has_chaos) {
         oracle.watch_service(within);
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quorate_crypto::statements::Statements;
 use quorate_crypto::{Crypto, MacKeys, Proofs, SchemeProfile};
 use quorate_types::identity::ProofShape;
-use quorate_types::{Attachment, Certificate, ClusterId, Domain, Quorum, ReplicaId, Subject, Vote};
+use quorate_types::{Attachment, Certificate, Domain, EpochId, Quorum, ReplicaId, Subject, Vote};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Device that signs and verifies.
@@ -18,7 +18,7 @@ pub enum Device {
 
 /// Model of a scheme's signatures.
 pub struct Modelled {
-    cluster: ClusterId,
+    epoch: EpochId,
     genesis: Certificate,
     quorum: Quorum,
     shape: ProofShape,
@@ -40,7 +40,7 @@ pub struct Modelled {
 impl Modelled {
     /// Makes a model that remembers the last `capacity` verified certificates.
     pub fn new(
-        cluster: ClusterId,
+        epoch: EpochId,
         quorum: Quorum,
         profile: &SchemeProfile,
         macs: Option<&SchemeProfile>,
@@ -50,8 +50,8 @@ impl Modelled {
         let macs = macs.map(|profile| profile.shape(quorum.replicas()));
         let longest = macs.iter().chain([&shape]).map(|shape| shape.proof_bytes(quorum.replicas())).max();
         Modelled {
-            cluster,
-            genesis: Certificate::genesis(&cluster),
+            epoch,
+            genesis: Certificate::genesis(&epoch),
             quorum,
             shape,
             macs,
@@ -139,21 +139,21 @@ fn name(certificate: &Certificate) -> u64 {
 
 /// Returns the number of signers of each different statement.
 fn groups_of<'a>(
-    cluster: &ClusterId,
+    epoch: &EpochId,
     subject: &Subject,
     attachments: impl ExactSizeIterator<Item = &'a Attachment> + Clone,
     signers: usize,
 ) -> Vec<usize> {
     match attachments.len() {
         0 => vec![signers],
-        _ => Statements::new(cluster, subject, attachments).groups(signers),
+        _ => Statements::new(epoch, subject, attachments).groups(signers),
     }
 }
 
 impl Device {
-    pub fn sign(&self, vote: &mut Vote, cluster: &ClusterId) {
+    pub fn sign(&self, vote: &mut Vote, epoch: &EpochId) {
         vote.signature = match self {
-            Device::Real(crypto) => crypto.sign(&vote.statement(cluster)),
+            Device::Real(crypto) => crypto.sign(&vote.statement(epoch)),
             Device::Modelled(modelled) => modelled.signature(vote.subject.domain),
         };
     }
@@ -173,7 +173,7 @@ impl Device {
             genuine &= sound;
             if checked > 0 {
                 let Certificate { subject, signers, attachments, .. } = certificate;
-                let groups = groups_of(self.cluster(), subject, attachments.iter(), signers.len());
+                let groups = groups_of(self.epoch(), subject, attachments.iter(), signers.len());
                 let charges = charges.signatures(subject.domain);
                 if let (Device::Modelled(modelled), true) = (&mut *self, sound) {
                     modelled.proofs.add(charges.effort(&groups));
@@ -203,7 +203,7 @@ impl Device {
     ) -> (Result<Certificate, Vec<ReplicaId>>, Checks) {
         let charges = charges.signatures(subject.domain);
         let attachments = votes.iter().map(|vote| &vote.attachment);
-        let groups = groups_of(self.cluster(), subject, attachments, votes.len());
+        let groups = groups_of(self.epoch(), subject, attachments, votes.len());
         let (result, checked) = match self {
             Device::Real(crypto) => {
                 let before = crypto.verifications();
@@ -216,10 +216,10 @@ impl Device {
         (result, checks)
     }
 
-    fn cluster(&self) -> &ClusterId {
+    fn epoch(&self) -> &EpochId {
         match self {
-            Device::Real(crypto) => crypto.cluster(),
-            Device::Modelled(modelled) => &modelled.cluster,
+            Device::Real(crypto) => crypto.epoch(),
+            Device::Modelled(modelled) => &modelled.epoch,
         }
     }
 

@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use quorate_storage::{FileJournal, Flush, Fsync, Identity, Journal, JournalOptions, MemoryJournal, Waker};
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{EpochId, ReplicaId};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ fn main() {
         raw(&directory, &format!("raw {what}: append, fdatasync"), bytes, false, false);
     }
     batches("journal batch: memory", &mut MemoryJournal::default(), BATCH_RECORDS);
-    let identity = Identity { cluster: ClusterId::from_name("bench"), replica: ReplicaId(0) };
+    let identity = Identity { epoch: EpochId::of_name("bench"), replica: ReplicaId(0) };
     let ways = [
         ("O_DSYNC", Fsync::Always, Flush::WriteThrough),
         ("fdatasync", Fsync::Always, Flush::Fdatasync),

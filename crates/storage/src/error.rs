@@ -1,6 +1,6 @@
 //! Storage faults.
 
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{EpochId, ReplicaId};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -31,17 +31,20 @@ pub enum JournalError {
     )]
     Locked { directory: String, holder: String },
     #[error(
-        "{file} belongs to cluster {}, not to cluster {}; help: use that cluster's configuration or another directory",
+        "{file} belongs to the genesis {}, not to {}: `cluster`, `faults`, a member's key, the order of the members, \
+         `protocol`, `scheme` or `auth_profile` differs from the configuration that wrote it; help: restore that \
+         configuration, or use another directory for a new cluster",
         found.0, expected.0
     )]
-    ForeignCluster { file: String, found: ClusterId, expected: ClusterId },
+    ForeignEpoch { file: String, found: EpochId, expected: EpochId },
     #[error(
         "{file} belongs to replica {found}, not to replica {expected}; \
          help: start replica {found} on it, or use another directory"
     )]
     ForeignReplica { file: String, found: ReplicaId, expected: ReplicaId },
     #[error(
-        "{file} has journal format {found}, this version reads format {expected}; help: use the version that wrote it"
+        "{file} has journal format {found}, this version reads format {expected}; help: use the version that wrote it, \
+         or begin a new cluster with this one in another directory"
     )]
     Format { file: String, found: u16, expected: u16 },
     /// Data that was durable can no longer be read.

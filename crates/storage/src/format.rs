@@ -5,7 +5,7 @@
 //! being written. All numbers are little-endian.
 //!
 //! ```text
-//! segment header  512 B   magic 8 · format 2 · replica 2 · life 1 · 0 3 · cluster 32 · index 8 · bytes 8 · 0 444 ·
+//! segment header  512 B   magic 8 · format 2 · replica 2 · life 1 · 0 3 · epoch 32 · index 8 · bytes 8 · 0 444 ·
 //!                         checksum 4
 //! group           n*512 B each sector: 511 bytes of content and a mark; content: group header 32 · records · zeros
 //! group header    32 B    magic 4 · checksum 4 · sequence 8 · index 8 · bytes 4 · records 4
@@ -22,21 +22,22 @@
 //! has the mark of this life; and a flipped bit produces neither.
 
 use bytes::Bytes;
-use quorate_types::{ClusterId, Digest, ReplicaId};
+use quorate_types::{Digest, EpochId, ReplicaId};
 use std::ops::Range;
 
-/// Replica whose promises a journal holds. Every segment names it, so a directory of another cluster or replica is
+/// Replica whose promises a journal holds. Every segment names it, so a directory of another cluster, of the same
+/// cluster with another genesis, or of another replica is
 /// refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
-    pub cluster: ClusterId,
+    pub epoch: EpochId,
     pub replica: ReplicaId,
 }
 
 /// The unit that a disk writes entirely or not at all.
 pub(crate) const SECTOR_BYTES: usize = 512;
 /// The only format that is written and read.
-pub(crate) const FORMAT: u16 = 3;
+pub(crate) const FORMAT: u16 = 4;
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 /// Bytes of a group's content in one sector: all but the mark.
@@ -100,7 +101,7 @@ impl SegmentHeader {
         sector[8..10].copy_from_slice(&FORMAT.to_le_bytes());
         sector[10..12].copy_from_slice(&self.identity.replica.0.to_le_bytes());
         sector[12] = self.life;
-        sector[16..48].copy_from_slice(&self.identity.cluster.0.0);
+        sector[16..48].copy_from_slice(&self.identity.epoch.0.0);
         sector[48..56].copy_from_slice(&self.index.to_le_bytes());
         sector[56..64].copy_from_slice(&self.bytes.to_le_bytes());
         let checksum = crc32fast::hash(&sector[..SECTOR_BYTES - 4]);
@@ -123,8 +124,8 @@ impl SegmentHeader {
         if life >= MAX_LIVES || !bytes.is_multiple_of(SECTOR_BYTES as u64) {
             return Err(BadHeader::Damaged);
         }
-        let cluster = ClusterId(Digest(sector[16..48].try_into().expect("32 bytes")));
-        let identity = Identity { cluster, replica: ReplicaId(u16_at(sector, 10)) };
+        let epoch = EpochId(Digest(sector[16..48].try_into().expect("32 bytes")));
+        let identity = Identity { epoch, replica: ReplicaId(u16_at(sector, 10)) };
         Ok(SegmentHeader { identity, index: u64_at(sector, 48), bytes, life })
     }
 }

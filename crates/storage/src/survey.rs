@@ -200,8 +200,8 @@ pub(crate) fn read_segment<M: Medium>(
 
 fn check_identity(file: &str, found: Identity, expected: Identity) -> Result<(), JournalError> {
     let file = file.to_owned();
-    if found.cluster != expected.cluster {
-        return Err(JournalError::ForeignCluster { file, found: found.cluster, expected: expected.cluster });
+    if found.epoch != expected.epoch {
+        return Err(JournalError::ForeignEpoch { file, found: found.epoch, expected: expected.epoch });
     }
     if found.replica != expected.replica {
         return Err(JournalError::ForeignReplica { file, found: found.replica, expected: expected.replica });

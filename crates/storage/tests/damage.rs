@@ -4,7 +4,7 @@ use crate::common::{disk, identity, ids, kept, open, record, small, write};
 use quorate_storage::{
     Identity, Journal, JournalError, JournalOptions, SimulatedDisk, SteppedJournal, inspect_medium, repair_medium,
 };
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{EpochId, ReplicaId};
 
 /// Three groups in segment 0, at 512, 1024 and 1536, with one, three and one records of 100 bytes. The next one is in
 /// segment 1.
@@ -137,12 +137,12 @@ fn a_missing_segment_is_named() {
 #[test]
 fn another_cluster_or_replica_is_refused_by_name() {
     let disk = written(1);
-    let cluster = ClusterId::from_name("other");
-    let other = Identity { cluster, ..identity() };
+    let epoch = EpochId::of_name("other");
+    let other = Identity { epoch, ..identity() };
     let error = SteppedJournal::open(disk.clone(), other, &small()).map(drop).unwrap_err();
-    assert!(matches!(error, JournalError::ForeignCluster { .. }));
+    assert!(matches!(error, JournalError::ForeignEpoch { .. }));
     let text = error.to_string();
-    for part in [FIRST, &identity().cluster.0.to_hex(), &cluster.0.to_hex()] {
+    for part in [FIRST, &identity().epoch.0.to_hex(), &epoch.0.to_hex()] {
         assert!(text.contains(part), "{text}");
     }
     let other = Identity { replica: ReplicaId(7), ..identity() };

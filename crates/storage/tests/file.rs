@@ -3,7 +3,7 @@
 use crate::common::{identity, ids, kept, record, small};
 use bytes::Bytes;
 use quorate_storage::{FileJournal, Flush, Fsync, Identity, Journal, JournalError, JournalOptions, inspect, repair};
-use quorate_types::ClusterId;
+use quorate_types::EpochId;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::DirEntryExt;
@@ -148,9 +148,9 @@ fn a_second_opener_is_refused_and_learns_the_holder() {
 fn another_clusters_directory_is_refused() {
     let directory = Temporary::new();
     drop(open(&directory.0));
-    let other = Identity { cluster: ClusterId::from_name("other"), ..identity() };
+    let other = Identity { epoch: EpochId::of_name("other"), ..identity() };
     let error = FileJournal::open(&directory.0, other, &small()).map(drop).unwrap_err();
-    assert!(matches!(error, JournalError::ForeignCluster { .. }), "{error}");
+    assert!(matches!(error, JournalError::ForeignEpoch { .. }), "{error}");
     open(&directory.0);
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use quorate_storage::{FileJournal, Fsync, Identity, Journal, JournalOptions, holder, read};
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{EpochId, ReplicaId};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +13,7 @@ const LAST_RECORD: u64 = 20_000;
 fn a_reader_beside_the_writer_sees_no_damage() {
     let directory = std::env::temp_dir().join(format!("quorate-reading-{}", std::process::id()));
     let _ = fs::remove_dir_all(&directory);
-    let identity = Identity { cluster: ClusterId::from_name("reading"), replica: ReplicaId(1) };
+    let identity = Identity { epoch: EpochId::of_name("reading"), replica: ReplicaId(1) };
     let options = JournalOptions {
         segment_bytes: 256 << 10,
         capacity_bytes: 8 << 20,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
 use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClusterId, Committee, Member, Parameters, ReplicaId};
+use quorate_types::{Committee, Member, Parameters, ReplicaId};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -60,12 +60,12 @@ fn transports() -> Vec<TcpTransport> {
         possession: none(),
     };
     let members = listeners.iter().map(member).collect();
-    let cluster = ClusterId::from_name("ping");
-    let committee = Committee::new(cluster, members).expect("a small committee");
+    let committee = Committee::new("ping", members).expect("a small committee");
     let ends = committee.replicas().zip(listeners).map(|(me, listener)| {
         let channel = ChannelConfig {
             kind: ChannelKind::PLAIN,
-            cluster,
+            cluster: committee.cluster,
+            epoch: committee.epoch,
             me: LocalEnd::Replica(Arc::new(Unsigned(me))),
             verifier: Arc::new(Unsigned(me)),
             parameters: Parameters::default(),

@@ -115,8 +115,9 @@ impl Wire {
     ) -> Result<ChannelConfig, WireError> {
         self.fits()?;
         let key_update_records = self.settings.links.key_update_records;
-        let (kind, cluster, sessions) = (self.channel, committee.cluster, Sessions::kept());
-        Ok(ChannelConfig { kind, cluster, parameters, me, verifier, key_update_records, sessions })
+        let (kind, sessions) = (self.channel, Sessions::kept());
+        let Committee { cluster, epoch, .. } = *committee;
+        Ok(ChannelConfig { kind, cluster, epoch, parameters, me, verifier, key_update_records, sessions })
     }
 }
 

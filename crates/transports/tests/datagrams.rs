@@ -10,7 +10,7 @@ use quorate_channels::{
 use quorate_transports::{
     Association, Datagrams, Endpoint, Endpoints, LinkConfig, TransportKind, TransportProfile, Wire, WireSettings,
 };
-use quorate_types::{ClientId, ClusterId, Committee, Parameters, ReplicaId, Time};
+use quorate_types::{ClientId, Committee, EpochId, Parameters, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
@@ -112,7 +112,9 @@ impl Ground {
         let sockets: Vec<_> = (0..replicas).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a free port")).collect();
         let member = |socket: &UdpSocket| unkeyed(socket.local_addr().expect("a bound address").into());
         let members = sockets.iter().map(member).collect();
-        let committee = Committee::new(ClusterId::from_name("datagrams"), members).expect("a small committee");
+        let committee = Committee::new("datagrams", members).expect("a small committee");
+        // That of the ends of the tests.
+        let committee = Committee { epoch: EpochId(committee.cluster.0), ..committee };
         Ground { committee, sockets: sockets.into_iter().map(Some).collect(), wire }
     }
 

@@ -11,7 +11,7 @@ use quorate_channels::{
     Welcome,
 };
 use quorate_transports::{LinkConfig, PacketConfig, QuicConfig, TransportKind, Wire, WireSettings};
-use quorate_types::{ClientId, ClusterId, Parameters, ReplicaId, Time};
+use quorate_types::{ClientId, ClusterId, EpochId, Parameters, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -490,6 +490,7 @@ fn quic_is_refused_with_another_channel() {
     let client = ChannelConfig {
         kind: ChannelKind::TLS,
         cluster: cluster(),
+        epoch: EpochId(cluster().0),
         parameters: Parameters::default(),
         me,
         verifier: Arc::new(ToyVerifier),

@@ -7,7 +7,8 @@ use crate::words::{mix, mix_all};
 use quorate_crypto::{Crypto, IDENTITY_SCHEME, MacKeys, ReplicaKeys, SEED_BYTES, SchemeKind};
 use quorate_oracles::Words;
 use quorate_types::{
-    Address, Attachment, Certificate, ClusterId, Committee, Quorum, ReplicaId, Subject, Vote, limits::MAX_REPLICAS,
+    Address, Attachment, Certificate, Committee, EpochId, Genesis, Quorum, ReplicaId, Subject, Vote,
+    limits::MAX_REPLICAS,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -18,30 +19,31 @@ const REMEMBERED_CERTIFICATES: usize = 64;
 pub enum Signatures {
     Free(FreeSignatures),
     /// Ed25519, and codes on the votes that may carry them; the device of each member.
-    Real(ClusterId, Vec<Crypto>),
+    Real(EpochId, Vec<Crypto>),
 }
 
 impl Signatures {
-    pub fn free(cluster: &ClusterId, quorum: Quorum) -> Signatures {
-        Signatures::Free(FreeSignatures::new(cluster, quorum))
+    pub fn free(epoch: &EpochId, quorum: Quorum) -> Signatures {
+        Signatures::Free(FreeSignatures::new(epoch, quorum))
     }
 
     /// Returns real signatures, and codes of a scheme, with fixed keys.
     ///
     /// # Panics
     /// If the scheme has no codes.
-    pub fn real(cluster: ClusterId, quorum: Quorum, macs: SchemeKind) -> Signatures {
+    pub fn real(genesis: &Genesis, macs: SchemeKind) -> Signatures {
+        let quorum = genesis.quorum;
         let of_member = |member: usize| ReplicaKeys::from_seed(IDENTITY_SCHEME, [1 + member as u8; SEED_BYTES]);
         let keys: Vec<ReplicaKeys> = (0..quorum.replicas()).map(of_member).collect();
         let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
         let members = keys.iter().map(|keys| keys.member(address.clone())).collect();
-        let committee = Committee { cluster, quorum, members };
+        let committee = Committee { members, ..genesis.committee() };
         let device = |(me, ReplicaKeys { identity, voting }): (ReplicaId, ReplicaKeys)| {
             let crypto = Crypto::new(IDENTITY_SCHEME, &committee, me, voting, REMEMBERED_CERTIFICATES);
             let macs = MacKeys::new(macs, &committee, me, &identity).expect("generated keys are valid");
             crypto.expect("generated keys are valid").with_macs(macs)
         };
-        Signatures::Real(cluster, committee.replicas().zip(keys).map(device).collect())
+        Signatures::Real(committee.epoch, committee.replicas().zip(keys).map(device).collect())
     }
 
     /// Forgets all signatures. Real ones need no memory: equal statements have equal signatures.
@@ -55,8 +57,8 @@ impl Signatures {
     pub fn sign(&mut self, signer: ReplicaId, vote: &mut Vote) {
         match self {
             Signatures::Free(free) => free.sign(signer, vote),
-            Signatures::Real(cluster, devices) if vote.voter == signer => {
-                vote.signature = devices[signer.index()].sign(&vote.statement(cluster));
+            Signatures::Real(epoch, devices) if vote.voter == signer => {
+                vote.signature = devices[signer.index()].sign(&vote.statement(epoch));
             }
             Signatures::Real(..) => {}
         }
@@ -104,8 +106,8 @@ pub struct FreeSignatures {
 
 impl FreeSignatures {
     /// Returns an empty record.
-    fn new(cluster: &ClusterId, quorum: Quorum) -> FreeSignatures {
-        FreeSignatures { quorum, genesis: Certificate::genesis(cluster), signed: Words::default() }
+    fn new(epoch: &EpochId, quorum: Quorum) -> FreeSignatures {
+        FreeSignatures { quorum, genesis: Certificate::genesis(epoch), signed: Words::default() }
     }
 
     fn clear(&mut self) {

@@ -28,7 +28,7 @@ use quorate_consensus::seam::{Action, Envelope, Input, Job, Timer};
 use quorate_consensus::voting::leader::LeaderScript;
 use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::SchemeKind;
-use quorate_types::{Bundle, Certificate, ClusterId, Digest, ReplicaId, Time, View};
+use quorate_types::{Bundle, Digest, EpochId, Genesis, ReplicaId, Time, View};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub type Divide = Box<dyn FnMut(ReplicaId) -> InstanceSet + Send>;
 pub struct World<P: Protocol> {
     participants: Participants,
     config: Config,
-    cluster: ClusterId,
+    epoch: EpochId,
     make: MakeReplica<P>,
     /// Bug of every replica.
     #[cfg(feature = "museum")]
@@ -138,12 +138,16 @@ pub(crate) fn contested_config(protocol: ProtocolKind) -> Config {
     Config { batch: BATCH.into(), ..world_config(protocol) }
 }
 
+/// Returns the genesis of a world. It has no members, because signatures are free, or keys the same in all worlds.
+fn genesis<'a>(config: &Config, participants: &Participants) -> Genesis<'a> {
+    Genesis { quorum: participants.quorum(), protocol: config.protocol.name(), ..Genesis::of_name("twins") }
+}
+
 impl<P: Protocol> World<P> {
     /// Returns a world at its beginning, with all links open and leaders in turn. `make` comes from
     /// [`for_protocol`](quorate_consensus::protocols::for_protocol) for the protocol of `config`.
     pub fn new(config: Config, participants: Participants, make: MakeReplica<P>) -> World<P> {
-        let cluster = ClusterId::from_name("twins");
-        let genesis = Certificate::genesis(&cluster).subject.digest;
+        let epoch = genesis(&config, &participants).epoch();
         let instances_of =
             |identity: ReplicaId| participants.instances_of(identity).fold(0, |set, instance| set | 1 << instance.0);
         let everybody: Vec<ReplicaId> = (0..participants.replicas() as u16).map(ReplicaId).collect();
@@ -152,8 +156,8 @@ impl<P: Protocol> World<P> {
             links: Links::new(&participants),
             script: LeaderScript { views: Vec::new(), after: everybody },
             announced: false,
-            checker: Checker::new(&participants, genesis, config.protocol),
-            signatures: Signatures::free(&cluster, participants.quorum()),
+            checker: Checker::new(&participants, epoch.genesis(), config.protocol),
+            signatures: Signatures::free(&epoch, participants.quorum()),
             stock: Stock::new(&participants),
             supplied: true,
             rounds: 0,
@@ -177,7 +181,7 @@ impl<P: Protocol> World<P> {
             instances: Vec::with_capacity(participants.len()),
             participants,
             config,
-            cluster,
+            epoch,
             make,
             #[cfg(feature = "museum")]
             mutant: None,
@@ -228,7 +232,7 @@ impl<P: Protocol> World<P> {
 
     pub fn new_replica(&self, instance: InstanceId) -> Replica<P> {
         let identity = self.participants.identity(instance);
-        let replica = (self.make)(self.config.clone(), self.participants.quorum(), self.cluster, identity, 0);
+        let replica = (self.make)(self.config.clone(), self.participants.quorum(), self.epoch, identity, 0);
         #[cfg(feature = "museum")]
         if let Some(crate::museum::Mutant::Hook(bug)) = self.mutant {
             return replica.mutate(bug);
@@ -293,7 +297,7 @@ impl<P: Protocol> World<P> {
     /// # Panics
     /// If the scheme has no codes.
     pub fn authenticate(&mut self, macs: SchemeKind) {
-        self.signatures = Signatures::real(self.cluster, self.participants.quorum(), macs);
+        self.signatures = Signatures::real(&genesis(&self.config, &self.participants), macs);
     }
 
     /// Makes instances keep the state at each checkpoint, for others that were away too long to fetch all blocks

@@ -1,7 +1,7 @@
 //! Subjects, votes and certificates.
 //!
 //! In every phase of every protocol, votes on a [`Subject`] become a [`Certificate`]. A vote signs a [`Statement`]:
-//! fixed fields in a fixed order, beginning with the cluster and the domain, so no signature has two meanings.
+//! fixed fields in a fixed order, beginning with the epoch and the domain, so no signature has two meanings.
 
 mod assembly;
 
@@ -9,7 +9,7 @@ use crate::bitset::Signers;
 use crate::codec::{DecodeError, Decoder, Encoder, Wire, decode_list, encode_list};
 use crate::digest::{Digest, Hasher};
 use crate::identity::ProofShape;
-use crate::ids::{ClusterId, Height, ReplicaId, View};
+use crate::ids::{EpochId, Height, ReplicaId, View};
 use crate::limits::{MAX_PROOF_BYTES, MAX_REPLICAS, MAX_SIGNATURE_BYTES};
 use crate::quorum::Quorum;
 use bytes::Bytes;
@@ -155,7 +155,7 @@ impl Wire for Attachment {
     }
 }
 
-/// Tag (8), cluster (32), subject, and an attachment's kind (1) and subject.
+/// Tag (8), epoch (32), subject, and an attachment's kind (1) and subject.
 const MAX_STATEMENT_BYTES: usize = 8 + 32 + SUBJECT_BYTES + 1 + SUBJECT_BYTES;
 
 /// The bytes that a vote signs. They are never sent: receivers derive them.
@@ -167,11 +167,11 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Encodes the statement of a vote on `subject` with `attachment` in `cluster`.
-    pub fn new(cluster: &ClusterId, subject: &Subject, attachment: &Attachment) -> Statement {
+    /// Encodes the statement of a vote on `subject` with `attachment` in `epoch`.
+    pub fn new(epoch: &EpochId, subject: &Subject, attachment: &Attachment) -> Statement {
         let mut statement = Statement { domain: subject.domain, bytes: [0; MAX_STATEMENT_BYTES], length: 0 };
         statement.put(b"quorate1");
-        statement.put(&cluster.0.0);
+        statement.put(&epoch.0.0);
         statement.put_subject(subject);
         match attachment {
             Attachment::None => statement.put(&[0]),
@@ -221,8 +221,8 @@ pub struct Vote {
 
 impl Vote {
     /// Encodes the statement that the voter signs.
-    pub fn statement(&self, cluster: &ClusterId) -> Statement {
-        Statement::new(cluster, &self.subject, &self.attachment)
+    pub fn statement(&self, epoch: &EpochId) -> Statement {
+        Statement::new(epoch, &self.subject, &self.attachment)
     }
 }
 
@@ -267,10 +267,10 @@ impl PartialEq for Certificate {
 }
 
 impl Certificate {
-    /// Returns the certificate of genesis, which needs no proof: it is derived from the cluster id.
-    pub fn genesis(cluster: &ClusterId) -> Certificate {
+    /// Returns the certificate of genesis, which needs no proof: it is derived from the id of the epoch.
+    pub fn genesis(epoch: &EpochId) -> Certificate {
         Certificate {
-            subject: Subject { domain: Domain::Vote, view: View(0), height: Height(0), digest: cluster.genesis() },
+            subject: Subject { domain: Domain::Vote, view: View(0), height: Height(0), digest: epoch.genesis() },
             signers: Signers::empty(),
             attachments: Vec::new(),
             proof: Bytes::new(),
@@ -281,7 +281,7 @@ impl Certificate {
     pub fn bytes_of_quorum(shape: ProofShape, quorum: &Quorum) -> usize {
         let signers: Signers = (quorum.faults()..quorum.replicas()).map(|id| ReplicaId(id as u16)).collect();
         let proof = vec![0; shape.proof_bytes(signers.len())].into();
-        let certificate = Certificate { signers, proof, ..Certificate::genesis(&ClusterId(Digest::ZERO)) };
+        let certificate = Certificate { signers, proof, ..Certificate::genesis(&EpochId(Digest::ZERO)) };
         let mut out = Encoder::with_capacity(certificate.proof.len() + 128);
         certificate.encode(&mut out);
         out.finish().len() - SUBJECT_BYTES

@@ -1,7 +1,8 @@
 //! The members of a cluster.
 
 use crate::address::Address;
-use crate::ids::{ClusterId, ReplicaId};
+use crate::genesis::Genesis;
+use crate::ids::{ClusterId, EpochId, ReplicaId};
 use crate::quorum::{Quorum, QuorumError};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -29,15 +30,22 @@ pub struct Member {
 /// The members of a cluster, by replica id, and how many of them may be faulty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Committee {
+    /// For clients' signatures.
     pub cluster: ClusterId,
+    /// For replicas' statements.
+    pub epoch: EpochId,
     pub quorum: Quorum,
     pub members: Vec<Member>,
 }
 
 impl Committee {
-    /// Returns a committee that tolerates as many faults as its size allows.
-    pub fn new(cluster: ClusterId, members: Vec<Member>) -> Result<Committee, QuorumError> {
-        Ok(Committee { cluster, quorum: Quorum::of(members.len())?, members })
+    /// Returns a committee that runs no protocol and tolerates as many faults as its size allows, for tests, benchmarks
+    /// and examples. That of a cluster comes from its [`Genesis`].
+    pub fn new(name: &str, members: Vec<Member>) -> Result<Committee, QuorumError> {
+        let quorum = Quorum::of(members.len())?;
+        let genesis = Genesis { quorum, members: &members, ..Genesis::of_name(name) };
+        let (cluster, epoch) = (genesis.cluster(), genesis.epoch());
+        Ok(Committee { cluster, epoch, quorum, members })
     }
 
     pub fn len(&self) -> usize {

@@ -131,8 +131,8 @@ impl Height {
     }
 }
 
-/// Identifier of a cluster: a hash of its name. Every signature covers it, so a statement is invalid in all clusters with
-/// other names.
+/// Hash of a cluster's name. Clients' signatures cover it, and so stay valid when the members change. Replicas'
+/// statements name the [epoch](EpochId) instead.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClusterId(pub Digest);
@@ -144,8 +144,28 @@ impl ClusterId {
         hasher.update(name.as_bytes());
         ClusterId(hasher.finish())
     }
+}
 
-    /// Digest of the empty chain, at the root of every chain's hash links. It depends on the cluster's name.
+impl fmt::Debug for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cluster {:?}", self.0)
+    }
+}
+
+/// Hash of everything that statements of a cluster's replicas depend on: the cluster's name, its members with all their
+/// keys, the number of faults, the protocol, and the schemes ([`Genesis`](crate::Genesis)). Every statement of a replica
+/// names it, so it is invalid in a cluster that differs in any of these.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EpochId(pub Digest);
+
+impl EpochId {
+    /// Returns the id of [a genesis that consists of a name alone](crate::Genesis::of_name).
+    pub fn of_name(name: &str) -> EpochId {
+        crate::Genesis::of_name(name).epoch()
+    }
+
+    /// Digest of the empty chain, at the root of every chain's hash links.
     pub fn genesis(&self) -> Digest {
         let mut hasher = Hasher::new(*b"qG01");
         hasher.update(&self.0.0);
@@ -153,8 +173,8 @@ impl ClusterId {
     }
 }
 
-impl fmt::Debug for ClusterId {
+impl fmt::Debug for EpochId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cluster {:?}", self.0)
+        write!(f, "genesis {:?}", self.0)
     }
 }

@@ -20,6 +20,7 @@ mod crypto_threads;
 pub mod digest;
 pub mod digest_index;
 pub mod fault;
+pub mod genesis;
 pub mod identity;
 pub mod ids;
 pub mod limits;
@@ -50,7 +51,8 @@ pub use covers::CoverNames;
 pub use crypto_threads::{CryptoThreads, MAX_AUTO_CRYPTO_THREADS, MAX_CRYPTO_THREADS, NotCryptoThreads};
 pub use digest::{Digest, Hasher};
 pub use fault::Fault;
-pub use ids::{ClientId, ClusterId, Height, ReplicaId, View};
+pub use genesis::Genesis;
+pub use ids::{ClientId, ClusterId, EpochId, Height, ReplicaId, View};
 pub use parameters::{Difference, Parameters};
 pub use quorum::Quorum;
 pub use replica_threads::{

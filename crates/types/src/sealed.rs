@@ -3,22 +3,22 @@
 use crate::client::{ReplicaReply, SEALED_KIND};
 use crate::codec::{DecodeError, Decoder, Encoder, WIRE_VERSION, Wire, decode_message};
 use crate::digest::{Digest, Hasher};
-use crate::ids::{ClientId, ClusterId, ReplicaId};
+use crate::ids::{ClientId, EpochId, ReplicaId};
 use crate::limits::{MAX_FRAME_BYTES, MAX_SIGNATURE_BYTES};
 use bytes::Bytes;
 
 /// Bytes of a frame beside its replies and its seal: version, kind, and two lengths.
 pub const SEALED_OVERHEAD_BYTES: usize = 2 + 4 + 4;
 
-/// Bytes that a replica seals: a tag (16), the cluster (32), the replica (2), the client with its session (16), and the
-/// digest of the replies (32). So a seal is good for one cluster, one direction, one replica and one client.
+/// Bytes that a replica seals: a tag (16), the epoch (32), the replica (2), the client with its session (16), and the
+/// digest of the replies (32). So a seal is good for one epoch, one direction, one replica and one client.
 pub type ReplyStatement = [u8; 16 + 32 + 2 + 16 + 32];
 
 /// Returns the statement about replies with this digest.
-pub fn reply_statement(cluster: &ClusterId, replica: ReplicaId, client: ClientId, replies: &Digest) -> ReplyStatement {
+pub fn reply_statement(epoch: &EpochId, replica: ReplicaId, client: ClientId, replies: &Digest) -> ReplyStatement {
     let mut statement = [0; size_of::<ReplyStatement>()];
     statement[..16].copy_from_slice(b"quorate replies1");
-    statement[16..48].copy_from_slice(&cluster.0.0);
+    statement[16..48].copy_from_slice(&epoch.0.0);
     statement[48..50].copy_from_slice(&replica.0.to_le_bytes());
     statement[50..66].copy_from_slice(&client.0.to_le_bytes());
     statement[66..].copy_from_slice(&replies.0);

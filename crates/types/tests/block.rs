@@ -102,7 +102,7 @@ proptest! {
 
 #[test]
 fn an_optimistic_block_names_its_parent_without_a_certificate() {
-    let genesis = Certificate::genesis(&ClusterId::from_name("a cluster"));
+    let genesis = Certificate::genesis(&EpochId::of_name("a cluster"));
     let parent = Block::new(View(1), ReplicaId(0), genesis, vec![]);
     let block = Block::optimistic(View(2), ReplicaId(1), parent.subject(Domain::Vote), vec![]);
     assert!(block.is_optimistic() && !parent.is_optimistic(), "genesis needs no certificate");
@@ -119,7 +119,7 @@ fn an_optimistic_block_names_its_parent_without_a_certificate() {
 
 #[test]
 fn names_of_certificates_have_one_encoding() {
-    let genesis = Certificate::genesis(&ClusterId::from_name("a cluster"));
+    let genesis = Certificate::genesis(&EpochId::of_name("a cluster"));
     let block = Block::new(View(1), ReplicaId(0), genesis, vec![Digest([1; 32]), Digest([2; 32])]);
     let covered = block.with_covers(CoverNames::new([Some(Digest([3; 32])), Some(Digest([4; 32]))]));
     let mut out = Encoder::default();
@@ -138,7 +138,7 @@ fn names_of_certificates_have_one_encoding() {
 
 #[test]
 fn every_cluster_has_its_own_genesis() {
-    let genesis = |name| Certificate::genesis(&ClusterId::from_name(name));
+    let genesis = |name| Certificate::genesis(&EpochId::of_name(name));
     assert_ne!(genesis("one").subject.digest, genesis("two").subject.digest);
     assert_eq!(genesis("one"), genesis("one"));
 }

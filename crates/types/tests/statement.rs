@@ -6,16 +6,16 @@ use quorate_types::*;
 
 /// Returns everything that a statement covers: of an attached certificate, only its subject.
 fn meaning(
-    cluster: &ClusterId,
+    epoch: &EpochId,
     subject: &Subject,
     attachment: &Attachment,
-) -> (ClusterId, Subject, Option<Result<View, Subject>>) {
+) -> (EpochId, Subject, Option<Result<View, Subject>>) {
     let attached = match attachment {
         Attachment::None => None,
         Attachment::HighView(view) => Some(Ok(*view)),
         Attachment::HighCertificate(certificate) => Some(Err(certificate.subject)),
     };
-    (*cluster, *subject, attached)
+    (*epoch, *subject, attached)
 }
 
 /// Values from small ranges, so that two statements often agree in most fields.
@@ -33,18 +33,18 @@ fn certificate_on(subject: Subject) -> Certificate {
     Certificate { subject, signers: Signers::empty(), attachments: Vec::new(), proof: Bytes::new() }
 }
 
-fn narrow() -> impl Strategy<Value = (ClusterId, Subject, Attachment)> {
-    let cluster = (0u8..2).prop_map(|byte| ClusterId(Digest([byte; 32])));
+fn narrow() -> impl Strategy<Value = (EpochId, Subject, Attachment)> {
+    let epoch = (0u8..2).prop_map(|byte| EpochId(Digest([byte; 32])));
     let attachment = prop_oneof![
         Just(Attachment::None),
         (0u64..2).prop_map(|view| Attachment::HighView(View(view))),
         narrow_subject().prop_map(|subject| Attachment::HighCertificate(Box::new(certificate_on(subject)))),
     ];
-    (cluster, narrow_subject(), attachment)
+    (epoch, narrow_subject(), attachment)
 }
 
-fn wide() -> impl Strategy<Value = (ClusterId, Subject, Attachment)> {
-    (crate::common::cluster(), crate::common::subject(), crate::common::attachment())
+fn wide() -> impl Strategy<Value = (EpochId, Subject, Attachment)> {
+    (crate::common::epoch(), crate::common::subject(), crate::common::attachment())
 }
 
 proptest! {
@@ -52,8 +52,8 @@ proptest! {
 
     #[test]
     fn equal_bytes_are_equal_statements(one in prop_oneof![narrow(), wide()], two in prop_oneof![narrow(), wide()]) {
-        let bytes = |(cluster, subject, attachment): &(ClusterId, Subject, Attachment)| {
-            Statement::new(cluster, subject, attachment).as_bytes().to_vec()
+        let bytes = |(epoch, subject, attachment): &(EpochId, Subject, Attachment)| {
+            Statement::new(epoch, subject, attachment).as_bytes().to_vec()
         };
         let same = meaning(&one.0, &one.1, &one.2) == meaning(&two.0, &two.1, &two.2);
         prop_assert_eq!(bytes(&one) == bytes(&two), same);
@@ -61,14 +61,14 @@ proptest! {
 
     #[test]
     fn every_field_is_signed(
-        cluster in crate::common::cluster(),
+        epoch in crate::common::epoch(),
         subject in crate::common::subject(),
         attachment in crate::common::attachment(),
     ) {
-        let statement = |cluster: &ClusterId, subject: &Subject, attachment: &Attachment| {
-            Statement::new(cluster, subject, attachment).as_bytes().to_vec()
+        let statement = |epoch: &EpochId, subject: &Subject, attachment: &Attachment| {
+            Statement::new(epoch, subject, attachment).as_bytes().to_vec()
         };
-        let mut seen = vec![statement(&cluster, &subject, &attachment)];
+        let mut seen = vec![statement(&epoch, &subject, &attachment)];
         let mut differs = |bytes: Vec<u8>| {
             assert!(!seen.contains(&bytes), "two statements with the same bytes");
             seen.push(bytes);
@@ -79,17 +79,17 @@ proptest! {
                 digest.0[bit / 8] ^= 1 << (bit % 8);
                 digest
             };
-            differs(statement(&ClusterId(flip(cluster.0)), &subject, &attachment));
-            differs(statement(&cluster, &Subject { digest: flip(subject.digest), ..subject }, &attachment));
+            differs(statement(&EpochId(flip(epoch.0)), &subject, &attachment));
+            differs(statement(&epoch, &Subject { digest: flip(subject.digest), ..subject }, &attachment));
         }
         for bit in [0, 31, 63] {
-            differs(statement(&cluster, &Subject { view: View(subject.view.0 ^ 1 << bit), ..subject }, &attachment));
+            differs(statement(&epoch, &Subject { view: View(subject.view.0 ^ 1 << bit), ..subject }, &attachment));
             let height = Height(subject.height.0 ^ 1 << bit);
-            differs(statement(&cluster, &Subject { height, ..subject }, &attachment));
+            differs(statement(&epoch, &Subject { height, ..subject }, &attachment));
         }
         for domain in Domain::ALL {
             if domain != subject.domain {
-                differs(statement(&cluster, &Subject { domain, ..subject }, &attachment));
+                differs(statement(&epoch, &Subject { domain, ..subject }, &attachment));
             }
         }
         let other = subject.view.0.wrapping_add(1);
@@ -104,8 +104,8 @@ proptest! {
                 ..subject
             }))),
         ] {
-            if meaning(&cluster, &subject, &attached) != meaning(&cluster, &subject, &attachment) {
-                differs(statement(&cluster, &subject, &attached));
+            if meaning(&epoch, &subject, &attached) != meaning(&epoch, &subject, &attachment) {
+                differs(statement(&epoch, &subject, &attached));
             }
         }
     }
@@ -114,9 +114,9 @@ proptest! {
     fn the_statement_of_a_vote_does_not_depend_on_the_voter(
         vote in crate::common::vote(),
         voter in any::<u16>(),
-        cluster in crate::common::cluster(),
+        epoch in crate::common::epoch(),
     ) {
         let other = Vote { voter: ReplicaId(voter), signature: Bytes::new(), ..vote.clone() };
-        prop_assert!(vote.statement(&cluster).as_bytes() == other.statement(&cluster).as_bytes());
+        prop_assert!(vote.statement(&epoch).as_bytes() == other.statement(&epoch).as_bytes());
     }
 }

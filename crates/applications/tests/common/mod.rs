@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use quorate_applications::{ApplicationKind, Executor, KeyValueCommand, Reply};
-use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Height};
+use quorate_types::{Bundle, BundleBuilder, ClientId, EpochId, Height};
 
 pub fn bundle(origin: u64, commands: &[(u64, u64, &[u8])]) -> Bundle {
     let mut builder = BundleBuilder::new(ClientId(origin.into()), Height(0).latest_expiry());
@@ -13,7 +13,7 @@ pub fn bundle(origin: u64, commands: &[(u64, u64, &[u8])]) -> Bundle {
 }
 
 pub fn executor(kind: ApplicationKind) -> Executor {
-    Executor::new(quorate_applications::build(kind), &ClusterId::from_name("test"))
+    Executor::new(quorate_applications::build(kind), &EpochId::of_name("test"))
 }
 
 pub fn step(executor: &mut Executor, bundles: &[Bundle]) -> Vec<Reply> {

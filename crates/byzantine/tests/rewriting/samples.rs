@@ -10,7 +10,7 @@ use quorate_consensus::seam::{Purpose, Role};
 use quorate_consensus::voting::safety::timeout_subject;
 use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{
-    Attachment, Block, BundleBuilder, Certificate, ClientId, ClusterId, Digest, Domain, Height, Quorum, ReplicaId,
+    Attachment, Block, BundleBuilder, Certificate, ClientId, Digest, Domain, EpochId, Height, Quorum, ReplicaId,
     Subject, Time, View, Vote,
 };
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub fn quorum() -> Quorum {
 }
 
 pub fn genesis() -> Certificate {
-    Certificate::genesis(&ClusterId::from_name("samples"))
+    Certificate::genesis(&EpochId::of_name("samples"))
 }
 
 pub fn unsigned(subject: Subject, attachment: Attachment) -> Vote {

@@ -9,7 +9,7 @@ use quorate_crypto::{
 };
 use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::{
-    Bundle, ClientId, ClientRequest, ClusterId, Committee, Digest, Encoder, Height, Member, Outcome, Parameters,
+    Bundle, ClientId, ClientRequest, ClusterId, Digest, Encoder, Height, Member, Outcome, Parameters, Quorum,
     ReplicaId, ReplicaReply, Results, SealedReplies, Status, ThreadTimes, View, decode_message, encode_message,
     question_digest,
 };
@@ -73,10 +73,11 @@ impl EchoCluster {
         let member =
             |(keys, listener): (&ReplicaKeys, &TcpListener)| keys.member(listener.local_addr().unwrap().into());
         let members: Vec<Member> = keys.iter().zip(&listeners).map(member).collect();
-        let committee = Committee::new(ClusterId::from_name("echo"), members.clone()).unwrap();
-        let mut config = ClientConfig::new("echo", scheme, committee.quorum.faults(), &members);
+        let faults = Quorum::of(members.len()).unwrap().faults();
+        let mut config = ClientConfig::new("echo", "jolteon", scheme, faults, &members);
         (config.retry_ms, config.connect_timeout_ms, config.request_timeout_ms) = (200, 10_000, 20_000);
         config.reply_authentication = replies;
+        let committee = config.committee().unwrap();
         let identities = Arc::new(Identities::new(&committee).unwrap());
         let mut cluster = EchoCluster { config, stop: Arc::default(), wakers: Vec::new(), threads: Vec::new() };
         for ((replica, keys), (listener, manner)) in
@@ -87,6 +88,7 @@ impl EchoCluster {
                 let channels = ChannelConfig {
                     kind: ChannelKind::PLAIN,
                     cluster: committee.cluster,
+                    epoch: committee.epoch,
                     me: LocalEnd::Replica(Arc::new(Identity::new(&committee, replica, keys.identity).unwrap())),
                     verifier: identities.clone(),
                     parameters: Parameters::default(),

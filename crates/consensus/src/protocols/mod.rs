@@ -17,10 +17,10 @@ use crate::protocols::protocol::Protocol;
 use crate::protocols::registry::ProtocolKind;
 use crate::replica::Replica;
 use quorate_types::identity::ProofRequirements;
-use quorate_types::{ClusterId, Quorum, ReplicaId};
+use quorate_types::{EpochId, Quorum, ReplicaId};
 
 /// Constructor of a protocol's replica; see [`Replica::new`].
-pub type MakeReplica<P> = fn(Config, Quorum, ClusterId, ReplicaId, u64) -> Replica<P>;
+pub type MakeReplica<P> = fn(Config, Quorum, EpochId, ReplicaId, u64) -> Replica<P>;
 
 /// Computation that is generic over the protocol.
 pub trait ForProtocol {

@@ -13,14 +13,14 @@ use crate::voting::pacemaker::Pacemaker;
 use crate::voting::remedy::Remedy;
 use crate::voting::safety::Safety;
 use crate::voting::tally::Tally;
-use quorate_types::{Block, Bundle, Certificate, ClusterId, Quorum, ReplicaId};
+use quorate_types::{Block, Bundle, Certificate, EpochId, Quorum, ReplicaId};
 
 /// Components that all protocols share.
 pub struct Parts {
     pub config: Config,
     /// Committee size n and fault bound f.
     pub quorum: Quorum,
-    pub cluster: ClusterId,
+    pub epoch: EpochId,
     pub me: ReplicaId,
     /// Certificate of genesis, which needs no proof.
     pub genesis: Certificate,

@@ -37,7 +37,7 @@ use crate::voting::pacemaker::Pacemaker;
 use crate::voting::remedy::Remedy;
 use crate::voting::safety::Safety;
 use crate::voting::tally::{Counted, Tally};
-use quorate_types::{Bundle, Certificate, ClusterId, Domain, Quorum, ReplicaId, Subject, Time, View, Vote};
+use quorate_types::{Bundle, Certificate, Domain, EpochId, Quorum, ReplicaId, Subject, Time, View, Vote};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,10 +118,10 @@ pub struct Replica<P: Protocol> {
 impl<P: Protocol> Replica<P> {
     /// Creates a replica in its initial state. `salt` is any number that strangers do not know; it affects nothing but
     /// the order inside hash tables.
-    pub fn new(protocol: P, config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Self {
+    pub fn new(protocol: P, config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Self {
         assert!(me.index() < quorum.replicas(), "replica {me} is not among the {} of its committee", quorum.replicas());
         config.validate().expect("the host validates its configuration before it starts a replica");
-        let genesis = Certificate::genesis(&cluster);
+        let genesis = Certificate::genesis(&epoch);
         let copies = Copies { pre_prepare: config.pre_prepare_repeat, all: config.repeat, replies: config.repeat };
         let parts = Parts {
             store: Store::new(&config, quorum, me, genesis.subject.digest, Salt(salt)),
@@ -138,7 +138,7 @@ impl<P: Protocol> Replica<P> {
             remedy: (config.remedy == RemedyKind::Adaptive).then(|| Remedy::new(quorum, copies)),
             config,
             quorum,
-            cluster,
+            epoch,
             me,
             genesis,
         };

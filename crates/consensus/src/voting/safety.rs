@@ -73,7 +73,7 @@ impl Wire for Promise {
 ///
 /// ```compile_fail,E0624
 /// use quorate_consensus::voting::safety::Safety;
-/// let genesis = quorate_types::Certificate::genesis(&quorate_types::ClusterId::from_name("a cluster"));
+/// let genesis = quorate_types::Certificate::genesis(&quorate_types::EpochId::of_name("a cluster"));
 /// let safety = Safety::new(genesis.subject);
 /// ```
 #[derive(Debug)]

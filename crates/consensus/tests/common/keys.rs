@@ -2,14 +2,14 @@
 //! and signatures are really verified, so forged votes and certificates are detected.
 
 use bytes::Bytes;
-use quorate_types::{Attachment, Certificate, ClusterId, Hasher, Quorum, ReplicaId, Signers, Statement, Subject, Vote};
+use quorate_types::{Attachment, Certificate, EpochId, Hasher, Quorum, ReplicaId, Signers, Statement, Subject, Vote};
 
 const SIGNATURE_BYTES: usize = 32;
 
 /// The keys of all replicas of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys {
-    pub cluster: ClusterId,
+    pub epoch: EpochId,
     pub quorum: Quorum,
 }
 
@@ -24,7 +24,7 @@ impl Keys {
     pub fn signature(&self, voter: ReplicaId, subject: &Subject, attachment: &Attachment) -> Bytes {
         let mut hasher = Hasher::new(*b"tKEY");
         hasher.update(&voter.0.to_le_bytes());
-        hasher.update(Statement::new(&self.cluster, subject, attachment).as_bytes());
+        hasher.update(Statement::new(&self.epoch, subject, attachment).as_bytes());
         Bytes::copy_from_slice(&hasher.finish().0)
     }
 

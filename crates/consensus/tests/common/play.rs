@@ -4,7 +4,7 @@ use super::story::Story;
 use quorate_consensus::Protocol;
 use quorate_consensus::protocols::views::{Family, ViewEngine};
 use quorate_consensus::{Config, Message, Replica};
-use quorate_types::{ClusterId, Domain, Height, Quorum, ReplicaId, Subject, View};
+use quorate_types::{Domain, EpochId, Height, Quorum, ReplicaId, Subject, View};
 
 /// Protocol that the harness can run.
 pub trait Play: 'static {
@@ -21,7 +21,7 @@ pub trait Play: 'static {
     type Message: Told;
     type Engine: Protocol<Message = Self::Message>;
 
-    fn replica(config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Replica<Self::Engine>;
+    fn replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Replica<Self::Engine>;
 
     /// Returns what a replica tells others about its past, besides the statements that it signed.
     fn claims(_replica: &Replica<Self::Engine>) -> Vec<Subject> {
@@ -56,7 +56,7 @@ impl<F: Viewed> Play for F {
     type Message = <F as Family>::Message;
     type Engine = ViewEngine<F>;
 
-    fn replica(config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
-        Replica::new(ViewEngine::new(&config, &cluster), config, quorum, cluster, me, salt)
+    fn replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
+        Replica::new(ViewEngine::new(&config, &epoch), config, quorum, epoch, me, salt)
     }
 }

@@ -8,7 +8,7 @@ use quorate_consensus::protocols::pbft::selection::Selection;
 use quorate_consensus::protocols::pbft::sets::Sets;
 use quorate_consensus::protocols::pbft::showing::Showing;
 use quorate_consensus::{Config, Replica, protocols::pbft};
-use quorate_types::{Block, ClusterId, Domain, Height, Quorum, ReplicaId, Subject, View};
+use quorate_types::{Block, Domain, EpochId, Height, Quorum, ReplicaId, Subject, View};
 
 /// PBFT, as a protocol that the harness can run.
 pub struct Pbft;
@@ -20,8 +20,8 @@ impl Play for Pbft {
     type Message = PbftMessage;
     type Engine = PbftEngine;
 
-    fn replica(config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
-        pbft::replica(config, quorum, cluster, me, salt)
+    fn replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
+        pbft::replica(config, quorum, epoch, me, salt)
     }
 
     fn claims(replica: &Replica<Self::Engine>) -> Vec<Subject> {
@@ -43,8 +43,8 @@ impl Play for PbftMac {
     type Message = PbftMessage;
     type Engine = PbftMacEngine;
 
-    fn replica(config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
-        let replica = pbft::mac_replica(config, quorum, cluster, me, salt);
+    fn replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
+        let replica = pbft::mac_replica(config, quorum, epoch, me, salt);
         #[cfg(feature = "mutants")]
         let replica = super::mutant::mutate(replica);
         replica

@@ -14,7 +14,7 @@ use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Config, Halt, Input, Mark, Replica, Timer, To};
 use quorate_types::{
-    Block, Bundle, BundleBuilder, Certificate, ClientId, ClusterId, Decoder, Digest, Encoder, Hasher, Height, Quorum,
+    Block, Bundle, BundleBuilder, Certificate, ClientId, Decoder, Digest, Encoder, EpochId, Hasher, Height, Quorum,
     ReplicaId, Time, Vote, Wire,
 };
 use states::States;
@@ -114,9 +114,9 @@ impl<P: Play> World<P> {
     /// Creates a cluster like [`World::new`], with n and f given separately.
     pub fn with_quorum(quorum: Quorum, config: Config, seed: u64) -> Self {
         let n = quorum.replicas();
-        let cluster = ClusterId::from_name("test");
+        let epoch = EpochId::of_name("test");
         let node = |me| Node {
-            replica: P::replica(config.clone(), quorum, cluster, ReplicaId(me), seed),
+            replica: P::replica(config.clone(), quorum, epoch, ReplicaId(me), seed),
             alarms: BTreeMap::new(),
             durable: BTreeMap::new(),
             awaited: None,
@@ -133,11 +133,11 @@ impl<P: Play> World<P> {
             snapshot: (Height(0), Digest::ZERO),
             states: States::default(),
         };
-        let mut oracle = Oracle::new(quorum, Certificate::genesis(&cluster).subject.digest);
+        let mut oracle = Oracle::new(quorum, Certificate::genesis(&epoch).subject.digest);
         oracle.phases_only = config.phases_only;
         World {
             now: Time(0),
-            keys: Keys { cluster, quorum },
+            keys: Keys { epoch, quorum },
             network: Network::new(n, HOP, seed),
             oracle,
             story: None,

@@ -33,7 +33,7 @@ fn prepared(view: u64, slot: u64, digest: u8) -> Subject {
 }
 
 fn view_change(keys: &Keys, voter: u16, view: u64, prepared: Vec<Certificate>) -> ViewChange {
-    let checkpoint = Certificate::genesis(&keys.cluster);
+    let checkpoint = Certificate::genesis(&keys.epoch);
     let subjects: Vec<Subject> = prepared.iter().map(|proof| proof.subject).collect();
     let digest = Declaration::digest(&checkpoint.subject, &subjects, &[]);
     let subject = Subject { domain: Domain::ViewChange, view: View(view), height: Height(0), digest };
@@ -51,7 +51,7 @@ fn new_view(keys: &Keys, primary: u16, changes: &[ViewChange], prepared: Vec<Cer
     let (view, digest) = (changes[0].vote.subject.view, NewView::digest(&changes));
     let subject = Subject { domain: Domain::Proposal, view, height: Height(0), digest };
     let endorsement = keys.vote(ReplicaId(primary), subject, Attachment::None);
-    NewView { endorsement, changes, checkpoint: Certificate::genesis(&keys.cluster), prepared }
+    NewView { endorsement, changes, checkpoint: Certificate::genesis(&keys.epoch), prepared }
 }
 
 /// A primary that leaves gaps exhausts no replica: proposals above the watermark are ignored, and the gaps get it

@@ -7,7 +7,7 @@ use crate::common::world::World;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::{Action, Config, Input, Mark, Silence, To, protocols::pbft};
-use quorate_types::{BundleBuilder, ClientId, ClusterId, Domain, Height, Quorum, ReplicaId, Time, View};
+use quorate_types::{BundleBuilder, ClientId, Domain, EpochId, Height, Quorum, ReplicaId, Time, View};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -111,9 +111,9 @@ fn a_replica_without_its_journal_votes_again_when_it_is_needed() {
 /// make a different one.
 #[test]
 fn a_repeated_statement_waits_for_its_record_too() {
-    let (me, quorum, cluster) =
-        (ReplicaId(0), Quorum::of(4).expect("the committee size is valid"), ClusterId::from_name("test"));
-    let mut primary = pbft::replica(config::<Pbft>(), quorum, cluster, me, 1);
+    let (me, quorum, epoch) =
+        (ReplicaId(0), Quorum::of(4).expect("the committee size is valid"), EpochId::of_name("test"));
+    let mut primary = pbft::replica(config::<Pbft>(), quorum, epoch, me, 1);
     let (now, mut actions) = (Time::from_millis(1), Vec::new());
     primary.step(now, Input::Start, &mut actions);
     let mut bundle = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());

@@ -11,7 +11,7 @@ use quorate_consensus::protocols::pbft::selection::Selection;
 use quorate_consensus::voting::safety::Safety;
 use quorate_consensus::voting::tally::{Counted, Tally};
 use quorate_types::{
-    Attachment, Certificate, ClusterId, Digest, Domain, Height, Quorum, ReplicaId, Signers, Subject, View, Vote,
+    Attachment, Certificate, Digest, Domain, EpochId, Height, Quorum, ReplicaId, Signers, Subject, View, Vote,
 };
 
 fn digest(number: u8) -> Digest {
@@ -108,7 +108,7 @@ fn declaration(voter: u16, checkpoint: Subject, prepared: Vec<Subject>) -> Decla
 
 #[test]
 fn a_new_view_selects_the_highest_checkpoint_and_the_highest_views() {
-    let genesis = Certificate::genesis(&ClusterId::from_name("test")).subject;
+    let genesis = Certificate::genesis(&EpochId::of_name("test")).subject;
     let stable = subject(Domain::Checkpoint, 0, 10, 7);
     let p = |view, slot, number| subject(Domain::Prepare, view, slot, number);
     let changes = [
@@ -134,7 +134,7 @@ fn a_new_view_selects_the_highest_checkpoint_and_the_highest_views() {
 
 #[test]
 fn inconsistent_declarations_are_refused() {
-    let genesis = Certificate::genesis(&ClusterId::from_name("test")).subject;
+    let genesis = Certificate::genesis(&EpochId::of_name("test")).subject;
     let p = |view, slot| subject(Domain::Prepare, view, slot, 1);
     let fits = |change: Declaration| change.is_well_formed(&genesis, 20);
     assert!(fits(declaration(0, genesis, vec![p(1, 1), p(8, 20)])));

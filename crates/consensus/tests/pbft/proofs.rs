@@ -21,7 +21,7 @@ fn prepare(slot: u64, digest: u8) -> Subject {
 
 /// Returns the vote of a view change by a replica that has prepared this in view 1.
 fn declaration(keys: &Keys, voter: u16, view: u64, prepared: &[Subject]) -> Declaration {
-    let checkpoint = Certificate::genesis(&keys.cluster).subject;
+    let checkpoint = Certificate::genesis(&keys.epoch).subject;
     let digest = Declaration::digest(&checkpoint, prepared, &[]);
     let subject = Subject { domain: Domain::ViewChange, view: View(view), height: Height(0), digest };
     let vote = keys.vote(ReplicaId(voter), subject, Attachment::None);
@@ -44,7 +44,7 @@ fn invalid_copies_of_known_proofs_are_not_passed_on() {
     let opens = Subject { domain: Domain::Proposal, view: View(2), height: Height(0), digest };
     let endorsement = keys.vote(ReplicaId(1), opens, Attachment::None);
     let void = forged_certificate(subject, 0..3);
-    let checkpoint = Certificate::genesis(&keys.cluster);
+    let checkpoint = Certificate::genesis(&keys.epoch);
     let new_view = NewView { endorsement, changes, checkpoint, prepared: vec![void] };
     world.inject(1, 3, PbftMessage::NewView(Box::new(new_view)));
     world.run_for(Duration::from_millis(5));

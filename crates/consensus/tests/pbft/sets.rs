@@ -16,7 +16,7 @@ use quorate_consensus::protocols::pbft::showing::Showing;
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Message};
 use quorate_types::{
-    Attachment, Certificate, ClusterId, Digest, Domain, Height, Quorum, ReplicaId, Subject, View, Vote, decode_message,
+    Attachment, Certificate, Digest, Domain, EpochId, Height, Quorum, ReplicaId, Subject, View, Vote, decode_message,
     encode_message,
 };
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ fn p(view: u64, slot: u64, digest: u8) -> Subject {
 }
 
 fn genesis() -> Subject {
-    Certificate::genesis(&ClusterId::from_name("test")).subject
+    Certificate::genesis(&EpochId::of_name("test")).subject
 }
 
 fn declare(checkpoint: Subject, prepared: &[Subject], voted: &[Subject]) -> Declaration {
@@ -123,7 +123,7 @@ struct Life {
 
 impl Life {
     fn begin(away: Option<View>) -> Life {
-        Life { log: Log::new(Certificate::genesis(&ClusterId::from_name("test")), 20), follows: None, away }
+        Life { log: Log::new(Certificate::genesis(&EpochId::of_name("test")), 20), follows: None, away }
     }
 
     fn prepared(&self) -> Vec<Subject> {
@@ -342,7 +342,7 @@ fn inconsistent_claims_are_refused() {
 }
 
 fn view_change(keys: &Keys, voter: u16, prepared: Vec<Certificate>, voted: Vec<Subject>) -> ViewChange {
-    let checkpoint = Certificate::genesis(&keys.cluster);
+    let checkpoint = Certificate::genesis(&keys.epoch);
     let subjects: Vec<Subject> = prepared.iter().map(|proof| proof.subject).collect();
     let digest = Declaration::digest(&checkpoint.subject, &subjects, &voted);
     let subject = Subject { domain: Domain::ViewChange, view: View(2), height: Height(0), digest };
@@ -387,7 +387,7 @@ fn a_new_view_that_proves_nothing_is_refused() {
         let digest = NewView::digest(&changes);
         let opens = Subject { domain: Domain::Proposal, view: View(2), height: Height(0), digest };
         let endorsement = keys.vote(ReplicaId(1), opens, Attachment::None);
-        let checkpoint = Certificate::genesis(&keys.cluster);
+        let checkpoint = Certificate::genesis(&keys.epoch);
         PbftMessage::NewView(Box::new(NewView { endorsement, changes, checkpoint, prepared }))
     };
     let lie = p(1, 1, 9);

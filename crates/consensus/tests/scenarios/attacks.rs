@@ -67,7 +67,7 @@ fn proposal<R: Viewed>(
 
 /// Returns a genuine certificate of timeouts by replicas that knew only genesis.
 fn timeouts<R: Viewed>(keys: &Keys, view: u64) -> Certificate {
-    let attachment = attach::<R>(&Certificate::genesis(&keys.cluster));
+    let attachment = attach::<R>(&Certificate::genesis(&keys.epoch));
     let subject = timeout_subject(View(view));
     let votes: Vec<Vote> = (0..3).map(|voter| keys.vote(ReplicaId(voter), subject, attachment.clone())).collect();
     keys.assemble(subject, &votes).expect("the votes are genuine")
@@ -150,7 +150,7 @@ mod bodies {
 
     pub fn a_proposal_far_ahead_needs_proof_of_its_view<R: Viewed>() {
         let mut world = World::<R>::started(4, Config { leader: LeaderKind::RoundRobin, ..config::<R>() }, 1);
-        let genesis = Certificate::genesis(&world.keys.cluster);
+        let genesis = Certificate::genesis(&world.keys.epoch);
         let forged = Certificate { proof: vec![1; 96].into(), ..timeouts::<R>(&world.keys, 1000) };
         for evidence in [None, Some(timeouts::<R>(&world.keys, 900)), Some(forged)] {
             world.inject(1, 2, proposal::<R>(&world.keys, 1, 1001, genesis.clone(), evidence));
@@ -186,7 +186,7 @@ mod bodies {
         let few = world.keys.certificate(subject, 0..2);
         let larger = Keys { quorum: Quorum::of(10).expect("the committee size is valid"), ..world.keys };
         let strangers = larger.certificate(subject, [0, 1, 7]);
-        let foreign = Certificate { subject: block_vote::<R>(0, 0, 9), ..Certificate::genesis(&world.keys.cluster) };
+        let foreign = Certificate { subject: block_vote::<R>(0, 0, 9), ..Certificate::genesis(&world.keys.epoch) };
         for high in [few, strangers, foreign, forged_certificate(subject, 0..4)] {
             world.inject(1, 3, ViewMessage::Advance { high: Box::new(high), evidence: None }.into());
         }
@@ -197,7 +197,7 @@ mod bodies {
 
     pub fn a_replica_that_does_not_lead_gets_no_votes<R: Viewed>() {
         let mut world = World::<R>::started(4, config::<R>(), 1);
-        let genesis = Certificate::genesis(&world.keys.cluster);
+        let genesis = Certificate::genesis(&world.keys.epoch);
         for replica in [0, 1, 3] {
             world.inject(2, replica, proposal::<R>(&world.keys, 2, 1, genesis.clone(), None));
         }
@@ -213,7 +213,7 @@ mod bodies {
 
     pub fn messages_in_another_replicas_name_are_dropped<R: Viewed>() {
         let mut world = World::<R>::started(4, config::<R>(), 1);
-        let genesis = Certificate::genesis(&world.keys.cluster);
+        let genesis = Certificate::genesis(&world.keys.epoch);
         world.inject(2, 1, proposal::<R>(&world.keys, 0, 1, genesis, None));
         let vote = world.keys.vote(ReplicaId(3), block_vote::<R>(1, 1, 9), Attachment::None);
         world.inject(2, 1, ViewMessage::Vote(vote).into());
@@ -223,7 +223,7 @@ mod bodies {
 
     pub fn oversized_proposals_are_dropped<R: Viewed>() {
         let mut world = World::<R>::started(4, Config { batch: 4.into(), ..config::<R>() }, 1);
-        let genesis = Certificate::genesis(&world.keys.cluster);
+        let genesis = Certificate::genesis(&world.keys.epoch);
         let bundles: Vec<Bundle> = (0..3).map(|_| world.bundle(3)).collect();
         let payload: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
         let propose = |keys: &Keys, payload: &[Digest], bundles: &[Bundle]| -> R::Message {

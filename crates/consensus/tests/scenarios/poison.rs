@@ -165,7 +165,7 @@ mod bodies {
         let mut world = World::<R>::started(4, settings::<R>(LeaderKind::Fixed), 1);
         let command = world.submit(1);
         assert!(world.run_until_done(VIEW_TIMEOUT, &command));
-        let (genesis, view) = (Certificate::genesis(&world.keys.cluster), world.replica(1).view());
+        let (genesis, view) = (Certificate::genesis(&world.keys.epoch), world.replica(1).view());
         let high = world.replica(1).protocol().high().clone();
         let attachment = match R::FACTS.timeouts_carry_certificates {
             true => return, // An aggregate carries the certificates that it reports.

@@ -10,12 +10,12 @@ use quorate_types::*;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub fn cluster() -> ClusterId {
-    ClusterId::from_name("unit")
+pub fn epoch() -> EpochId {
+    EpochId::of_name("unit")
 }
 
 pub fn genesis() -> Certificate {
-    Certificate::genesis(&cluster())
+    Certificate::genesis(&epoch())
 }
 
 pub fn quorum(replicas: usize) -> Quorum {
@@ -106,6 +106,6 @@ pub fn room(commands: usize, bytes: usize) -> Room {
 /// Returns the safety state of a new replica, which is bound only by genesis.
 pub fn unbound() -> Safety {
     let config = Config::default();
-    let replica = chained::replica::<Jolteon>(config, quorum(4), cluster(), ReplicaId(0), 7);
+    let replica = chained::replica::<Jolteon>(config, quorum(4), epoch(), ReplicaId(0), 7);
     replica.into_parts().safety
 }

@@ -8,9 +8,7 @@ use quorate_crypto::ed25519::{KeyTable, PublicKey as Ed25519Key};
 use quorate_crypto::scheme::Recipients;
 use quorate_crypto::statements::Statements;
 use quorate_crypto::{Claim, KeyPair, Keyring, ReplicaKeys, SEED_BYTES, SchemeKind};
-use quorate_types::{
-    Address, Attachment, ClusterId, Committee, Digest, Domain, Height, ReplicaId, Signers, Subject, View,
-};
+use quorate_types::{Address, Attachment, Committee, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
 use std::hint::black_box;
 
 /// Sizes of committees that certificates are measured for.
@@ -51,9 +49,9 @@ impl Quorum {
     pub fn new(kind: SchemeKind, keys: &[ReplicaKeys]) -> Quorum {
         let address: Address = "127.0.0.1:1".parse().expect("an address");
         let members = keys.iter().map(|keys| keys.member(address.clone())).collect();
-        let committee = Committee::new(ClusterId::from_name("certificates"), members).expect("a committee");
+        let committee = Committee::new("certificates", members).expect("a committee");
         let subject = Subject { domain: Domain::Vote, view: View(7), height: Height(5), digest: Digest([9; 32]) };
-        let statements = Statements::new(&committee.cluster, &subject, [Attachment::None].iter());
+        let statements = Statements::new(&committee.epoch, &subject, [Attachment::None].iter());
         let keyring_of = |at: usize| {
             let keyring = Keyring::of_member(kind, &committee, ReplicaId(at as u16), &keys[at].voting);
             keyring.expect("generated keys are valid")

@@ -15,7 +15,7 @@ use crate::scheme::{
 };
 use crate::statements::Statements;
 use bytes::{Bytes, BytesMut};
-use quorate_types::{ClusterId, Committee, ReplicaId, Signers};
+use quorate_types::{Committee, EpochId, ReplicaId, Signers};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -97,7 +97,7 @@ impl Scheme for Macs {
             let secret = Zeroizing::new(<[u8; X25519_BYTES]>::try_from(&key.encode()[..]).expect("a key of X25519"));
             let pair = |(other, key)| {
                 let ends = [(me, &keys[me.index()]), (other, key)];
-                Pair::agree(self, &committee.cluster, &secret, ends).ok_or(fail(other, KeyFault::Weak))
+                Pair::agree(self, &committee.epoch, &secret, ends).ok_or(fail(other, KeyFault::Weak))
             };
             pairs = committee.replicas().zip(&keys).map(pair).collect::<Result<Vec<_>, CryptoError>>()?;
         }
@@ -152,7 +152,7 @@ impl Pair {
     /// Derives the keys of both directions between two members. `secret` belongs to the first.
     fn agree(
         scheme: &Macs,
-        cluster: &ClusterId,
+        epoch: &EpochId,
         secret: &[u8; X25519_BYTES],
         [me, other]: [(ReplicaId, &[u8; X25519_BYTES]); 2],
     ) -> Option<Pair> {
@@ -161,7 +161,7 @@ impl Pair {
             let ids = [from.0.0.to_le_bytes(), to.0.0.to_le_bytes()].concat();
             let info = [b"quorate pair 1 ", scheme.profile.name.as_bytes(), b" ", &ids, from.1, to.1].concat();
             let mut key = MacKey::new([0; MAC_KEY_BYTES]);
-            hkdf_sha256(&shared[..], &cluster.0.0, &info, &mut key[..]);
+            hkdf_sha256(&shared[..], &epoch.0.0, &info, &mut key[..]);
             key
         };
         Some(Pair { outgoing: derive(me, other), incoming: derive(other, me) })

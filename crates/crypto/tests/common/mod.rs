@@ -5,7 +5,7 @@
 use crate::toy::AGGREGATE;
 use quorate_crypto::{BlsVerification, Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, ReplicaKeys, SchemeKind};
 use quorate_types::{
-    Address, Attachment, ClusterId, Committee, Digest, Domain, Height, ReplicaId, Subject, View, Vote,
+    Address, Attachment, ClusterId, Committee, Digest, Domain, EpochId, Height, ReplicaId, Subject, View, Vote,
 };
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -17,8 +17,15 @@ pub fn schemes() -> Vec<SchemeKind> {
     listed.chain(ways).chain([AGGREGATE]).collect()
 }
 
+const NAME: &str = "quorate tests";
+
 pub fn cluster() -> ClusterId {
-    ClusterId::from_name("quorate tests")
+    ClusterId::from_name(NAME)
+}
+
+/// Epoch of all [committees](committee). It does not depend on their size and keys, so that votes need none.
+pub fn epoch() -> EpochId {
+    EpochId::of_name(NAME)
 }
 
 /// Keys by scheme and replica.
@@ -46,7 +53,7 @@ pub fn nowhere() -> Address {
 
 pub fn committee(kind: SchemeKind, size: u16) -> Committee {
     let members = (0..size).map(|id| keys(kind, id).member(nowhere())).collect();
-    Committee::new(cluster(), members).unwrap()
+    Committee { epoch: epoch(), ..Committee::new(NAME, members).unwrap() }
 }
 
 pub fn crypto(kind: SchemeKind, size: u16, me: u16) -> Crypto {
@@ -57,14 +64,14 @@ pub fn subject(domain: Domain, view: u64) -> Subject {
     Subject { domain, view: View(view), height: Height(view), digest: Digest([view as u8; 32]) }
 }
 
-pub fn vote_in(cluster: &ClusterId, kind: SchemeKind, subject: Subject, attachment: Attachment, voter: u16) -> Vote {
+pub fn vote_in(epoch: &EpochId, kind: SchemeKind, subject: Subject, attachment: Attachment, voter: u16) -> Vote {
     let mut vote = Vote { subject, attachment, voter: ReplicaId(voter), signature: Default::default() };
-    vote.signature = key(kind, voter).sign(vote.statement(cluster).as_bytes());
+    vote.signature = key(kind, voter).sign(vote.statement(epoch).as_bytes());
     vote
 }
 
 pub fn vote(kind: SchemeKind, subject: Subject, voter: u16) -> Vote {
-    vote_in(&cluster(), kind, subject, Attachment::None, voter)
+    vote_in(&epoch(), kind, subject, Attachment::None, voter)
 }
 
 pub fn votes(kind: SchemeKind, subject: Subject, voters: impl IntoIterator<Item = u16>) -> Vec<Vote> {

@@ -146,6 +146,8 @@ pub struct ClusterForm {
     pub id: Name,
     pub protocol: String,
     pub scheme: String,
+    pub auth_profile: String,
+    pub vote_macs: Option<String>,
     pub application: String,
     pub replicas: usize,
     pub faults: usize,

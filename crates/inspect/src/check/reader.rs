@@ -16,13 +16,13 @@ use quorate_crypto::{
 use quorate_types::digest::{Hasher, encode_hex};
 use quorate_types::text::escaped;
 use quorate_types::{
-    Block, Bundle, Certificate, ClusterId, Committee, CoverNames, Decoder, Digest, Domain, Height, Member, Outcome,
-    Quorum, ReplicaId, Results, Subject, View, Wire,
+    Block, Bundle, Certificate, Committee, CoverNames, Decoder, Digest, Domain, EpochId, Genesis, Height, Member,
+    Outcome, Quorum, ReplicaId, Results, Subject, View, Wire,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// Parts of a block that a later certificate may refer to.
 struct Kept {
@@ -42,7 +42,7 @@ struct Milestone {
 pub(super) struct Reader {
     keyring: Keyring,
     protocol: ProtocolKind,
-    cluster: ClusterId,
+    epoch: EpochId,
     application: String,
     interval: u64,
     clients: BundleVerifier,
@@ -65,20 +65,24 @@ impl Reader {
             return Err("the first line of an export must describe the cluster".into());
         };
         if form.format != FORMAT {
-            return Err(format!("the export has format {}, but this program reads format {FORMAT}", form.format));
+            return Err(format!(
+                "the export has format {}, but this program reads format {FORMAT}; help: export again, or use the \
+                 version that wrote the file",
+                form.format
+            ));
         }
-        let cluster = ClusterId::from_name(&form.name);
-        if form.id.0 != cluster.0 {
-            return Err("the cluster's id is not the hash of its name".into());
+        let committee = committee(&form)?;
+        if form.id.0 != committee.epoch.0 {
+            return Err("the cluster's id is not the hash of its name, members and settings".into());
         }
-        let committee = committee(cluster, &form)?;
         let scheme: SchemeKind = form.scheme.parse().map_err(|error| format!("{error}"))?;
         let protocol: ProtocolKind = form.protocol.parse().map_err(|error| format!("{error}"))?;
         let keys = |of: fn(&Member) -> &Bytes| committee.members.iter().map(|member| encode_hex(of(member))).collect();
         let mut checked = Checked {
             cluster: form.name,
-            cluster_id: cluster.0.to_hex(),
+            genesis_id: committee.epoch.0.to_hex(),
             protocol: form.protocol,
+            auth_profile: form.auth_profile,
             scheme: scheme.name().to_owned(),
             replicas: form.replicas,
             faults: form.faults,
@@ -95,10 +99,10 @@ impl Reader {
         Ok(Reader {
             keyring,
             protocol,
-            cluster,
+            epoch: committee.epoch,
             application: form.application,
             interval: form.checkpoint_interval,
-            clients: BundleVerifier::new(ClientAuthentication::Ed25519, cluster, 1),
+            clients: BundleVerifier::new(ClientAuthentication::Ed25519, committee.cluster, 1),
             blocks: HashMap::new(),
             milestones: BTreeMap::new(),
             head: None,
@@ -142,7 +146,7 @@ impl Reader {
     }
 
     fn root(&mut self, height: u64, digest: Digest) -> Result<(), String> {
-        if height == 0 && digest != self.cluster.genesis() {
+        if height == 0 && digest != self.epoch.genesis() {
             return Err("the chain does not begin with the cluster's genesis".into());
         }
         if self.head.is_some_and(|(head, _)| height <= head) {
@@ -161,7 +165,7 @@ impl Reader {
         }
         if height == 0 {
             let mut hasher = Hasher::new(*b"qX00");
-            hasher.update(&self.cluster.0.0);
+            hasher.update(&self.epoch.0.0);
             hasher.update(self.application.as_bytes());
             if history != hasher.finish() {
                 return Err("the history does not begin with that of the application".into());
@@ -369,7 +373,7 @@ impl Reader {
         let Checked { proven_height, blocks: counted, .. } = self.checked;
         let root = self.head.filter(|(height, _)| *height == self.checked.root_height);
         // A replica that has never run exports no root.
-        let genesis = self.head.is_none().then(|| (0, self.cluster.genesis()));
+        let genesis = self.head.is_none().then(|| (0, self.epoch.genesis()));
         if self.last_committed.or(root).or(genesis) != Some(committed) {
             return Err(format!(
                 "it names {} at height {} as the last committed block, but the preceding lines another",
@@ -410,7 +414,7 @@ fn parse(line: &[u8]) -> Result<Line, String> {
     Line::parse(line).map_err(|error| format!("it is not a line of an export: {}", escaped(&error.to_string())))
 }
 
-fn committee(cluster: ClusterId, form: &ClusterForm) -> Result<Committee, String> {
+fn committee(form: &ClusterForm) -> Result<Committee, String> {
     let quorum = Quorum::with_faults(form.replicas, form.faults).map_err(|error| error.to_string())?;
     if form.quorum != quorum.quorum() || form.members.len() != form.replicas {
         let (members, replicas) = (form.members.len(), form.replicas);
@@ -426,5 +430,15 @@ fn committee(cluster: ClusterId, form: &ClusterForm) -> Result<Committee, String
             [&form.identity_key, &form.voting_key, &form.possession].map(bytes);
         Member { address: nowhere.into(), identity_key, voting_key, possession }
     };
-    Ok(Committee { cluster, members: form.members.iter().map(member).collect(), quorum })
+    let members: Vec<Member> = form.members.iter().map(member).collect();
+    let genesis = Genesis {
+        name: &form.name,
+        quorum,
+        members: &members,
+        protocol: &form.protocol,
+        scheme: &form.scheme,
+        profile: &form.auth_profile,
+        vote_macs: form.vote_macs.as_deref(),
+    };
+    Ok(genesis.committee())
 }

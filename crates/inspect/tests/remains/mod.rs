@@ -5,14 +5,16 @@ use quorate_applications::{ApplicationKind, KeyValueCommand};
 use quorate_client::{Client, ClientConfig, StatusProbe};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::recovery::journal::Record;
+use quorate_crypto::ReplicaKeys;
+use quorate_crypto::key_file::{self, passphrase::Passphrases};
 use quorate_inspect::{InspectArgs, InspectResult, run};
 use quorate_node::config::CONFIG_FILE;
-use quorate_node::{EmbeddedCluster, JournalConfig, NoObserver, NodeConfig};
+use quorate_node::{EmbeddedCluster, JournalConfig, NoObserver, NodeConfig, durability, testnet};
 use quorate_storage::{FileJournal, Identity, Journal, JournalOptions};
-use quorate_types::{ClusterId, Decoder, Encoder, Status, Wire};
+use quorate_types::{Decoder, Encoder, Status, Wire};
 use serde_json::Value;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -56,10 +58,33 @@ impl Remains {
         adjust: impl Fn(&mut NodeConfig),
     ) -> (Remains, (EmbeddedCluster, NodeConfig)) {
         let (remains, template) = Remains::to_be(protocol, name, adjust);
-        let addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); REPLICAS];
-        let cluster =
-            EmbeddedCluster::start(&template, &addresses, |config| remains.settle(config), || Box::new(NoObserver));
+        let listeners = [(); REPLICAS].map(|()| listen((Ipv4Addr::LOCALHOST, 0).into()));
+        let addresses = listeners.each_ref().map(|listener| listener.local_addr().expect("it is bound"));
+        let nodes = testnet::generate(&template, &addresses).expect("the settings are valid").into_iter();
+        let settle = |((mut config, keys), listener): ((NodeConfig, ReplicaKeys), TcpListener)| {
+            remains.settle(&mut config);
+            durability::mark_as_new(&config.journal.directory).expect("it can be written");
+            let cluster = config.committee().expect("it is sound").cluster;
+            let path = remains.home(config.replica.0).join(&config.key_file);
+            key_file::write(&path, &cluster, config.replica, &keys).expect("it can be written");
+            ((config, keys), listener.into())
+        };
+        let cluster = EmbeddedCluster::start_replicas(nodes.zip(listeners).map(settle), || Box::new(NoObserver));
         (remains, (cluster.expect("a cluster starts"), template))
+    }
+
+    /// Starts all replicas again, with their configurations and keys.
+    pub fn restart(&self) -> EmbeddedCluster {
+        let nodes = (0..REPLICAS as u16).map(|replica| {
+            let home = self.home(replica);
+            let config = NodeConfig::read(&home.join(CONFIG_FILE)).expect("its settings are there");
+            let (path, cluster) = (home.join(&config.key_file), config.committee().expect("it is sound").cluster);
+            let none = Passphrases::default();
+            let keys = key_file::read(&path, config.scheme, &cluster, config.replica, &none).expect("it is there");
+            let address = config.members[usize::from(replica)].address.socket().expect("a number");
+            ((config, keys), listen(address).into())
+        });
+        EmbeddedCluster::start_replicas(nodes, || Box::new(NoObserver)).expect("replicas start")
     }
 
     /// Returns a directory for a cluster, and the settings that its replicas share.
@@ -113,9 +138,14 @@ pub fn inspect(home: &Path, verify: bool, export: Option<PathBuf>) -> InspectRes
     run(home, &arguments).expect("the directory can be read")
 }
 
+fn listen(address: SocketAddr) -> TcpListener {
+    TcpListener::bind(address).expect("the address is free")
+}
+
 fn client_config(cluster: &EmbeddedCluster, config: &NodeConfig) -> ClientConfig {
     let (quorum, members) = (cluster.committee().quorum, &cluster.committee().members);
-    let told = ClientConfig::new(&config.cluster, config.scheme, quorum.faults(), members);
+    let protocol = config.consensus.protocol.name();
+    let told = ClientConfig::new(&config.cluster, protocol, config.scheme, quorum.faults(), members);
     ClientConfig { client_authentication: config.client_authentication, ..told }
 }
 
@@ -183,7 +213,7 @@ pub fn rewrite(home: &Path, change: impl Fn(Vec<Record>) -> Vec<Record>) {
     };
     let (records, _) = quorate_storage::read(&journal, Vec::new, decode).expect("it can be read");
     fs::remove_dir_all(&journal).expect("it can be removed");
-    let identity = Identity { cluster: ClusterId::from_name(&config.cluster), replica: config.replica };
+    let identity = Identity { epoch: config.committee().expect("it is sound").epoch, replica: config.replica };
     let options = JournalOptions { segment_bytes: config.journal.segment_bytes, ..JournalOptions::default() };
     let mut written = FileJournal::open(&journal, identity, &options).expect("it can be written");
     let records = change(records);

@@ -23,6 +23,7 @@ pub struct Checked {
 /// Contents of the first line.
 struct Cluster {
     id: Digest,
+    name_hash: Digest,
     protocol: String,
     scheme: String,
     application: String,
@@ -288,7 +289,7 @@ impl Reader {
         let (content, authenticator) = body.split_at(split);
         let content = hash(b"qB03", &[content]);
         let (key, signature) = authenticator.split_at(32);
-        let statement = [&b"quorate bundle 2"[..], &self.cluster.id, &content].concat();
+        let statement = [&b"quorate bundle 2"[..], &self.cluster.name_hash, &content].concat();
         let genuine = UnparsedPublicKey::new(&ED25519, key).verify(&statement, signature);
         genuine.map_err(|_| "a client's signature is invalid")?;
         // The lowest two bytes of the origin are the client's session number.
@@ -345,14 +346,35 @@ impl Reader {
     }
 }
 
+/// Returns the id of a cluster with this description, in hexadecimal.
+pub fn genesis_id(line: &Value) -> Result<String, String> {
+    let (n, f) = (number(line, "replicas")? as u32, number(line, "faults")? as u32);
+    let framed = |bytes: &[u8]| [&(bytes.len() as u32).to_le_bytes(), bytes].concat();
+    let mut keys = Vec::new();
+    for member in list(line, "members")? {
+        keys.extend(framed(&bytes(&member["identity_key"])?));
+        keys.extend(framed(&bytes(&member["voting_key"])?));
+    }
+    let name = hash(b"qC01", &[text_at(line, "name")?.as_bytes()]);
+    let mut genesis = [&name[..], &0u64.to_le_bytes(), &n.to_le_bytes(), &f.to_le_bytes()].concat();
+    genesis.extend(hash(b"qE02", &[&keys]));
+    for setting in ["protocol", "scheme", "auth_profile"] {
+        genesis.extend(framed(text_at(line, setting)?.as_bytes()));
+    }
+    genesis.extend(framed(line["vote_macs"].as_str().unwrap_or_default().as_bytes()));
+    let id = hash(b"qE01", &[&genesis]);
+    Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 fn read_cluster(line: &Value) -> Result<Cluster, String> {
     let id = digest_at(line, "id")?;
-    if text_at(line, "line")? != "cluster" || number(line, "format")? != 3 {
+    if text_at(line, "line")? != "cluster" || number(line, "format")? != 4 {
         return Err("it is not an export of this format".into());
     }
-    if id != hash(b"qC01", &[text_at(line, "name")?.as_bytes()]) {
-        return Err("the cluster's id is not the hash of its name".into());
+    if id[..] != bytes(&Value::String(genesis_id(line)?))?[..] {
+        return Err("the cluster's id is not the hash of its name, members and settings".into());
     }
+    let name_hash = hash(b"qC01", &[text_at(line, "name")?.as_bytes()]);
     let (n, f) = (number(line, "replicas")? as usize, number(line, "faults")? as usize);
     let (scheme, mut keys) = (text_at(line, "scheme")?.to_owned(), Vec::new());
     for member in list(line, "members")? {
@@ -362,6 +384,7 @@ fn read_cluster(line: &Value) -> Result<Cluster, String> {
     }
     Ok(Cluster {
         id,
+        name_hash,
         protocol: text_at(line, "protocol")?.to_owned(),
         scheme,
         application: text_at(line, "application")?.to_owned(),

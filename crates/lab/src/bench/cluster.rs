@@ -82,8 +82,10 @@ pub fn client_config(
     cluster: &str,
     application: ApplicationKind,
 ) -> ClientConfig {
-    let mut config = ClientConfig::new(cluster, spec.scheme, committee.quorum.faults(), &committee.members);
-    (config.client_authentication, config.mac_scheme) = (spec.client_authentication, spec.mac_scheme);
+    let (protocol, faults) = (spec.protocol.name(), committee.quorum.faults());
+    let mut config = ClientConfig::new(cluster, protocol, spec.scheme, faults, &committee.members);
+    (config.auth_profile, config.mac_scheme) = (spec.auth_profile, spec.mac_scheme);
+    config.client_authentication = spec.client_authentication;
     config.reply_authentication = spec.reply_authentication;
     (config.transport, config.channel) = (spec.transport, spec.channel);
     let settings = spec.wire().settings;

@@ -11,7 +11,7 @@ use quorate_crypto::ClientIdentity;
 use quorate_hosting::{Answers, DEFAULT_REPLY_CACHE_BYTES, ReplyCache};
 use quorate_simulator::CostTable;
 use quorate_types::{
-    Bundle, ClientId, ClientRequest, ClusterId, Height, Quorum, ReplicaId, ReplicaReply, Time, decode_message,
+    Bundle, ClientId, ClientRequest, EpochId, Height, Quorum, ReplicaId, ReplicaReply, Time, decode_message,
     encode_message,
 };
 use std::time::Duration;
@@ -79,9 +79,9 @@ struct Server {
 
 impl Server {
     fn new() -> Server {
-        let cluster = ClusterId::from_name("calibrate");
+        let epoch = EpochId::of_name("calibrate");
         Server {
-            executor: Executor::new(quorate_applications::build(ApplicationKind::Log), &cluster),
+            executor: Executor::new(quorate_applications::build(ApplicationKind::Log), &epoch),
             cache: ReplyCache::new(DEFAULT_REPLY_CACHE_BYTES, 1),
             height: Height(0),
             replies: Vec::new(),

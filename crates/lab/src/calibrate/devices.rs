@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quorate_applications::{ApplicationKind, Executor};
 use quorate_simulator::CostTable;
 use quorate_storage::{FileJournal, Identity, Journal, JournalOptions};
-use quorate_types::{ClusterId, Height, ReplicaId, ReplicaReply, encode_message};
+use quorate_types::{EpochId, Height, ReplicaId, ReplicaReply, encode_message};
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -33,7 +33,7 @@ pub(super) fn flushes(table: &mut CostTable, directory: Option<&Path>) -> Result
 }
 
 fn flush_us(path: &Path) -> Result<f64, CalibrateError> {
-    let identity = Identity { cluster: ClusterId::from_name("calibrate"), replica: ReplicaId(0) };
+    let identity = Identity { epoch: EpochId::of_name("calibrate"), replica: ReplicaId(0) };
     let (durable, wakes) = mpsc::channel();
     let mut took = Vec::new();
     {
@@ -65,8 +65,8 @@ fn flush_us(path: &Path) -> Result<f64, CalibrateError> {
 
 /// Measures making a status with a whole history and encoding it, and its size.
 pub(super) fn statuses(table: &mut CostTable) -> Result<(), CalibrateError> {
-    let cluster = ClusterId::from_name("calibrate");
-    let mut executor = Executor::new(quorate_applications::build(ApplicationKind::Log), &cluster);
+    let epoch = EpochId::of_name("calibrate");
+    let mut executor = Executor::new(quorate_applications::build(ApplicationKind::Log), &epoch);
     let mut replies = Vec::new();
     for height in 1..=BLOCKS_IN_HISTORY {
         executor.execute(Height(height), &[], &mut replies);

@@ -11,7 +11,7 @@ use quorate_simulator::CostTable;
 use quorate_simulator::costs::FrameCosts;
 use quorate_transports::{TransportKind, Wire};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClusterId, Parameters, ReplicaId, Time};
+use quorate_types::{ClusterId, EpochId, Parameters, ReplicaId, Time};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -99,6 +99,7 @@ impl Pair {
         let end = |replica: u16| ChannelConfig {
             kind: wire.channel,
             cluster: ClusterId::from_name("calibrate"),
+            epoch: EpochId::of_name("calibrate"),
             me: LocalEnd::Replica(Arc::new(Anyone(ReplicaId(replica)))),
             verifier: Arc::new(Anyone(ReplicaId(replica))),
             parameters: Parameters::default(),

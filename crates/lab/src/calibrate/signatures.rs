@@ -8,9 +8,7 @@ use quorate_crypto::statements::Statements;
 use quorate_crypto::{Claim, CryptoError, KeyPair, Keyring, ReplicaKeys, SEED_BYTES, SchemeKind};
 use quorate_simulator::CostTable;
 use quorate_simulator::costs::{SignatureCosts, Steps};
-use quorate_types::{
-    Address, Attachment, ClusterId, Committee, Digest, Domain, Height, ReplicaId, Signers, Subject, View,
-};
+use quorate_types::{Address, Attachment, Committee, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -43,7 +41,7 @@ impl Bench {
         let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
         let members = keys.iter().map(|keys| keys.member(address.clone())).collect();
         let keys: Vec<KeyPair> = keys.into_iter().map(|keys| keys.voting).collect();
-        let committee = Committee::new(ClusterId::from_name("calibrate"), members).expect("the size is sound");
+        let committee = Committee::new("calibrate", members).expect("the size is sound");
         let keyring = Keyring::of_member(kind, &committee, ReplicaId(0), &keys[0])?;
         Ok(Bench { kind, committee, keys, keyring })
     }
@@ -94,7 +92,7 @@ impl Bench {
         let subject = Subject { domain: Domain::Timeout, view: View(9), height: Height(0), digest: Digest::ZERO };
         let said: Vec<Attachment> = (0..STATEMENTS as u64).map(|at| Attachment::HighView(View(at))).collect();
         let [one, all] = [1, STATEMENTS].map(|count| {
-            let statements = Statements::new(&self.committee.cluster, &subject, said[..count].iter());
+            let statements = Statements::new(&self.committee.epoch, &subject, said[..count].iter());
             let sign = |at| self.sign_as(at, statements.at(at));
             let signed = (0..count).map(sign).collect::<Result<Vec<Bytes>, CryptoError>>()?;
             let proof = self.keyring.assemble(&claims(&statements, &signed));
@@ -119,7 +117,7 @@ fn signatures_of(kind: SchemeKind) -> Result<SignatureCosts, CalibrateError> {
     let bench = Bench::new(kind)?;
     let keyring = &bench.keyring;
     let subject = Subject { domain: Domain::Vote, view: View(1), height: Height(1), digest: Digest::ZERO };
-    let statements = Statements::new(&bench.committee.cluster, &subject, [Attachment::None].iter());
+    let statements = Statements::new(&bench.committee.epoch, &subject, [Attachment::None].iter());
     let message = statements.at(0);
     let sign = time(|| {
         black_box(keyring.sign(&bench.keys[0], black_box(message), Recipients::All));

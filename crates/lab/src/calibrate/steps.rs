@@ -133,7 +133,7 @@ impl ForProtocol for Play<'_> {
         for entry in entries {
             match entry {
                 Entry::Begin(Begin { replica, salt }) => {
-                    let made = make(header.consensus.clone(), header.quorum(), header.cluster, *replica, *salt);
+                    let made = make(header.consensus.clone(), header.quorum(), header.epoch, *replica, *salt);
                     replicas[replica.index()] = Some(made);
                 }
                 Entry::Step(step) => steps.push(step),

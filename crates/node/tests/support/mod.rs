@@ -53,6 +53,7 @@ impl TestClient {
         let channels = ChannelConfig {
             kind: ChannelKind::PLAIN,
             cluster: committee.cluster,
+            epoch: committee.epoch,
             me: LocalEnd::Client(identity.origin()),
             verifier: Arc::new(identities),
             parameters: Parameters::default(),

@@ -7,7 +7,7 @@ use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::{Action, Config, Input, Message, Protocol, Replica, To};
 use quorate_recording::{Entry, Header, Reader, Recorder, Tape, Writer, step};
 use quorate_types::{
-    Attachment, Bundle, BundleBuilder, Certificate, ClientId, ClusterId, Digest, Height, Quorum, ReplicaId, Time,
+    Attachment, Bundle, BundleBuilder, Certificate, ClientId, Digest, EpochId, Height, Quorum, ReplicaId, Time,
 };
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -53,8 +53,8 @@ pub fn quorum() -> Quorum {
     Quorum::of(REPLICAS).expect("a committee")
 }
 
-pub fn cluster() -> ClusterId {
-    ClusterId::from_name("recorded")
+pub fn epoch() -> EpochId {
+    EpochId::of_name("recorded")
 }
 
 pub fn config(protocol: ProtocolKind) -> Config {
@@ -63,7 +63,7 @@ pub fn config(protocol: ProtocolKind) -> Config {
 }
 
 pub fn header(protocol: ProtocolKind) -> Header {
-    Header::new(cluster(), quorum(), config(protocol))
+    Header::new(epoch(), quorum(), config(protocol))
 }
 
 pub fn bundle(number: u64) -> Bundle {
@@ -87,7 +87,7 @@ impl ForProtocol for Life {
         for me in (0..REPLICAS as u16).map(ReplicaId) {
             let salt = 1000 + u64::from(me.0);
             self.recorder.begin(me, salt);
-            replicas.push(make(config(self.protocol), quorum(), cluster(), me, salt));
+            replicas.push(make(config(self.protocol), quorum(), epoch(), me, salt));
         }
         let mut inputs: VecDeque<(usize, Input<P::Message>)> = VecDeque::new();
         inputs.extend((0..REPLICAS).map(|me| (me, Input::Start)));

@@ -49,8 +49,7 @@ use quorate_storage::Identity;
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::stages::MessageKind;
 use quorate_types::{
-    Block, Bundle, Certificate, ClientId, ClusterId, Digest, Height, ReplicaId, ReplicaReply, ReplicaStages, Status,
-    Time,
+    Block, Bundle, Certificate, ClientId, Digest, EpochId, Height, ReplicaId, ReplicaReply, ReplicaStages, Status, Time,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -107,7 +106,7 @@ type FromPeer<M> = (u16, u32, Arc<Envelope<M>>);
 pub struct Parts<P: Protocol> {
     pub me: ReplicaId,
     pub replicas: usize,
-    pub cluster: ClusterId,
+    pub epoch: EpochId,
     pub replica: Replica<P>,
     pub device: Device,
     pub executor: Executor,
@@ -568,7 +567,7 @@ impl<P: Protocol> Node<P> {
     /// Restarts as a new replica, from the journal that the crash has left.
     pub fn restart(&mut self, reborn: Reborn<P>, leaves: Leaves) {
         let Reborn { replica, executor, behaviour, salt } = reborn;
-        let identity = Identity { cluster: self.parts.cluster, replica: self.parts.me };
+        let identity = Identity { epoch: self.parts.epoch, replica: self.parts.me };
         let (records, is_gone) = self.journal.recover(leaves, identity, salt);
         let forgot = is_gone.then_some(Input::Forgot);
         self.recalled = records.into_iter().map(|(id, record)| Input::Recall { id, record }).chain(forgot).collect();

@@ -93,7 +93,7 @@ impl<P: Protocol> Node<P> {
     fn sign(&mut self, message: &mut Envelope<P::Message>, world: &mut Surroundings<'_, P::Message>) {
         let vote = message.vote_to_sign().expect("a message that is to be signed has a vote in it");
         assert_eq!(vote.voter, self.parts.me, "a replica signs for itself");
-        self.parts.device.sign(vote, &self.parts.cluster);
+        self.parts.device.sign(vote, &self.parts.epoch);
         world.charges.signatures(vote.subject.domain).sign(&mut self.ledger);
         world.oracle.signs(self.parts.me, &vote.subject, &vote.attachment);
     }

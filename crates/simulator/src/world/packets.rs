@@ -3,6 +3,7 @@
 //! A frame has the size of the parcel's message, but contains only the parcel's number. The message stays in memory.
 
 use super::{Event, Load, World};
+use crate::keys::genesis;
 use crate::parcel::Parcel;
 use crate::spec::SimSpec;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -11,7 +12,7 @@ use quorate_consensus::Protocol;
 use quorate_links::{Purpose, Random};
 use quorate_transports::{Association, Wire};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, Hasher, Parameters, ReplicaId, Time};
+use quorate_types::{ClientId, ClusterId, EpochId, Hasher, Parameters, ReplicaId, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ const MAX_PARCELS: usize = 1 << 16;
 
 /// Connections of all pairs of endpoints, if the transport runs over packets.
 pub struct Connections<M> {
+    cluster: ClusterId,
+    epoch: EpochId,
     association: Option<&'static dyn Association>,
     wire: Wire,
     /// The first endpoint of the clients, which come last.
@@ -82,7 +85,10 @@ impl Verifier for Identity {
 
 impl<M> Connections<M> {
     pub fn new(spec: &SimSpec, replicas: usize, seed: u64) -> Connections<M> {
+        let genesis = genesis(spec);
         Connections {
+            cluster: genesis.cluster(),
+            epoch: genesis.epoch(),
             association: spec.wire.transport.carrier().association(),
             wire: spec.wire.clone(),
             clients: replicas,
@@ -120,7 +126,8 @@ impl<M> Connections<M> {
         };
         let end = ChannelConfig {
             kind: self.wire.channel,
-            cluster: ClusterId::from_name("simulation"),
+            cluster: self.cluster,
+            epoch: self.epoch,
             me: speaks_for,
             verifier: Arc::new(Identity(replica)),
             parameters: Parameters::default(),

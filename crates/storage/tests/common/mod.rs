@@ -6,12 +6,12 @@ use bytes::Bytes;
 use quorate_storage::{
     Fsync, Identity, Journal, JournalError, JournalOptions, MIN_SEGMENT_BYTES, SimulatedDisk, SteppedJournal,
 };
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{EpochId, ReplicaId};
 
 pub type Stepped = SteppedJournal<SimulatedDisk>;
 
 pub fn identity() -> Identity {
-    Identity { cluster: ClusterId::from_name("tested"), replica: ReplicaId(2) }
+    Identity { epoch: EpochId::of_name("tested"), replica: ReplicaId(2) }
 }
 
 /// Small segments, so that short tests use many.

@@ -11,7 +11,7 @@ use quorate_transports::{
     Wire, WireSettings,
 };
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, Committee, Hasher, Member, Parameters, ReplicaId};
+use quorate_types::{ClientId, ClusterId, Committee, EpochId, Hasher, Member, Parameters, ReplicaId};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,6 +57,7 @@ pub fn replica_end(cluster: ClusterId, replica: u16, key: u8) -> ChannelConfig {
     ChannelConfig {
         kind: ChannelKind::PLAIN,
         cluster,
+        epoch: EpochId(cluster.0),
         me,
         verifier: Arc::new(ToyVerifier),
         parameters: Parameters::default(),
@@ -70,6 +71,7 @@ pub fn client_end(cluster: ClusterId, client: u64) -> ChannelConfig {
     ChannelConfig {
         kind: ChannelKind::PLAIN,
         cluster,
+        epoch: EpochId(cluster.0),
         me,
         verifier: Arc::new(ToyVerifier),
         parameters: Parameters::default(),
@@ -373,7 +375,7 @@ impl Ground {
         let (listeners, sockets): (Vec<_>, Vec<_>) = (0..replicas).map(|_| both(address)).unzip();
         let local = |listener: &TcpListener| listener.local_addr().expect("a bound address");
         let members = listeners.iter().map(|at| unkeyed(local(at).into())).collect();
-        let committee = Committee::new(ClusterId::from_name("conformance"), members).expect("a small committee");
+        let committee = Committee::new("conformance", members).expect("a small committee");
         let (listeners, sockets) = (listeners.into_iter().map(Some), sockets.into_iter().map(Some));
         Ground { committee, listeners: listeners.collect(), sockets: sockets.collect() }
     }

@@ -137,7 +137,7 @@ pub fn leaders<P: Protocol>(world: &mut World<P>, leaders: &[u16]) {
 
 /// Returns the certificate of genesis in this world.
 pub fn genesis<P: Protocol>(world: &World<P>) -> Certificate {
-    Certificate::genesis(&world.replica(InstanceId(0)).parts().cluster)
+    Certificate::genesis(&world.replica(InstanceId(0)).parts().epoch)
 }
 
 /// Returns an unsigned vote of a replica on a subject.

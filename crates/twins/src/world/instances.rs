@@ -22,7 +22,7 @@ impl<P: Protocol> World<P> {
     #[cfg(feature = "museum")]
     pub(super) fn rewrite_for_bug(&mut self, instance: InstanceId) {
         use crate::museum::{Mutant, rewriting::Rewriter};
-        let genesis = quorate_types::Certificate::genesis(&self.cluster).subject;
+        let genesis = quorate_types::Certificate::genesis(&self.epoch).subject;
         self.instances[instance.0].rewriter = match self.mutant {
             Some(Mutant::Rewriting(bug)) => Some(Rewriter::new(bug, &self.config, genesis)),
             _ => None,

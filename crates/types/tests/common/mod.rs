@@ -10,8 +10,8 @@ pub fn digest() -> impl Strategy<Value = Digest> {
     array::uniform32(any::<u8>()).prop_map(Digest)
 }
 
-pub fn cluster() -> impl Strategy<Value = ClusterId> {
-    digest().prop_map(ClusterId)
+pub fn epoch() -> impl Strategy<Value = EpochId> {
+    digest().prop_map(EpochId)
 }
 
 pub fn replica() -> impl Strategy<Value = ReplicaId> {
@@ -117,7 +117,7 @@ pub fn authenticator() -> impl Strategy<Value = ([u8; 32], [u8; 64])> {
 
 pub fn signed_bundle() -> impl Strategy<Value = Bundle> {
     let commands = collection::vec((any::<u16>(), any::<u64>(), bytes(12)), 1..6);
-    let signed = (authenticator(), any::<u16>(), height(), cluster(), commands);
+    let signed = (authenticator(), any::<u16>(), height(), digest().prop_map(ClusterId), commands);
     signed.prop_map(|((key, signature), session, expires, cluster, commands)| {
         let origin = ClientId::of_key(&key).with_session(session);
         filled(origin, expires, &commands).finish_signed(&cluster, 1, &key, |_| Bytes::copy_from_slice(&signature))

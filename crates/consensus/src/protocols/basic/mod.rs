@@ -27,13 +27,13 @@ use crate::config::Config;
 use crate::protocols::views::ViewEngine;
 use crate::replica::Replica;
 pub use engine::BasicHotStuff;
-use quorate_types::{ClusterId, Quorum, ReplicaId};
+use quorate_types::{EpochId, Quorum, ReplicaId};
 
 /// Replica of basic HotStuff.
 pub type BasicReplica = Replica<ViewEngine<BasicHotStuff>>;
 
 /// Creates a replica in its initial state.
-pub fn replica(config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> BasicReplica {
-    let engine = ViewEngine::new(&config, &cluster);
-    Replica::new(engine, config, quorum, cluster, me, salt)
+pub fn replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> BasicReplica {
+    let engine = ViewEngine::new(&config, &epoch);
+    Replica::new(engine, config, quorum, epoch, me, salt)
 }

@@ -9,7 +9,7 @@ pub mod rules;
 use crate::config::Config;
 use crate::replica::Replica;
 use engine::ChainedEngine;
-use quorate_types::{ClusterId, Quorum, ReplicaId};
+use quorate_types::{EpochId, Quorum, ReplicaId};
 use rules::Rules;
 
 /// Replica of a chained protocol.
@@ -26,11 +26,11 @@ macro_rules! constructors {
                 pub fn $file(
                     config: Config,
                     quorum: Quorum,
-                    cluster: ClusterId,
+                    epoch: EpochId,
                     me: ReplicaId,
                     salt: u64,
                 ) -> ChainedReplica<rules::$rules> {
-                    replica(config, quorum, cluster, me, salt)
+                    replica(config, quorum, epoch, me, salt)
                 }
             )+
         }
@@ -42,10 +42,10 @@ crate::every_protocol!((constructors));
 pub fn replica<R: Rules>(
     config: Config,
     quorum: Quorum,
-    cluster: ClusterId,
+    epoch: EpochId,
     me: ReplicaId,
     salt: u64,
 ) -> ChainedReplica<R> {
-    let engine = ChainedEngine::new(&config, &cluster);
-    Replica::new(engine, config, quorum, cluster, me, salt)
+    let engine = ChainedEngine::new(&config, &epoch);
+    Replica::new(engine, config, quorum, epoch, me, salt)
 }

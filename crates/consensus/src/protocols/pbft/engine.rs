@@ -19,7 +19,7 @@ use crate::protocols::protocol::{Admission, Event, Protocol, Recalled};
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Drop, Evidence, Halt, Mark, Timer, To};
 use crate::voting::tally::Counting;
-use quorate_types::{Attachment, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
+use quorate_types::{Attachment, Certificate, Digest, Domain, EpochId, Height, ReplicaId, Subject, Time, View, Vote};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -75,8 +75,8 @@ pub type PbftMacEngine = Engine<Sets>;
 
 impl<S: Showing> Engine<S> {
     /// Creates an engine at genesis.
-    pub fn new(config: &Config, cluster: &ClusterId) -> Self {
-        let genesis = Certificate::genesis(cluster);
+    pub fn new(config: &Config, epoch: &EpochId) -> Self {
+        let genesis = Certificate::genesis(epoch);
         Engine {
             genesis: genesis.subject,
             log: Log::new(genesis, config.window),

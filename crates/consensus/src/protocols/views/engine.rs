@@ -21,7 +21,7 @@ use crate::protocols::turn::Turn;
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Drop, Halt, Mark, Timer, To};
 use crate::voting::leader::Duties;
-use quorate_types::{Block, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
+use quorate_types::{Block, Certificate, Digest, Domain, EpochId, Height, ReplicaId, Subject, Time, View, Vote};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -353,8 +353,8 @@ pub struct ViewEngine<F: Family> {
 
 impl<F: Family> ViewEngine<F> {
     /// Creates an engine at genesis.
-    pub fn new(config: &Config, cluster: &ClusterId) -> Self {
-        let genesis = Certificate::genesis(cluster);
+    pub fn new(config: &Config, epoch: &EpochId) -> Self {
+        let genesis = Certificate::genesis(epoch);
         ViewEngine { family: F::new(&genesis), recall: Recall::new(&genesis), views: Views::new(config, genesis) }
     }
 

@@ -96,7 +96,7 @@ impl<P: Play> World<P> {
     /// Restarts a crashed replica from its journal. Keeps at most `unawaited` of the last records that no message has
     /// waited for: the others were not written yet.
     pub fn restart(&mut self, replica: u16, unawaited: usize) {
-        let (me, quorum, cluster) = (ReplicaId(replica), self.keys.quorum, self.keys.cluster);
+        let (me, quorum, cluster) = (ReplicaId(replica), self.keys.quorum, self.keys.epoch);
         let node = &mut self.nodes[usize::from(replica)];
         assert!(!node.alive, "only a crashed replica is restarted");
         node.life += 1;
@@ -149,7 +149,7 @@ impl<P: Play> World<P> {
 
     fn copy_with(&self, replica: u16, last: RecordId) -> (Replica<P::Engine>, Vec<Subject>) {
         let node = &self.nodes[usize::from(replica)];
-        let (quorum, cluster) = (self.keys.quorum, self.keys.cluster);
+        let (quorum, cluster) = (self.keys.quorum, self.keys.epoch);
         let mut copy = P::replica(self.config.clone(), quorum, cluster, ReplicaId(replica), 1);
         let kept = node.states.certified().map(|checkpoint| Input::Kept { checkpoint: Box::new(checkpoint) });
         let durable = || node.durable.range(..=last);
@@ -185,7 +185,7 @@ impl<P: Play> World<P> {
         (node.fuse, node.executed, node.state) = (None, Height(0), Digest::ZERO);
         (node.snapshot, node.states) = ((Height(0), Digest::ZERO), States::default());
         let salt = self.seed ^ (u64::from(node.life) << 32 | 0x11fe);
-        let (quorum, cluster) = (self.keys.quorum, self.keys.cluster);
+        let (quorum, cluster) = (self.keys.quorum, self.keys.epoch);
         node.replica = P::replica(self.config.clone(), quorum, cluster, ReplicaId(replica), salt);
         self.step(ReplicaId(replica), Input::Forgot);
         self.step(ReplicaId(replica), Input::Start);

@@ -81,7 +81,7 @@ impl<F: Family> ViewEngine<F> {
 
     /// Enters the first view, or the one that the journal ends in.
     pub(super) fn start(&mut self, turn: &mut Turn<'_, F::Message>) {
-        let genesis = Certificate::genesis(&turn.parts.cluster);
+        let genesis = Certificate::genesis(&turn.parts.epoch);
         let Recall { high, begun, timeout, .. } = std::mem::replace(&mut self.recall, Recall::new(&genesis));
         let me = turn.parts.me;
         self.views.kept_high = high.subject;

@@ -1,0 +1,148 @@
+//! Statements of a cluster are invalid in every cluster that differs in any part of the genesis, whatever keys they
+//! share.
+
+use crate::common::{keys, nowhere, subject};
+use quorate_crypto::{
+    ClientIdentity, Crypto, MacKeys, ReplicaKeys, ReplyAuthentication, ReplySealer, ReplyVerifier, SchemeKind,
+};
+use quorate_types::{
+    Attachment, Certificate, Committee, Digest, Domain, EpochId, Genesis, Height, Member, Quorum, ReplicaId,
+    ReplicaReply, Results, SealedReplies, Vote, encode_message,
+};
+use std::collections::BTreeMap;
+
+const KIND: SchemeKind = SchemeKind::ED25519;
+const MACS: SchemeKind = SchemeKind::HMAC_SHA256;
+const SENDER: ReplicaId = ReplicaId(0);
+const RECEIVER: ReplicaId = ReplicaId(1);
+
+/// Replicas 0 to 3 are the same in all clusters, and a quorum whether f is 0 or 1.
+fn members(last: [u16; 2]) -> Vec<Member> {
+    (0..4).chain(last).map(|number| keys(KIND, number).member(nowhere())).collect()
+}
+
+fn genesis(members: &[Member]) -> Genesis<'_> {
+    let quorum = Quorum::of(6).unwrap();
+    Genesis {
+        name: "one",
+        quorum,
+        members,
+        protocol: "jolteon",
+        scheme: "ed25519",
+        profile: "pk",
+        vote_macs: Some("hmac-sha256"),
+    }
+}
+
+/// A cluster, and others that differ from it in the named part alone.
+fn clusters() -> (Committee, Vec<(&'static str, Committee)>) {
+    let (all, swapped) = (members([4, 5]), members([5, 4]));
+    let (mut voting, mut identity) = (all.clone(), all.clone());
+    voting[5].voting_key = keys(KIND, 9).member(nowhere()).voting_key;
+    identity[5].identity_key = keys(KIND, 9).member(nowhere()).identity_key;
+    let own = genesis(&all);
+    let others = [
+        ("name", Genesis { name: "two", ..own }),
+        ("faults", Genesis { quorum: Quorum::with_faults(6, 0).unwrap(), ..own }),
+        ("voting key", genesis(&voting)),
+        ("identity key", genesis(&identity)),
+        ("order", genesis(&swapped)),
+        ("protocol", Genesis { protocol: "chained-hotstuff", ..own }),
+        ("scheme", Genesis { scheme: "bls12-381", ..own }),
+        ("profile", Genesis { profile: "domain", ..own }),
+        ("MACs", Genesis { vote_macs: Some("aes-256-cmac"), ..own }),
+        ("no MACs", Genesis { vote_macs: None, ..own }),
+    ];
+    (own.committee(), others.map(|(part, genesis)| (part, genesis.committee())).into())
+}
+
+fn device(committee: &Committee, me: ReplicaId, by_mac: bool) -> Crypto {
+    let ReplicaKeys { identity, voting } = keys(KIND, me.0);
+    let crypto = Crypto::new(KIND, committee, me, voting, 16).unwrap();
+    match by_mac {
+        true => crypto.with_macs(MacKeys::new(MACS, committee, me, &identity).unwrap()),
+        false => crypto,
+    }
+}
+
+fn vote(committee: &Committee, voter: ReplicaId, domain: Domain, by_mac: bool) -> Vote {
+    let mut vote =
+        Vote { subject: subject(domain, 3), attachment: Attachment::None, voter, signature: Default::default() };
+    vote.signature = device(committee, voter, by_mac).sign(&vote.statement(&committee.epoch));
+    vote
+}
+
+/// Votes of all domains, so those of storage, checkpoints and timeouts too.
+fn votes_are_valid(from: &Committee, at: &Committee) -> Vec<(Domain, bool)> {
+    let cases = Domain::ALL.into_iter().flat_map(|domain| [(domain, false), (domain, true)]);
+    let is_valid = |(domain, by_mac): &(Domain, bool)| {
+        device(at, RECEIVER, *by_mac).verify_vote(&vote(from, SENDER, *domain, *by_mac))
+    };
+    cases.filter(is_valid).collect()
+}
+
+fn certificates_are_valid(from: &Committee, at: &Committee) -> Vec<Domain> {
+    let is_valid = |domain: &Domain| {
+        let votes = [0, 1, 2, 3].map(|voter| vote(from, ReplicaId(voter), *domain, false)).into();
+        let certificate = device(from, SENDER, false).assemble(&subject(*domain, 3), votes).unwrap();
+        device(at, RECEIVER, false).verify_certificate(&certificate).is_ok()
+    };
+    Domain::ALL.into_iter().filter(|domain| !domain.is_proposal()).filter(is_valid).collect()
+}
+
+fn replies_are_valid(from: &Committee, at: &Committee) -> Vec<ReplyAuthentication> {
+    let client = ClientIdentity::from_seed(&at.cluster, [7; 32]);
+    let executed = ReplicaReply::Executed { bundle: Digest([1; 32]), height: Height(1), results: Results::bare() };
+    let is_valid = |kind: &ReplyAuthentication| {
+        let sealer = ReplySealer::new(*kind, MACS, from, SENDER, &keys(KIND, SENDER.0)).unwrap().unwrap();
+        let verifier = ReplyVerifier::new(*kind, &client, KIND, MACS, at).unwrap().unwrap();
+        let key = sealer.key_of(client.origin(), &quorate_crypto::KeyPair::from_seed(KIND, [7; 32]).public_key());
+        let replies = [encode_message(&executed)];
+        let seal = |digest: &Digest| sealer.seal(client.origin(), key.as_ref(), digest).unwrap();
+        let frame = SealedReplies::encode(&mut Default::default(), &replies, seal);
+        verifier.open(SENDER, frame, |_| true).is_ok()
+    };
+    [ReplyAuthentication::Signature, ReplyAuthentication::Mac].into_iter().filter(is_valid).collect()
+}
+
+#[test]
+fn statements_are_invalid_in_clusters_that_differ_in_one_part_of_the_genesis() {
+    let (own, others) = clusters();
+    assert_eq!(votes_are_valid(&own, &own).len(), 2 * Domain::ALL.len());
+    assert_eq!(certificates_are_valid(&own, &own).len(), Domain::ALL.len() - 2);
+    assert_eq!(replies_are_valid(&own, &own).len(), 2);
+    let mut accepted = Vec::new();
+    for (part, other) in others {
+        for (from, at) in [(&own, &other), (&other, &own)] {
+            let found = (votes_are_valid(from, at), replies_are_valid(from, at));
+            let certified = certificates_are_valid(from, at);
+            let genesis = device(at, RECEIVER, false).verify_certificate(&Certificate::genesis(&from.epoch)).is_ok();
+            if !(found.0.is_empty() && found.1.is_empty() && certified.is_empty() && !genesis) {
+                accepted.push((part, found, certified, genesis));
+            }
+        }
+    }
+    assert!(accepted.is_empty(), "accepted from another cluster: {accepted:#?}");
+}
+
+#[test]
+fn every_part_of_the_genesis_changes_the_id() {
+    let (own, others) = clusters();
+    let mut ids: BTreeMap<[u8; 32], &str> = BTreeMap::from([(own.epoch.0.0, "itself")]);
+    for (part, other) in &others {
+        assert_eq!(ids.insert(other.epoch.0.0, part), None, "{part}");
+        assert_eq!(other.cluster == own.cluster, *part != "name", "clients' signatures depend on the name alone");
+    }
+    // Texts and keys are framed, so that no bytes can move from one part to the next.
+    let all = members([4, 5]);
+    let mut moved = all.clone();
+    let keys = [&all[1].identity_key[..], &all[1].voting_key].concat();
+    (moved[1].identity_key, moved[1].voting_key) = (keys[..33].to_vec().into(), keys[33..].to_vec().into());
+    let id = |genesis: Genesis<'_>| -> EpochId { genesis.epoch() };
+    assert_ne!(id(genesis(&moved)), own.epoch);
+    let split = |protocol, scheme| id(Genesis { protocol, scheme, ..genesis(&all) });
+    assert_ne!(split("ab", "c"), split("a", "bc"));
+    let mut elsewhere = all.clone();
+    elsewhere[2].address = "127.0.0.1:9".parse().unwrap();
+    assert_eq!(id(genesis(&elsewhere)), own.epoch, "addresses may differ");
+}
