@@ -51,8 +51,10 @@ fn a_journal_of_another_genesis_is_refused() {
     assert!(accepted.is_empty(), "not refused: {accepted:#?}");
 }
 
+type LineChange = fn(&mut Value);
+
 /// Changes of the first line of an export.
-const LINES: &[(&str, fn(&mut Value))] = &[
+const LINES: &[(&str, LineChange)] = &[
     ("name", |line| line["name"] = json!("another")),
     ("faults", |line| line["faults"] = json!(0)),
     ("order", |line| line["members"].as_array_mut().expect("a list").swap(2, 3)),
