@@ -212,6 +212,24 @@ pub fn served_within(faults: &[FaultSpec]) -> Option<Duration> {
     within.collect::<Option<Vec<Duration>>>()?.into_iter().max()
 }
 
+/// Returns the number of hostile clients of a schedule, each with its own link, if one of them favours one replica and
+/// no fault delays honest replicas or their messages: the others are hostile clients and misbehaving replicas.
+pub fn favours(faults: &[FaultSpec]) -> Option<u64> {
+    let mut clients = 0;
+    let mut favours = false;
+    for fault in faults {
+        match fault {
+            FaultSpec::Hostile { client, shares_link: false, .. } => {
+                clients += 1;
+                favours |= client.favours_one();
+            }
+            FaultSpec::Misbehave { .. } => {}
+            _ => return None,
+        }
+    }
+    favours.then_some(clients)
+}
+
 /// Returns the misbehaving replicas of a schedule.
 pub fn misbehaviour(faults: &[FaultSpec]) -> impl Iterator<Item = (ReplicaId, Misbehaviour)> {
     faults.iter().filter_map(|fault| match fault {

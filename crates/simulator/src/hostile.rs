@@ -49,6 +49,9 @@ choice!(
     NoRead = "no-read",
     /// Sends genuine bundles of many commands to one replica that does not lead.
     OneBackupOnly = "one-backup-only",
+    /// Sends genuine bundles of one command to the current leader only, so that all others have to fetch them and each
+    /// leader has others.
+    LeaderOnly = "leader-only",
     /// Replays bundles of honest clients.
     Replay = "replay",
     /// Sends its commands again in other bundles.
@@ -69,10 +72,15 @@ impl Hostility {
         matches!(self, Hostility::CodesForLeader | Hostility::CodesForBackups)
     }
 
+    /// Returns whether it sends genuine bundles to one replica only.
+    pub fn favours_one(self) -> bool {
+        matches!(self, Hostility::OneBackupOnly | Hostility::LeaderOnly)
+    }
+
     /// Returns the number of frames to each replica per [`TICK`].
     fn frames(self) -> u64 {
         match self {
-            Hostility::Flood | Hostility::Replay => 20,
+            Hostility::Flood | Hostility::LeaderOnly | Hostility::Replay => 20,
             Hostility::Forged => 60,
             Hostility::Status | Hostility::NoRead => 100,
             Hostility::OneBackupOnly | Hostility::CodesForLeader | Hostility::CodesForBackups => 1,
@@ -135,9 +143,13 @@ impl Attacker {
         Attacker { kind, identity, commands: 0, seen: VecDeque::new(), next: 0, ticks: 0 }
     }
 
-    /// Returns the only replica that it attacks; `None` if it attacks all.
-    pub fn only_target(&self, replicas: usize) -> Option<usize> {
-        (self.kind == Hostility::OneBackupOnly).then_some(replicas - 1)
+    /// Returns the only replica that it attacks while `leader` leads; `None` if it attacks all.
+    pub fn only_target(&self, replicas: usize, leader: ReplicaId) -> Option<usize> {
+        match self.kind {
+            Hostility::OneBackupOnly => Some(replicas - 1),
+            Hostility::LeaderOnly => Some(leader.index()),
+            _ => None,
+        }
     }
 
     /// Returns whether it sends a command in more than one bundle.
@@ -181,7 +193,7 @@ impl Attacker {
                 };
                 Some((request, bytes))
             }
-            Hostility::Flood | Hostility::OneBackupOnly | Hostility::Repeat => {
+            Hostility::Flood | Hostility::OneBackupOnly | Hostility::LeaderOnly | Hostility::Repeat => {
                 let bundle = self.bundle(height);
                 let bytes = bundle.body().len() as u32;
                 Some((Request::Bundle(bundle), bytes))

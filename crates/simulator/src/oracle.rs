@@ -1,6 +1,7 @@
 //! Checker of the invariants of every run. It observes the statements and commits of replicas in each step, and shares
 //! no protocol code with them.
 
+use crate::shares::Shares;
 use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
 use quorate_consensus::data::digest_map::{DigestMap, Salt};
@@ -60,6 +61,10 @@ pub struct Oracle {
     awaited: Option<VecDeque<(Time, Digest)>>,
     /// Maximum time for such a bundle.
     served_within: Duration,
+    /// Checks the share of honest clients beside clients that favour one replica.
+    shares: Option<Shares>,
+    /// Time of the last event of a client.
+    now: Time,
     quorum: Quorum,
     work: Work,
     relays: Relays,
@@ -92,6 +97,8 @@ impl Oracle {
             done: vec![BTreeSet::new(); replicas],
             awaited: None,
             served_within: Duration::ZERO,
+            shares: None,
+            now: Time(0),
             quorum,
             violation: None,
         }
@@ -150,8 +157,15 @@ impl Oracle {
         (self.awaited, self.served_within) = (Some(VecDeque::new()), within);
     }
 
+    /// Starts to check the share of honest clients. Must be called before the run.
+    pub fn watch_shares(&mut self, shares: Shares) {
+        self.shares = Some(shares);
+    }
+
     /// Observes that an honest client sends a bundle.
     pub fn awaits(&mut self, now: Time, bundle: &Bundle) {
+        self.now = now;
+        self.shares.iter_mut().for_each(|shares| shares.sends(now, bundle));
         if let Some(awaited) = &mut self.awaited {
             awaited.push_back((now, bundle.digest()));
         }
@@ -159,6 +173,7 @@ impl Oracle {
 
     /// Checks that f+1 replicas have executed each bundle of an honest client within its time limit.
     pub fn check_service(&mut self, now: Time) {
+        self.now = now;
         let Some(awaited) = &mut self.awaited else { return };
         let executed =
             |digest: &Digest| self.bundles.get(digest).map_or(0, |bundle| bundle.by.len()) >= self.quorum.weak();
@@ -215,6 +230,9 @@ impl Oracle {
     }
 
     fn proposes(&mut self, replica: ReplicaId, block: &Block) {
+        if let Some(shares) = self.shares.as_mut().filter(|_| !self.faulty.contains(replica)) {
+            shares.proposes(self.now, block);
+        }
         let holds = block.payload.iter().filter_map(|digest| {
             let bundle = self.bundles.get_mut(digest)?;
             bundle.proposed = true;
@@ -346,8 +364,17 @@ impl Oracle {
         self.check_block(replica, "commits", bundles.iter().map(Weight::of).sum());
         let backed = self.statements.commits(replica, block);
         self.breached(backed);
-        if let Err(discord) = self.chain.commits(replica.index(), block, bundles) {
-            self.report(discord.property(), format!("replica {replica} {discord}"));
+        match self.chain.commits(replica.index(), block, bundles) {
+            Ok(true) => {
+                let behind = self.shares.as_mut().and_then(|shares| shares.commits(block, bundles).err());
+                if let Some(behind) = behind {
+                    let what =
+                        format!("honest clients are {behind} millionths of a block behind their share of blocks");
+                    self.report(Property::Served, what);
+                }
+            }
+            Ok(false) => {}
+            Err(discord) => self.report(discord.property(), format!("replica {replica} {discord}")),
         }
     }
 

@@ -3,12 +3,13 @@
 use crate::chaos::{Chaos, unequal_links};
 use crate::chronicle::Chronicle;
 use crate::clients::{self, ClientMachine, Clients};
-use crate::faults::{Point, misbehaviour, served_within};
+use crate::faults::{Point, favours, misbehaviour, served_within};
 use crate::keys::{ClientKeys, devices, genesis};
 use crate::ledger::Charged;
 use crate::network::{Endpoints, Links, Loss, NetworkSpec, Place, TcpCounts};
 use crate::node::{Node, Parts, Reborn};
 use crate::oracle::Oracle;
+use crate::shares;
 use crate::spec::{SimSpec, WorkloadFactory};
 use crate::transcript::Transcript;
 use crate::world::{self, Life, Reading, Shares, World, trouble};
@@ -16,6 +17,7 @@ use quorate_applications::{CheckpointRule, Executor};
 use quorate_byzantine::malleable::{ForMalleable, Malleable, for_malleable};
 use quorate_byzantine::{Behaviour, Context};
 use quorate_client::load::{LoadReport, Stage};
+use quorate_consensus::config::Dissemination;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::{ClientIdentity, ReplyAuthentication};
@@ -293,7 +295,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
         clients: Clients::new(spec, &places, homes, workload(), identities, late),
         links,
         connections: world::Connections::new(spec, replicas, seed),
-        oracle: oracle(spec, epoch, chaos.is_some()),
+        oracle: oracle(spec, places.len(), epoch, chaos.is_some()),
         trouble,
         goes_on,
     });
@@ -324,10 +326,16 @@ fn run_to_the_end<P: Protocol<Message: Malleable>>(world: &mut World<'_, P>) {
     }
 }
 
-fn oracle(spec: &SimSpec, epoch: EpochId, has_chaos: bool) -> Oracle {
+fn oracle(spec: &SimSpec, machines: usize, epoch: EpochId, has_chaos: bool) -> Oracle {
     let mut oracle = Oracle::new(spec.quorum, epoch.genesis(), &spec.consensus);
     if let Some(within) = served_within(&spec.network.faults).filter(|_| !has_chaos) {
         oracle.watch_service(within);
+    }
+    // Elsewhere a leader may lack what honest clients sent.
+    let to_all = spec.consensus.dissemination == Dissemination::Client;
+    if let Some(hostile) = favours(&spec.network.faults).filter(|_| to_all && !has_chaos) {
+        let links = machines as u64 + hostile + 1;
+        oracle.watch_shares(shares::Shares::new(links, spec.quorum.replicas(), &spec.consensus));
     }
     for (replica, misbehaviour) in misbehaviour(&spec.network.faults) {
         oracle.distrust(replica, misbehaviour.fault.lies());

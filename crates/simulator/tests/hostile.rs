@@ -1,15 +1,19 @@
 //! Hostile clients: honest clients are served within a bound despite them, because links take turns by cost.
 
 use crate::common::{commands, spec};
+use quorate_byzantine::Fault;
 use quorate_client::load::LoadMode;
-use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::hostile::Hostility;
-use quorate_simulator::{Property, SimReport, run};
+use quorate_simulator::{Property, SimReport, SimSpec, run};
 use std::time::Duration;
 
 /// Bound for a bundle of an honest client.
 const WITHIN_MS: f64 = 250.0;
+
+/// Longer than any run.
+const LONG_MS: f64 = 10_000.0;
 
 /// Runs a small load, with a hostile client after the first tenth of a second for long enough to exceed the bound.
 fn beside(protocol: ProtocolKind, client: Hostility, shares_link: bool) -> SimReport {
@@ -104,4 +108,35 @@ fn the_honest_are_served_beside_repeated_commands_and_nothing_is_executed_twice(
 fn a_shared_queue_keeps_the_honest_waiting() {
     let report = beside(ProtocolKind::Jolteon, Hostility::NoRead, true);
     assert_eq!(report.violation.map(|violation| violation.property), Some(Property::Served));
+}
+
+/// Returns a run of more than a second in which honest clients always wait, beside a hostile client that favours one
+/// replica and sends more than blocks hold. Blocks hold few commands, and leaders change often.
+fn contested(protocol: ProtocolKind, client: Hostility, liar: Option<Fault>) -> SimSpec {
+    let mut spec = spec(protocol);
+    if !protocol.has_slots() {
+        spec.consensus.leader = LeaderKind::RoundRobin;
+    }
+    spec.consensus.view_timeout_ms = 20;
+    spec.consensus.batch = if client == Hostility::LeaderOnly { 8 } else { 100 }.into();
+    spec.load.mode = LoadMode::Closed { outstanding: 2000 };
+    spec.load.bundle = 1;
+    spec.load.duration = Duration::from_millis(1200);
+    let hostile = FaultSpec::Hostile { at_ms: 0.0, for_ms: LONG_MS, client, shares_link: false, within_ms: LONG_MS };
+    spec.network.faults = vec![hostile];
+    spec.network.faults.extend(liar.map(|fault| FaultSpec::misbehave(0.0, 1, fault)));
+    spec
+}
+
+/// Beside up to f liars, honest clients get their share of every sequence of blocks of honest leaders.
+#[test]
+fn a_client_that_favours_a_replica_gets_no_more_than_its_share_beside_a_liar() {
+    for protocol in ProtocolKind::ALL.iter().copied() {
+        for client in [Hostility::LeaderOnly, Hostility::OneBackupOnly] {
+            for liar in [None, Some(Fault::Silent), Some(Fault::Equivocate)] {
+                let report = run(&contested(protocol, client, liar), 1, &commands);
+                assert_eq!(report.violation, None, "{protocol} beside {client}, {liar:?}");
+            }
+        }
+    }
 }

@@ -43,7 +43,7 @@ impl<P: Protocol> World<'_, P> {
         if self.now >= *until {
             return;
         }
-        let (link, only, hangs_up) = (*link, attacker.only_target(replicas), attacker.on_tick());
+        let (link, only, hangs_up) = (*link, attacker.only_target(replicas, leader), attacker.on_tick());
         let requests = attacker.requests(height, leader);
         self.trace.add(self.now.0, 1 << 33 | number as u64, requests.len() as u64);
         for (request, _) in &requests {
