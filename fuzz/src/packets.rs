@@ -96,7 +96,7 @@ impl Ground {
                     self.on_the_way.push_back((1 - at, packet));
                 }
                 // A copy of a packet of QUIC may move its connection, whose other end nobody has moved.
-                Output::PacketTo(..) | Output::Moved(_) => {}
+                Output::PacketTo(..) | Output::Moved(_) | Output::PathCarries { .. } => {}
                 Output::Frame(frame) => assert!(frame.len() <= MAX_FRAME_BYTES, "a frame over the limit"),
                 Output::Established => self.established[at] = true,
                 Output::Lost(_) => {}

@@ -421,10 +421,14 @@ impl Machine for DtlsPackets {
                 self.side == Side::Responder && to == self.own && self.theirs == Some(from)
             }
             Some(Head::Answer { to, .. }) => self.side != Side::Responder && to == self.own,
-            Some(Head::Data { to }) => to == self.own && self.theirs.is_some(),
+            Some(Head::Data { to } | Head::Path { to }) => to == self.own && self.theirs.is_some(),
             Some(Head::Challenge { of, .. }) => self.side != Side::Responder && self.theirs == Some(of),
             _ => false,
         }
+    }
+
+    fn other_name(&self) -> Option<u64> {
+        self.theirs.filter(|_| self.remote().is_some())
     }
 
     fn name(&self) -> Option<u64> {

@@ -13,6 +13,7 @@
 //! reset      0x53  of 8                         the end that named itself `of` has no such connection any more
 //! challenge  0x55  of 8  proof 8                the end that named itself `of` wants to hear `proof` from this address
 //! move       0x56  to 8  tag 8                  the answer over `plain`
+//! path       0x57 to 0x59  to 8  ...            see `path_limit`
 //! ```
 //!
 //! **A new address.** A NAT may give a flow a new port. The end that accepted takes data of an established connection from
@@ -35,6 +36,9 @@ pub const RESET: u8 = 0x53;
 pub const ANSWER: u8 = 0x54;
 pub const CHALLENGE: u8 = 0x55;
 pub const MOVE: u8 = 0x56;
+pub const PROBE: u8 = 0x57;
+pub const ECHO: u8 = 0x58;
+pub const FRAGMENT: u8 = 0x59;
 pub const TOKEN_BYTES: usize = 8;
 /// Bytes before the rest of a packet of data, and of one of a handshake.
 pub const DATA_HEAD_BYTES: usize = 1 + TOKEN_BYTES;
@@ -71,6 +75,7 @@ pub enum Head {
     Reset { of: Token },
     Challenge { of: Token, proof: u64 },
     Move { to: Token, tag: u64 },
+    Path { to: Token },
 }
 
 /// Returns the start of a packet; `None` if it has none.
@@ -87,6 +92,7 @@ pub fn head(packet: &[u8]) -> Option<Head> {
         DATA => Head::Data { to: first },
         RESET if packet.len() == RESET_BYTES => Head::Reset { of: first },
         CHALLENGE if packet.len() == CHALLENGE_BYTES => Head::Challenge { of: first, proof: token(TOKEN_BYTES)? },
+        PROBE..=FRAGMENT => Head::Path { to: first },
         MOVE if packet.len() == CHALLENGE_BYTES => Head::Move { to: first, tag: token(TOKEN_BYTES)? },
         _ => return None,
     })
@@ -226,9 +232,10 @@ impl Greeter for TokenGreeter {
                     false => Welcome::Answer(answer_to(of)),
                 }
             }
-            Some(Head::Data { to }) if self.resets => Welcome::Answer(reset(to)),
+            Some(Head::Data { to } | Head::Path { to }) if self.resets => Welcome::Answer(reset(to)),
             Some(
                 Head::Data { .. }
+                | Head::Path { .. }
                 | Head::Reset { .. }
                 | Head::Answer { .. }
                 | Head::Challenge { .. }
@@ -240,7 +247,7 @@ impl Greeter for TokenGreeter {
 
     fn named(&self, packet: &[u8]) -> Option<u64> {
         match head(packet)? {
-            Head::Data { to } | Head::Move { to, .. } => Some(to),
+            Head::Data { to } | Head::Move { to, .. } | Head::Path { to } => Some(to),
             _ => None,
         }
     }

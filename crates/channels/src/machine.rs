@@ -13,6 +13,8 @@
 //! packets   Packet           ^ packet
 //! ```
 
+use crate::envelope::{ECHO, FRAGMENT, PROBE};
+use crate::path_limit::{PathLimit, SHORT_BYTES};
 use crate::{ChannelConfig, ChannelError, NONCE_BYTES, RemoteIdentity, Side};
 use bytes::Bytes;
 use quorate_types::Time;
@@ -33,6 +35,9 @@ pub enum Output {
     Established,
     /// A frame was received.
     Frame(Bytes),
+    /// The path carries packets of at most `bytes` bytes now, headers of UDP and IP excluded: longer ones have vanished, or
+    /// pass again. `before` is the earlier limit.
+    PathCarries { before: usize, bytes: usize },
     /// The connection has ended. This is the last output; later inputs have no effect.
     Lost(Loss),
 }
@@ -137,6 +142,19 @@ pub trait Machine: Send {
         None
     }
 
+    /// Returns the number by which packets name the other end of an established connection, if they have the envelope of
+    /// `plain` and `dtls`.
+    fn other_name(&self) -> Option<u64> {
+        None
+    }
+
+    /// Notes that the other end is there: it has sent something that was for the machine below.
+    fn heard(&mut self, _now: Time) {}
+
+    /// Makes packets of at most `bytes` bytes from now on, or of its own choice again. Those that are sent again, or hold
+    /// the rest of a frame, may be longer.
+    fn shorten(&mut self, _bytes: Option<usize>) {}
+
     /// Returns the longest packet of the machine above that one packet of this machine can carry, if that can carry
     /// `bytes`.
     fn room(&self, bytes: usize) -> usize {
@@ -192,6 +210,11 @@ pub trait Machine: Send {
     }
 }
 
+/// Returns whether a packet is about the path, or a fragment of another, if it has an envelope.
+fn is_about_path(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|kind| (PROBE..=FRAGMENT).contains(kind))
+}
+
 /// Two machines as one: the frames of `below` are the packets of `above`.
 pub struct Stack {
     below: Box<dyn Machine>,
@@ -200,13 +223,15 @@ pub struct Stack {
     said: Vec<Output>,
     /// Packets of `above` begin with the prefix of `below`.
     is_prefixed: bool,
+    path: PathLimit,
     is_over: bool,
 }
 
 impl Stack {
     /// Stacks `above` on `below`.
     pub fn new(below: Box<dyn Machine>, above: Box<dyn Machine>) -> Stack {
-        Stack { below, above, said: Vec::new(), is_prefixed: false, is_over: false }
+        let path = PathLimit::default();
+        Stack { below, above, said: Vec::new(), is_prefixed: false, path, is_over: false }
     }
 
     /// Stacks a machine on the channel that `end` names.
@@ -232,6 +257,7 @@ impl Stack {
         if self.is_over {
             return;
         }
+        let before = out.len();
         let (mut from_below, mut from_above) = (std::mem::take(&mut self.said), Vec::new());
         act(&mut *self.below, &mut *self.above, &mut from_below, &mut from_above);
         while !self.is_over && (!from_below.is_empty() || !from_above.is_empty()) {
@@ -258,6 +284,38 @@ impl Stack {
         }
         from_below.clear();
         self.said = from_below;
+        if self.below.other_name().is_some() {
+            self.path.sends(now, out, before);
+        }
+    }
+
+    /// Handles a packet that is about the path, or a fragment of one.
+    fn on_path_packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) -> Option<Bytes> {
+        let theirs = self.below.other_name().filter(|_| !self.is_over && self.below.claims(&packet))?;
+        self.path.received(packet.len());
+        self.above.heard(now);
+        match packet[0] {
+            PROBE => out.extend(self.path.echo(&packet, theirs).map(Output::Packet)),
+            ECHO => {
+                let was_short = self.path.is_short();
+                self.path.echoed(now, &packet, out);
+                if was_short != self.path.is_short() {
+                    self.above.shorten(None);
+                }
+            }
+            _ => return self.path.join(now, packet),
+        }
+        None
+    }
+
+    fn on_path_timer(&mut self, now: Time, out: &mut Vec<Output>) {
+        let Some(theirs) = self.below.other_name().filter(|_| self.path.is_probe_due(now)) else { return };
+        let was_short = self.path.is_short();
+        self.path.timer(now, theirs, out);
+        if was_short != self.path.is_short() {
+            let room = self.below.room(SHORT_BYTES);
+            self.above.shorten(Some(room));
+        }
     }
 
     fn tell(&mut self, said: Output, out: &mut Vec<Output>) {
@@ -274,10 +332,21 @@ impl Machine for Stack {
     }
 
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
+        let packet = match is_about_path(&packet) && self.below.other_name().is_some() {
+            true => self.on_path_packet(now, packet, out),
+            false => {
+                self.path.received(packet.len());
+                Some(packet)
+            }
+        };
+        let Some(packet) = packet else { return };
         self.run(now, out, |below, _, from_below, _| below.packet(now, packet, from_below));
     }
 
     fn packet_from(&mut self, now: Time, detour: Detour, packet: Bytes, out: &mut Vec<Output>) {
+        let is_fragment = packet.first() == Some(&FRAGMENT) && self.below.claims(&packet);
+        let packet = if is_fragment { self.path.join(now, packet) } else { Some(packet) };
+        let Some(packet) = packet else { return };
         self.run(now, out, |below, _, from_below, _| below.packet_from(now, detour, packet, from_below));
     }
 
@@ -320,10 +389,13 @@ impl Machine for Stack {
         if self.is_over {
             return None;
         }
-        [self.below.due(), self.above.due()].into_iter().flatten().min()
+        [self.below.due(), self.above.due(), self.path.due()].into_iter().flatten().min()
     }
 
     fn timer(&mut self, now: Time, out: &mut Vec<Output>) {
+        if !self.is_over && self.path.due().is_some_and(|due| due <= now) {
+            self.on_path_timer(now, out);
+        }
         self.run(now, out, |below, above, from_below, from_above| {
             if below.due().is_some_and(|due| due <= now) {
                 below.timer(now, from_below);
@@ -352,7 +424,7 @@ impl Machine for Stack {
     }
 
     fn partial_bytes(&self) -> usize {
-        self.above.partial_bytes() + self.below.partial_bytes()
+        self.above.partial_bytes() + self.below.partial_bytes() + self.path.held_bytes()
     }
 
     fn set_frame_limit(&mut self, bytes: usize) {

@@ -209,7 +209,7 @@ impl PlainPackets {
     /// this end has forgotten, and gets a reset.
     fn refuse(&mut self, packet: &[u8], out: &mut Vec<Output>) {
         let why = match envelope::head(packet) {
-            Some(Head::Data { to } | Head::Handshake { to, .. }) => {
+            Some(Head::Data { to } | Head::Handshake { to, .. } | Head::Path { to }) => {
                 out.push(Output::Packet(envelope::reset(to)));
                 Loss::Closed
             }
@@ -308,11 +308,15 @@ impl Machine for PlainPackets {
         match envelope::head(packet) {
             Some(Head::Handshake { to, from }) => to == self.own && self.theirs == Some(from),
             Some(Head::Answer { to, .. }) => self.side != Side::Responder && to == self.own,
-            Some(Head::Data { to }) => to == self.own,
+            Some(Head::Data { to } | Head::Path { to }) => to == self.own,
             Some(Head::Reset { of }) => self.theirs == Some(of),
             Some(Head::Challenge { of, .. }) => self.side != Side::Responder && self.theirs == Some(of),
             _ => false,
         }
+    }
+
+    fn other_name(&self) -> Option<u64> {
+        self.theirs.filter(|_| self.is_established && !self.is_inside)
     }
 
     fn name(&self) -> Option<u64> {

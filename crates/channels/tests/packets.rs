@@ -43,6 +43,7 @@ impl Post {
         for said in out {
             match said {
                 Output::Packet(packet) => self.sent.push(packet),
+                Output::PathCarries { .. } => {}
                 Output::PacketTo(..) | Output::Moved(_) => unreachable!("both ends keep their addresses"),
                 Output::Established => self.is_established = true,
                 Output::Frame(frame) => self.frames.push(frame),

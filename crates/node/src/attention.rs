@@ -54,6 +54,7 @@ impl<P: Protocol> Host<P> {
             attention.extend(missing.map(|peer| format!("is not connected to replica {peer}")));
         }
         attention.extend(self.standstill(&connected));
+        attention.extend(self.short_paths.iter().map(|(peer, change)| format!("replica {peer} {change}")));
         if devices.gateway.admission.is_full() {
             attention.push("refuses clients: their commands would wait longer than max_queue_ms".to_owned());
         }

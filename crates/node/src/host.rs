@@ -25,7 +25,7 @@ use quorate_consensus::{Action, Envelope, Evidence, Input, Protocol, Replica};
 use quorate_recording::Recorder;
 use quorate_storage::CpuAccount;
 use quorate_storage::account::thread_cpu_ns;
-use quorate_transports::{Counters, Refusal, Remote};
+use quorate_transports::{Counters, PathChange, Refusal, Remote};
 use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{Bundle, Difference, ReplicaId, Signers, Status, ThreadTimes, Time, meter};
 use std::collections::BTreeMap;
@@ -97,6 +97,8 @@ pub(crate) struct Host<P: Protocol> {
     peers: PeerFrames<Frame<Envelope<P::Message>>>,
     /// Peers that have sent an invalid message or a forged bundle on their current link.
     garbling: Signers,
+    /// Replicas that receive short packets only.
+    pub(crate) short_paths: BTreeMap<ReplicaId, PathChange>,
     /// Peers whose latest handshake showed another configuration.
     pub(crate) disagreements: BTreeMap<ReplicaId, Vec<Difference>>,
     undecodable_from_peers: u64,
@@ -158,6 +160,7 @@ impl<P: Protocol> Host<P> {
             clients: Clients::default(),
             peers,
             garbling: Signers::empty(),
+            short_paths: BTreeMap::new(),
             disagreements: BTreeMap::new(),
             undecodable_from_peers: 0,
             progress,
@@ -311,6 +314,7 @@ impl<P: Protocol> Host<P> {
                     Remote::Client(client) => self.devices.gateway.connected(client, link),
                     Remote::Replica(replica) => {
                         self.disagreements.remove(&replica);
+                        self.short_paths.remove(&replica);
                         self.progress.connected(self.now, replica);
                         self.garbling = self.garbling.iter().filter(|other| *other != replica).collect()
                     }
@@ -324,7 +328,16 @@ impl<P: Protocol> Host<P> {
                 }
                 self.devices.tell(NodeEvent::Lost { remote, why });
             }
-            Arrival::Path { remote, change } => self.devices.tell(NodeEvent::Path { remote, change }),
+            Arrival::Path { remote, change } => {
+                if let Remote::Replica(replica) = remote {
+                    match change {
+                        PathChange::Vanish { .. } => drop(self.short_paths.insert(replica, change)),
+                        PathChange::Pass { .. } => drop(self.short_paths.remove(&replica)),
+                        PathChange::Moved { .. } => {}
+                    }
+                }
+                self.devices.tell(NodeEvent::Path { remote, change });
+            }
         }
     }
 

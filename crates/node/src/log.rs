@@ -1,7 +1,7 @@
 //! Logging of a replica's events with level, target and fields; repeated messages are rate-limited.
 
 use crate::observer::{NodeEvent, Observer};
-use quorate_transports::Remote;
+use quorate_transports::{PathChange, Remote};
 use quorate_types::ReplicaId;
 use quorate_types::text::escaped;
 use std::collections::BTreeMap;
@@ -94,6 +94,7 @@ impl Observer for LogObserver {
             Connected(_) | Lost { remote: Remote::Client(_) | Remote::Operator(_), .. } => {
                 emit!(DEBUG, "network", replica, left_out, event);
             }
+            Path { change: PathChange::Vanish { .. }, .. } => emit!(WARN, "network", replica, left_out, event),
             Listening(_) | Path { .. } => emit!(INFO, "network", replica, left_out, event),
             Lost { .. } | Unauthenticated { .. } | Undecodable { .. } | Forged { .. } => {
                 emit!(WARN, "network", replica, left_out, event);

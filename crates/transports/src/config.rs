@@ -16,7 +16,7 @@ const ETHERNET_MTU_BYTES: usize = 1_500;
 const MIN_MTU_BYTES: usize = 1_280;
 const MAX_IP_PACKET_BYTES: usize = 65_535;
 /// Headers of IPv6 and UDP; IPv4 has 20 bytes less.
-const IP_AND_UDP_BYTES: usize = 40 + 8;
+pub(crate) const IP_AND_UDP_BYTES: usize = 40 + 8;
 /// Minimum of `key_update_records`. If both ends of a DTLS link replace their keys in the same step, the library announces
 /// one key too many, and after a few of these the link fails. At 32 records this happened within seconds; the more
 /// records, the less likely it is.

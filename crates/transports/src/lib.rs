@@ -103,6 +103,15 @@ pub enum PathChange {
     /// The remote has proved that its packets come from another address now.
     #[error("has moved from {from} to {to}: a NAT on the path has given its packets another source")]
     Moved { from: SocketAddr, to: SocketAddr },
+    /// Packets of this many bytes, headers excluded, do not reach the remote, and short ones do.
+    #[error(
+        "receives none of the packets of {bytes} bytes, only short ones: packets are cut for an MTU of {mtu} bytes; help: \
+         set `mtu_bytes` in [packets] to the MTU of the path"
+    )]
+    Vanish { bytes: usize, mtu: usize },
+    /// Longer packets reach the remote again.
+    #[error("receives packets of {bytes} bytes again: packets are cut for an MTU of {mtu} bytes")]
+    Pass { bytes: usize, mtu: usize },
 }
 
 /// Counters since the start.

@@ -64,6 +64,9 @@ impl Packer {
     /// Appends as much as fits into a packet of `room` bytes. Frames too long for a whole packet are split.
     pub fn pack(&mut self, packet: &mut BytesMut, room: usize) {
         assert!(room > PIECE_HEAD_BYTES, "a packet has room for a piece of a frame");
+        // The rest of a frame has pieces as long as its first, though the room may be smaller since.
+        let begun = self.splitting.as_ref().map_or(0, |splitting| splitting.piece_bytes + PIECE_HEAD_BYTES);
+        let room = room.max(begun);
         let end = packet.len() + room;
         while let Some(frame) = self.frames.front() {
             let left = end - packet.len();

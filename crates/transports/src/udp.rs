@@ -52,6 +52,8 @@ impl Association for Udp {
 pub struct UdpMachine {
     config: PacketConfig,
     room: usize,
+    /// Packets are shorter than the room: the path carries no others.
+    short: Option<usize>,
     /// What each packet begins with, for the machine below.
     prefix: Bytes,
     packer: Packer,
@@ -67,6 +69,7 @@ impl UdpMachine {
         UdpMachine {
             config,
             room,
+            short: None,
             prefix: Bytes::new(),
             packer: Packer::new(0, 1),
             assembler: Assembler::new(2 * MAX_FRAME_BYTES, true),
@@ -116,9 +119,10 @@ impl Machine for UdpMachine {
     fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
         while self.is_open && !self.packer.is_empty() {
             self.sent_at = now;
-            let mut packet = BytesMut::with_capacity(self.prefix.len() + self.packer.packet_bytes(self.room));
+            let room = self.short.unwrap_or(self.room);
+            let mut packet = BytesMut::with_capacity(self.prefix.len() + self.packer.packet_bytes(room));
             packet.extend_from_slice(&self.prefix);
-            self.packer.pack(&mut packet, self.room);
+            self.packer.pack(&mut packet, room);
             out.push(Output::Packet(packet.freeze()));
         }
     }
@@ -140,6 +144,14 @@ impl Machine for UdpMachine {
     fn begin_with(&mut self, prefix: Bytes) -> bool {
         self.prefix = prefix;
         true
+    }
+
+    fn heard(&mut self, now: Time) {
+        self.heard_at = now;
+    }
+
+    fn shorten(&mut self, bytes: Option<usize>) {
+        self.short = bytes.map(|bytes| bytes.min(self.room));
     }
 
     fn close(&mut self, _: Time, _: &mut Vec<Output>) {

@@ -141,6 +141,7 @@ impl Field {
                         host.router.name(0, other, LinkId(id), name);
                     }
                 }
+                Output::PathCarries { .. } => {}
                 Output::Frame(frame) => self.hosts[at].frames.push(frame),
                 Output::Lost(_) => {
                     self.hosts[at].machines.remove(&id);

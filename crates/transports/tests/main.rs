@@ -12,6 +12,7 @@ mod link_profiles;
 mod listeners;
 mod moves;
 mod net;
+mod path_limit;
 mod paths;
 mod quic;
 mod quic_resumption;

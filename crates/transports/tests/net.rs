@@ -26,6 +26,8 @@ pub struct Net {
     pub frames: [Vec<(Time, Bytes)>; 2],
     pub established: [bool; 2],
     pub lost: [Option<Loss>; 2],
+    /// Changes of the longest packets that the path carries: when, and the bytes before and after.
+    pub paths: [Vec<(Time, usize, usize)>; 2],
     /// Of each packet: its time, its sender and its length.
     pub trace: Vec<(Time, usize, usize)>,
 }
@@ -41,6 +43,7 @@ impl Net {
             frames: [Vec::new(), Vec::new()],
             established: [false; 2],
             lost: [None, None],
+            paths: [Vec::new(), Vec::new()],
             trace: Vec::new(),
         }
     }
@@ -57,6 +60,7 @@ impl Net {
                         self.inject(1 - at, packet.clone(), delay);
                     }
                 }
+                Output::PathCarries { before, bytes } => self.paths[at].push((self.now, before, bytes)),
                 Output::PacketTo(..) | Output::Moved(_) => unreachable!("both ends keep their addresses"),
                 Output::Established => self.established[at] = true,
                 Output::Frame(frame) => self.frames[at].push((self.now, frame)),

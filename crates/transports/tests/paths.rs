@@ -15,7 +15,7 @@ use std::rc::Rc;
 const HEADER_BYTES: usize = 48;
 
 /// Two replicas that are connected, with votes in datagrams if the transport has them.
-fn connected((transport, channel): (TransportKind, ChannelKind), mut settings: WireSettings) -> Net {
+pub fn connected((transport, channel): (TransportKind, ChannelKind), mut settings: WireSettings) -> Net {
     settings.quic.votes = QuicVotes::Datagrams;
     let association = transport.carrier().association().expect("it runs over packets");
     let open = |replica: u16, side| {

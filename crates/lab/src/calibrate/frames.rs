@@ -220,6 +220,7 @@ impl Machines {
         for said in out {
             match said {
                 Output::Packet(packet) => self.packets[1 - end].push_back(packet),
+                Output::PathCarries { .. } => {}
                 Output::PacketTo(..) | Output::Moved(_) => unreachable!("both ends keep their addresses"),
                 Output::Frame(_) => self.received += 1,
                 Output::Established => self.established[end] = true,

@@ -248,7 +248,7 @@ impl<P: Protocol> World<'_, P> {
         for output in said {
             match output {
                 Output::Packet(packet) => self.put_on_link(now, me, other, number, packet),
-                Output::Established => {}
+                Output::Established | Output::PathCarries { .. } => {}
                 Output::PacketTo(..) | Output::Moved(_) => {
                     unreachable!("simulated replicas keep their addresses, and packets come from no others")
                 }

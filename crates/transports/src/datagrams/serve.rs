@@ -3,6 +3,7 @@
 use super::port::path_mtu;
 use super::*;
 use crate::PathChange;
+use crate::config::IP_AND_UDP_BYTES;
 use crate::error::LinkError;
 use crate::links::{Lane, LinkState, Phase};
 use quorate_channels::{Loss, Output};
@@ -214,6 +215,14 @@ impl DatagramTransport {
             match said {
                 Output::Packet(packet) => self.put_on_the_way(link, packet),
                 Output::PacketTo(address, packet) => self.ports[link.port].queue(address, packet),
+                Output::PathCarries { before, bytes } => {
+                    let mtu = bytes + IP_AND_UDP_BYTES;
+                    let change = match bytes < before {
+                        true => PathChange::Vanish { bytes: before, mtu },
+                        false => PathChange::Pass { bytes, mtu },
+                    };
+                    self.tell_path(link, change, events);
+                }
                 Output::Moved(to) => self.follow_remote(link, to, events),
                 Output::Established => {
                     let Some(identity) = link.machine.remote() else {
@@ -253,11 +262,17 @@ impl DatagramTransport {
     fn follow_remote(&mut self, link: &mut PacketLink, to: SocketAddr, events: &mut Vec<Event>) {
         let from = std::mem::replace(&mut link.address, to);
         self.router.moved(link.port, from, to, link.id, link.machine.name());
-        let Some(remote) = link.remote().filter(|_| from != to) else { return };
-        let moved = Event::Path { link: link.id, remote, change: PathChange::Moved { from, to } };
+        if from != to {
+            self.tell_path(link, PathChange::Moved { from, to }, events);
+        }
+    }
+
+    fn tell_path(&mut self, link: &PacketLink, change: PathChange, events: &mut Vec<Event>) {
+        let Some(remote) = link.remote() else { return };
+        let event = Event::Path { link: link.id, remote, change };
         match remote {
-            Remote::Client(_) => self.links.client_events.push(moved),
-            Remote::Replica(_) | Remote::Operator(_) => events.push(moved),
+            Remote::Client(_) => self.links.client_events.push(event),
+            Remote::Replica(_) | Remote::Operator(_) => events.push(event),
         }
     }
 

@@ -63,6 +63,8 @@ pub struct QuicMachine {
     connection: Option<(ConnectionHandle, Connection)>,
     /// What the names of this end's connection begin with.
     tag: [u8; TAG_BYTES],
+    /// Longest packet that the path carries, as last reported, in bytes.
+    carries: u16,
     /// The remote's address, as the library knows it.
     at: SocketAddr,
     /// What [`REMOTE`] stands for, once the remote may have moved.
@@ -125,6 +127,7 @@ impl QuicMachine {
             acknowledged,
             connection: None,
             tag: tag(&nonce),
+            carries: 0,
             at: REMOTE,
             home: None,
             asked_for: None,
@@ -174,6 +177,7 @@ impl QuicMachine {
     fn follow(&mut self, now: Time, out: &mut Vec<Output>) -> Result<(), Loss> {
         self.handle_events(out)?;
         self.follow_remote(out);
+        self.follow_path(out);
         self.write()?;
         self.transmit(now, out);
         Ok(())
@@ -186,6 +190,17 @@ impl QuicMachine {
         let (at, home) = (connection.remote_address(), self.home);
         if std::mem::replace(&mut self.at, at) != at {
             out.extend(real(at, home).map(Output::Moved));
+        }
+    }
+
+    /// Reports that the library has changed the length of its longest packets: some were lost again and again, or pass
+    /// again.
+    fn follow_path(&mut self, out: &mut Vec<Output>) {
+        let Some((_, connection)) = self.connection.as_ref().filter(|_| self.remote.is_some()) else { return };
+        let bytes = connection.current_mtu();
+        let before = std::mem::replace(&mut self.carries, bytes);
+        if before != bytes {
+            out.push(Output::PathCarries { before: before.into(), bytes: bytes.into() });
         }
     }
 
@@ -293,6 +308,7 @@ impl QuicMachine {
             RemoteIdentity::Client(_) => self.client_window_bytes,
         };
         connection.set_receive_window(VarInt::try_from(window as u64).expect("the setting was checked"));
+        self.carries = connection.current_mtu();
         out.push(Output::Established);
         take_frames(&mut self.ordinary_in, frames, out)?;
         self.read_votes(out)?;

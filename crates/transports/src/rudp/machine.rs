@@ -31,6 +31,8 @@ const FIRST_REORDERING: Duration = Duration::from_millis(1);
 pub struct RudpMachine {
     config: RetransmissionConfig,
     room: usize,
+    /// Packets are shorter than the room: the path carries no others.
+    short: Option<usize>,
     /// What each packet begins with, for the machine below.
     prefix: Bytes,
     keepalive: Duration,
@@ -59,6 +61,7 @@ impl RudpMachine {
             keepalive: Duration::from_millis(packets.keepalive_ms),
             sent_at: Time(0),
             room,
+            short: None,
             prefix: Bytes::new(),
             urgent: Packer::new(0, 2),
             bulk: Packer::new(1, 2),
@@ -110,7 +113,7 @@ impl RudpMachine {
     /// Sends a new packet with what the packer holds, which may be nothing.
     fn put_new(&mut self, now: Time, is_bulk: bool, out: &mut Vec<Output>) {
         self.sent_at = now;
-        let room = self.room - MAX_DATA_HEAD_BYTES;
+        let room = self.short.unwrap_or(self.room) - MAX_DATA_HEAD_BYTES;
         let mut packer = std::mem::replace(if is_bulk { &mut self.bulk } else { &mut self.urgent }, Packer::new(0, 0));
         let pieces = self.put(self.sending.next(), packer.packet_bytes(room), out, |packet| packer.pack(packet, room));
         *(if is_bulk { &mut self.bulk } else { &mut self.urgent }) = packer;
@@ -281,6 +284,14 @@ impl Machine for RudpMachine {
     fn begin_with(&mut self, prefix: Bytes) -> bool {
         self.prefix = prefix;
         true
+    }
+
+    fn heard(&mut self, now: Time) {
+        self.sending.heard(now);
+    }
+
+    fn shorten(&mut self, bytes: Option<usize>) {
+        self.short = bytes.map(|bytes| bytes.min(self.room));
     }
 
     fn close(&mut self, _: Time, _: &mut Vec<Output>) {

@@ -65,6 +65,8 @@ pub struct SctpMachine {
     association: Option<(AssociationHandle, Association)>,
     /// Bytes of a message: it fits in a packet.
     message_bytes: usize,
+    /// The same if the path carries only shorter packets than that. The library may still bundle several messages.
+    short_message_bytes: Option<usize>,
     window_bytes: usize,
     keepalive: Duration,
     silence: Duration,
@@ -112,6 +114,7 @@ impl SctpMachine {
             client: Some(client),
             association: None,
             message_bytes,
+            short_message_bytes: None,
             window_bytes: window,
             keepalive: Duration::from_millis(settings.packets.keepalive_ms),
             silence: Duration::from_millis(settings.retransmission.unacknowledged_ms),
@@ -237,8 +240,9 @@ impl SctpMachine {
             return Ok(());
         }
         self.count_held();
+        let message_bytes = self.short_message_bytes.unwrap_or(self.message_bytes);
         while self.held < self.window_bytes
-            && let Some(message) = self.ordinary_out.take(self.message_bytes)
+            && let Some(message) = self.ordinary_out.take(message_bytes)
         {
             self.held += message.len();
             self.give(ORDINARY, &message)?;
@@ -251,7 +255,7 @@ impl SctpMachine {
         while self.full_at.is_none() && self.bulk_out.bytes() > 0 {
             let mut given = 0;
             while given < BULK_STEP_BYTES
-                && let Some(message) = self.bulk_out.take(self.message_bytes)
+                && let Some(message) = self.bulk_out.take(message_bytes)
             {
                 given += message.len();
                 self.give(BULK, &message)?;
@@ -343,6 +347,14 @@ impl Machine for SctpMachine {
 
     fn timer(&mut self, now: Time, out: &mut Vec<Output>) {
         self.step(now, out, |machine, _| machine.on_timer(now));
+    }
+
+    fn heard(&mut self, now: Time) {
+        self.heard = now;
+    }
+
+    fn shorten(&mut self, bytes: Option<usize>) {
+        self.short_message_bytes = bytes.map(|bytes| self.message_bytes.min(bytes - HEADER_BYTES - BUNDLING_BYTES));
     }
 
     fn close(&mut self, now: Time, out: &mut Vec<Output>) {
