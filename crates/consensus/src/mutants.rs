@@ -108,12 +108,8 @@ impl Bug {
     /// (`crates/twins/tests/simulated.rs`).
     pub const UNDER_LOAD: [Bug; 3] = [Bug::BlocksUnbounded, Bug::RelaysUnbounded, Bug::RelaysUnscreened];
 
-    /// Bugs that show after lost disks or long asynchrony: the oracles of the engine's tests find them
-    /// (`crates/consensus/tests/pbft/lost_disks.rs`).
-    pub const AFTER_LOST_DISKS: [Bug; 2] = [Bug::ClaimsOutliveEvidence, Bug::TakenClaimsForgotten];
-
     /// All other bugs. Each is an exhibit of the museum.
-    pub const SHOWN: [Bug; 26] = [
+    pub const SHOWN: [Bug; 28] = [
         Bug::CommitsOverMissing,
         Bug::ViewJumpOnProposal,
         Bug::ViewJumpOnViewChange,
@@ -140,6 +136,8 @@ impl Bug {
         Bug::ParentUncertified,
         Bug::OpposedCarriedOver,
         Bug::ClaimBelieved,
+        Bug::TakenClaimsForgotten,
+        Bug::ClaimsOutliveEvidence,
     ];
 }
 

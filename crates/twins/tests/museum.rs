@@ -12,7 +12,7 @@ const EXPRESSIBLE: [u8; 27] =
 /// Number of bugs in the list.
 const LISTED: u8 = 29;
 /// Bugs added since, of our own or of others.
-const ADDED: [u8; 10] = [30, 31, 32, 33, 34, 35, 36, 37, 38, 39];
+const ADDED: [u8; 11] = [30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40];
 /// Maximum budget of a hunt here, in scenarios; `quorate museum` runs the others.
 const CHEAP: u64 = 5000;
 

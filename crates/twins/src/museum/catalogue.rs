@@ -2,7 +2,7 @@
 
 use super::scene::{Ending, Play};
 use super::{
-    Exhibit, Hunt, Mutant, Rewriting, Rule, bounds, certificates, chains, claims, clients, recovery, sessions,
+    Exhibit, Hunt, Mutant, Rewriting, Rule, bounds, certificates, chains, claims, clients, disks, recovery, sessions,
     spreading, transfer, views,
 };
 use crate::checker::Property;
@@ -322,4 +322,12 @@ pub const EXHIBITS: &[Exhibit] = &[
     .mutant(Mutant::Hook(Bug::ChargedForOthers))
     .breaks(Property::Served, Jolteon, clients::other_bundles_for_each_leader)
     .found_by(&[(Hunt::Contest, 50)]),
+    exhibit(40, "a", "a replica that lost its disk forgets at its next restart which blocks it took for prepared")
+        .source("our own, found by review")
+        .mutant(Mutant::Hook(Bug::TakenClaimsForgotten))
+        .breaks(Property::Agreement, PbftMac, disks::one_disk_after_the_other),
+    exhibit(40, "b", "a claim ends by age and not by evidence")
+        .source("our own, found by review; Castro and Liskov, TOCS 2002, section 4.5, constant M")
+        .mutant(Mutant::Hook(Bug::ClaimsOutliveEvidence))
+        .breaks(Property::Liveness, PbftMac, disks::nothing_backs_a_claim),
 ];

@@ -12,6 +12,7 @@ mod chains;
 mod claims;
 mod clients;
 mod dice;
+mod disks;
 mod hunts;
 mod recovery;
 pub(crate) mod rewriting;

@@ -3,7 +3,8 @@
 
 use super::World;
 use crate::participants::InstanceId;
-use quorate_consensus::seam::Input;
+use quorate_consensus::recovery::journal::Record;
+use quorate_consensus::seam::{Input, RecordId};
 use quorate_consensus::{Config, Protocol};
 
 impl<P: Protocol> World<P> {
@@ -44,8 +45,26 @@ impl<P: Protocol> World<P> {
         self.instances[instance.0].up
     }
 
+    /// Restarts a stopped instance whose journal is lost.
+    pub fn restart_without_journal(&mut self, instance: InstanceId) {
+        self.instances[instance.0].journal.clear();
+        self.begin_again(instance);
+        self.step(instance, Input::Forgot);
+        self.step(instance, Input::Start);
+    }
+
     /// Restarts a stopped instance from its journal.
     pub fn restart(&mut self, instance: InstanceId) {
+        let journal = self.begin_again(instance);
+        for (id, record) in journal {
+            self.checker.journals(instance, &record);
+            self.step(instance, Input::Recall { id, record });
+        }
+        self.step(instance, Input::Start);
+    }
+
+    /// Gives a stopped instance a new replica. Returns the records of its journal.
+    fn begin_again(&mut self, instance: InstanceId) -> Vec<(RecordId, Record)> {
         let replica = self.new_replica(instance);
         let place = &mut self.instances[instance.0];
         assert!(!place.up, "only a stopped instance restarts");
@@ -55,10 +74,6 @@ impl<P: Protocol> World<P> {
         self.checker.forgets(instance);
         self.announced = false;
         self.transcript.add(&self.participants, instance, || format!("RESTARTS with {} records", journal.len()));
-        for (id, record) in journal {
-            self.checker.journals(instance, &record);
-            self.step(instance, Input::Recall { id, record });
-        }
-        self.step(instance, Input::Start);
+        journal
     }
 }
