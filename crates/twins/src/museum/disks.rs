@@ -8,7 +8,7 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::pbft;
 use quorate_consensus::protocols::pbft::engine::PbftMacEngine;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
-use quorate_types::{Domain, ReplicaId, View};
+use quorate_types::{Domain, ReplicaId};
 
 /// Replica that alone learns of the decision, or that a block is prepared.
 const INFORMED: InstanceId = InstanceId(1);
