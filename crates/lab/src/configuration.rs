@@ -18,7 +18,7 @@ This page is generated from the documentation of the fields in the source. To re
 ";
 
 pub fn page() -> String {
-    let members = fields("members", quorate_types::committee::SOURCE, "Member");
+    let members = fields("members", quorate_types::member::SOURCE, "Member");
     let client = [fields("", CLIENT, "ClientConfig"), members].concat().into_iter();
     let client: Vec<Key> = client.filter(|key| !(key.table.is_empty() && key.name == "members")).collect();
     format!("{HEAD}{}\n## client.toml\n{}", to_markdown(&keys(), default_of), to_markdown(&client, client_default))

@@ -340,6 +340,11 @@ impl Checker {
         self.oracle.stops();
     }
 
+    /// Notes that a stopped instance has lost its journal, and knows it.
+    pub fn loses_journal(&mut self, instance: InstanceId) {
+        self.oracle.forgets(self.participants.identity(instance));
+    }
+
     /// Notes that an instance has lost its state and executes everything again.
     pub fn forgets(&mut self, instance: InstanceId) {
         if let Some(availability) = &mut self.availability {

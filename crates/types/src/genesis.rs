@@ -1,8 +1,8 @@
 //! The founding parameters of a cluster, and the id that they have together.
 
-use crate::committee::{Committee, Member};
 use crate::digest::{Digest, Hasher};
 use crate::ids::{ClusterId, EpochId};
+use crate::member::Member;
 use crate::quorum::Quorum;
 
 /// Height of the first block of the first epoch is above this one.
@@ -60,11 +60,12 @@ impl<'a> Genesis<'a> {
         [*protocol, scheme, profile, vote_macs.unwrap_or("")].iter().for_each(|text| put(&mut hasher, text.as_bytes()));
         EpochId(hasher.finish())
     }
+}
 
-    /// Returns the committee with copies of the members.
-    pub fn committee(&self) -> Committee {
-        let Genesis { quorum, members, .. } = *self;
-        Committee { cluster: self.cluster(), epoch: self.epoch(), quorum, members: members.to_vec() }
+impl EpochId {
+    /// Returns the id of [a genesis that consists of a name alone](Genesis::of_name).
+    pub fn of_name(name: &str) -> EpochId {
+        Genesis::of_name(name).epoch()
     }
 }
 

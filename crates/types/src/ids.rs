@@ -160,11 +160,6 @@ impl fmt::Debug for ClusterId {
 pub struct EpochId(pub Digest);
 
 impl EpochId {
-    /// Returns the id of [a genesis that consists of a name alone](crate::Genesis::of_name).
-    pub fn of_name(name: &str) -> EpochId {
-        crate::Genesis::of_name(name).epoch()
-    }
-
     /// Digest of the empty chain, at the root of every chain's hash links.
     pub fn genesis(&self) -> Digest {
         let mut hasher = Hasher::new(*b"qG01");

@@ -48,6 +48,7 @@ impl<P: Protocol> World<P> {
     /// Restarts a stopped instance whose journal is lost.
     pub fn restart_without_journal(&mut self, instance: InstanceId) {
         self.instances[instance.0].journal.clear();
+        self.checker.loses_journal(instance);
         self.begin_again(instance);
         self.step(instance, Input::Forgot);
         self.step(instance, Input::Start);
