@@ -43,7 +43,7 @@ const TABLES: &[Table] = &[
     Table { name: "laboratory", of: "Laboratory", source: include_str!("laboratory.rs") },
     Table { name: "baselines", of: "Baselines", source: include_str!("baselines.rs") },
     Table { name: "recording", of: "RecordingConfig", source: include_str!("recording.rs") },
-    Table { name: "members", of: "Member", source: quorate_types::committee::SOURCE },
+    Table { name: "members", of: "Member", source: quorate_types::member::SOURCE },
 ];
 
 /// Returns the keys of `config.toml`, in the order of the source.
