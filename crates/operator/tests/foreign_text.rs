@@ -97,8 +97,8 @@ fn a_hostile_export_and_its_directory_are_escaped() {
         assert_ne!(sound, changed, "{key}");
         fs::write(&export, changed).expect("it is ours");
         let shown = both(&call(&["inspect", "--check", &export]));
-        // Another protocol has another id, so an export is refused before its text is shown.
-        let refused = if key == "protocol" { "the cluster's id is not" } else { "owned" };
+        // Another protocol or scheme has another id, so an export is refused before its text is shown.
+        let refused = if ["protocol", "scheme"].contains(&key) { "the cluster's id is not" } else { "owned" };
         assert!(shown.contains(refused), "{key}: {shown}");
         is_only_shown(&shown);
     }
