@@ -47,8 +47,8 @@ pub trait Application: Send + Sync {
     /// reads, since commands of later bundles may be prepared already.
     fn bundle_executed(&mut self, _bundle: &Digest) {}
 
-    /// Answers a question from the current state, without ordering, and changes nothing. If it panics, the client is told
-    /// so and the replica goes on; a panic in any other function ends the replica.
+    /// Answers a question from the current state, without ordering, and changes nothing. If it panics, the client is
+    /// told so and the replica goes on; a panic in any other function ends the replica.
     fn query(&self, question: &[u8]) -> Vec<u8>;
 
     /// Freezes the whole state, so that another thread can encode it: equal states give equal bytes. Should take

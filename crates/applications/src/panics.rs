@@ -47,7 +47,7 @@ impl Call {
                  a panic, and with the same result on all; keep all journals"
             }
             Call::Snapshot => {
-                "every replica with this application makes a snapshot there, so all may end, also after a restart; \
+                "other replicas with this application may end likewise, also after a restart; \
                  help: start all replicas with a version of the application that makes the same snapshot on all; keep \
                  all journals"
             }

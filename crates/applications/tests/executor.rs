@@ -438,8 +438,8 @@ impl Application for Fragile {
     }
 }
 
-/// Executes a block, makes its checkpoint, encodes it, restores a snapshot and asks a question, as hosts do, and returns
-/// the panic that ended that.
+/// Executes a block, makes its checkpoint, encodes it, restores a snapshot and asks a question, as hosts do, and
+/// returns the panic that ended that.
 fn live(fuse: Fuse) -> ApplicationPanic {
     let cluster = EpochId::of_name("test");
     let make = |fuse| Executor::new(Box::new(Fragile(fuse)), &cluster).with_checkpoints(CheckpointRule::new(1, 1, 2));

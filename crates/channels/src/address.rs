@@ -1,5 +1,5 @@
-//! Stateless address validation (RFC 9000, section 8.1): a listening end keeps no state for a sender that has not proved
-//! that it receives packets at its address.
+//! Stateless address validation (RFC 9000, section 8.1): a listening end keeps no state for a sender that has not
+//! proved that it receives packets at its address.
 //!
 //! A [`Greeter`] judges the packets that belong to no connection. It answers a first packet with a token, which it
 //! computes from the sender's address and forgets; a packet that repeats the token begins a connection.

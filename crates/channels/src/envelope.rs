@@ -16,11 +16,11 @@
 //! path       0x57 to 0x59  to 8  ...            see `path_limit`
 //! ```
 //!
-//! **A new address.** A NAT may give a flow a new port. The end that accepted takes data of an established connection from
-//! any address, since the token says whose they are, but goes on sending to the old one, and challenges the owner of the
-//! new one. The answer proves that the remote receives packets there: over `dtls` it is a record, over `plain` it is
-//! computed from both hellos, which only those know who saw the handshake. So a packet that was copied or guessed moves no
-//! connection (ADR 102).
+//! **A new address.** A NAT may give a flow a new port. The end that accepted takes data of an established connection
+//! from any address, since the token says whose they are, but goes on sending to the old one, and challenges the owner
+//! of the new one. The answer proves that the remote receives packets there: over `dtls` it is a record, over `plain`
+//! it is computed from both hellos, which only those know who saw the handshake. So a packet that was copied or guessed
+//! moves no connection (ADR 102).
 
 use crate::hello::TLS_PREFIX;
 use crate::{AddressTokens, ChannelError, Detour, Greeter, NONCE_BYTES, Output, Welcome};

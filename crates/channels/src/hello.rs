@@ -112,8 +112,8 @@ pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
     Ok(Hello { cluster, epoch, claims, expects })
 }
 
-/// Returns the transcript that the end in `place` signs: both hellos, and thus the epochs, identities and nonces of both
-/// ends, in the order of the handshake, and what names the secure session below them, if there is one.
+/// Returns the transcript that the end in `place` signs: both hellos, and thus the epochs, identities and nonces of
+/// both ends, in the order of the handshake, and what names the secure session below them, if there is one.
 pub fn transcript(place: Place, initiator: &HelloBytes, responder: &HelloBytes, session: &[u8]) -> Vec<u8> {
     let mut signed = Vec::with_capacity(TRANSCRIPT_TAG.len() + 1 + 2 * HELLO_BYTES + session.len());
     signed.extend_from_slice(TRANSCRIPT_TAG);

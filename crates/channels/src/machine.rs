@@ -80,14 +80,14 @@ pub trait Machine: Send {
     }
 
     /// Returns the number by which packets name this end, if the remote may move to another address: the same one that
-    /// [`Greeter::named`](crate::Greeter::named) finds in them. Known once the connection is established, and only at the
-    /// end that accepted: the other one knows the address that it dialled.
+    /// [`Greeter::named`](crate::Greeter::named) finds in them. Known once the connection is established, and only at
+    /// the end that accepted: the other one knows the address that it dialled.
     fn name(&self) -> Option<u64> {
         None
     }
 
-    /// Returns the number by which packets name the other end of an established connection, if they have the envelope of
-    /// `plain` and `dtls`.
+    /// Returns the number by which packets name the other end of an established connection, if they have the envelope
+    /// of `plain` and `dtls`.
     fn other_name(&self) -> Option<u64> {
         None
     }
@@ -95,8 +95,8 @@ pub trait Machine: Send {
     /// Notes that the other end is there: it has sent something that was for the machine below.
     fn heard(&mut self, _now: Time) {}
 
-    /// Makes packets of at most `bytes` bytes from now on, or of its own choice again. Those that are sent again, or hold
-    /// the rest of a frame, may be longer.
+    /// Makes packets of at most `bytes` bytes from now on, or of its own choice again. Those that are sent again, or
+    /// hold the rest of a frame, may be longer.
     fn shorten(&mut self, _bytes: Option<usize>) {}
 
     /// Returns the longest packet of the machine above that one packet of this machine can carry, if that can carry

@@ -18,8 +18,8 @@ pub enum Output {
     Established,
     /// A frame was received.
     Frame(Bytes),
-    /// The path carries packets of at most `bytes` bytes now, headers of UDP and IP excluded: longer ones have vanished, or
-    /// pass again. `before` is the earlier limit.
+    /// The path carries packets of at most `bytes` bytes now, headers of UDP and IP excluded: longer ones have
+    /// vanished, or pass again. `before` is the earlier limit.
     PathCarries { before: usize, bytes: usize },
     /// The connection has ended. This is the last output; later inputs have no effect.
     Lost(Loss),

@@ -1,10 +1,11 @@
-//! Packets of a length that vanishes on the path, though shorter ones arrive: a smaller MTU that nobody reports (RFC 8899).
+//! Packets of a length that vanishes on the path, though shorter ones arrive: a smaller MTU that nobody reports (RFC
+//! 8899).
 //!
 //! An end that sends packets of more than [`SHORT_BYTES`] probes the path once a second: with a packet as long as its
 //! longest one, and a short one behind it. Each answer says how long the longest packet was that has arrived since the
-//! last answer. If several short probes in a row are answered, and no long packet has arrived, long packets vanish. From
-//! then on new packets are short, and long ones, such as those that are sent again, travel in fragments. A long probe in
-//! each minute finds out whether they pass again.
+//! last answer. If several short probes in a row are answered, and no long packet has arrived, long packets vanish.
+//! From then on new packets are short, and long ones, such as those that are sent again, travel in fragments. A long
+//! probe in each minute finds out whether they pass again.
 //!
 //! ```text
 //! probe     0x57  to 8  number 4  zeros
@@ -195,8 +196,8 @@ impl PathLimit {
         self.probe_at = Some(now + if self.is_short { RAISE_PERIOD } else { self.wait });
     }
 
-    /// Takes a fragment. Returns its packet once all others have arrived. Incomplete packets are lost if there are too many, or
-    /// after a second.
+    /// Takes a fragment. Returns its packet once all others have arrived. Incomplete packets are lost if there are too
+    /// many, or after a second.
     pub fn join(&mut self, now: Time, mut fragment: Bytes) -> Option<Bytes> {
         if fragment.len() <= FRAGMENT_HEAD_BYTES {
             return None;

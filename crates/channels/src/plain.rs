@@ -2,8 +2,8 @@
 //!
 //! **Protected.** Each replica proves that it holds its key by signing this very handshake. The signature covers a tag,
 //! both hellos (both clusters and epochs, both identities, the replica that the initiator meant to reach, a fresh nonce
-//! from each end) and the signer's role. So it can be neither replayed later, nor reflected to its signer, nor relayed to connect
-//! another pair.
+//! from each end) and the signer's role. So it can be neither replayed later, nor reflected to its signer, nor relayed
+//! to connect another pair.
 //!
 //! **Not protected.** After the handshake nothing protects the bytes: an attacker on the path can read, change and
 //! inject them, and so take over an authenticated stream. Use it only on trusted networks, and TLS elsewhere. Clients
@@ -24,9 +24,10 @@
 //! proof, so that the initiator's operator sees the reason too.
 //!
 //! **Parameters.** Two replicas that have authenticated each other compare digests of the [`Parameters`] that all
-//! replicas must have equal. If they differ, or the epochs of the hellos do, each sends its values (a length of two bytes
-//! and their encoding), names the differences, and the handshake fails at both ends. An end that has not proved its
-//! identity sees neither. A client with another epoch than the replica fails once it has verified the replica's proof.
+//! replicas must have equal. If they differ, or the epochs of the hellos do, each sends its values (a length of two
+//! bytes and their encoding), names the differences, and the handshake fails at both ends. An end that has not proved
+//! its identity sees neither. A client with another epoch than the replica fails once it has verified the replica's
+//! proof.
 
 use crate::hello::{self, HELLO_BYTES, HelloBytes, Place};
 use crate::{Channel, ChannelConfig, ChannelError, LocalEnd, NONCE_BYTES, RemoteIdentity, Side};

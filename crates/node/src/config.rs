@@ -43,8 +43,8 @@ pub use quorate_hosting::DEFAULT_REPLY_CACHE_BYTES;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
-    /// Name of the cluster. Replicas' signatures are invalid in every cluster that has another name, another member, key
-    /// or order of members, or other `faults`, `protocol` or schemes. Clients' signatures depend on the name alone.
+    /// Name of the cluster. Replicas' signatures are invalid in every cluster that has another name, another member,
+    /// key or order of members, or other `faults`, `protocol` or schemes. Clients' signatures depend on the name alone.
     pub cluster: String,
     /// Id of this replica: its position in `members`, from 0.
     pub replica: ReplicaId,

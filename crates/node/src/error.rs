@@ -215,7 +215,7 @@ fn listening_help(key: &str, address: &Address, source: &io::Error) -> String {
         return String::new();
     }
     if address.resolve().is_err() {
-        return "; help: check the spelling of the name, and that this host's name servers know it, or write an IP address"
+        return "; help: check its spelling, and that this host's name servers know it, or write an IP address"
             .to_owned();
     }
     let port = address.port();

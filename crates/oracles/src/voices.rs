@@ -123,9 +123,9 @@ impl Voice {
         None
     }
 
-    /// Checks its VIEW-CHANGE, which reports the prepared blocks above a stable checkpoint. A claim without proof may be
-    /// missing if it `ends`: a NEW-VIEW of a later view can have refuted it, and the block cannot have been decided (ADR
-    /// 094). Returns the violation.
+    /// Checks its VIEW-CHANGE, which reports the prepared blocks above a stable checkpoint. A claim without proof may
+    /// be missing if it `ends`: a NEW-VIEW of a later view can have refuted it, and the block cannot have been decided
+    /// (ADR 094). Returns the violation.
     pub fn on_view_change(
         &mut self,
         view: View,

@@ -1,7 +1,7 @@
 //! Checker of the invariants of every run. It observes the statements and commits of replicas in each step, and shares
 //! no protocol code with them.
 
-use crate::shares::Shares;
+use crate::shares::HonestShare;
 use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
 use quorate_consensus::data::digest_map::{DigestMap, Salt};
@@ -62,7 +62,7 @@ pub struct Oracle {
     /// Maximum time for such a bundle.
     served_within: Duration,
     /// Checks the share of honest clients beside clients that favour one replica.
-    shares: Option<Shares>,
+    shares: Option<HonestShare>,
     /// Time of the last event of a client.
     now: Time,
     quorum: Quorum,
@@ -158,7 +158,7 @@ impl Oracle {
     }
 
     /// Starts to check the share of honest clients. Must be called before the run.
-    pub fn watch_shares(&mut self, shares: Shares) {
+    pub fn watch_shares(&mut self, shares: HonestShare) {
         self.shares = Some(shares);
     }
 

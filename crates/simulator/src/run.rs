@@ -9,7 +9,7 @@ use crate::ledger::Charged;
 use crate::network::{Endpoints, Links, Loss, NetworkSpec, Place, TcpCounts};
 use crate::node::{Node, Parts, Reborn};
 use crate::oracle::Oracle;
-use crate::shares;
+use crate::shares::HonestShare;
 use crate::spec::{SimSpec, WorkloadFactory};
 use crate::transcript::Transcript;
 use crate::world::{self, Life, Reading, Shares, World, trouble};
@@ -335,7 +335,7 @@ fn oracle(spec: &SimSpec, machines: usize, epoch: EpochId, has_chaos: bool) -> O
     let to_all = spec.consensus.dissemination == Dissemination::Client;
     if let Some(hostile) = favours(&spec.network.faults).filter(|_| to_all && !has_chaos) {
         let links = machines as u64 + hostile + 1;
-        oracle.watch_shares(shares::Shares::new(links, spec.quorum.replicas(), &spec.consensus));
+        oracle.watch_shares(HonestShare::new(links, spec.quorum.replicas(), &spec.consensus));
     }
     for (replica, misbehaviour) in misbehaviour(&spec.network.faults) {
         oracle.distrust(replica, misbehaviour.fault.lies());

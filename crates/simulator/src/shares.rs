@@ -11,7 +11,7 @@ const FULL_BLOCK: u64 = 1_000_000;
 
 /// Honest bundles, and the blocks that name them. The load of a bundle is the sum of its shares of a block's commands
 /// and of its bytes.
-pub struct Shares {
+pub struct HonestShare {
     share: Share,
     commands: u64,
     bytes: u64,
@@ -27,10 +27,10 @@ pub struct Shares {
     proposed: DigestMap<Time>,
 }
 
-impl Shares {
+impl HonestShare {
     /// Returns a check in a cluster whose blocks this many links share: those of clients, and one for what peers relay.
-    pub fn new(links: u64, replicas: usize, config: &Config) -> Shares {
-        Shares {
+    pub fn new(links: u64, replicas: usize, config: &Config) -> HonestShare {
+        HonestShare {
             // Each leader divides its blocks alone, and may be a block behind.
             share: Share::new(links, FULL_BLOCK * replicas as u64),
             commands: config.batch.max_commands() as u64,

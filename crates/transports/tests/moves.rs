@@ -1,5 +1,5 @@
-//! A NAT that gives a flow a new port in the middle of a connection, for every pair over packets and the ports of clients
-//! and of replicas, in virtual time; and somebody who wants to take a connection to an address of their own.
+//! A NAT that gives a flow a new port in the middle of a connection, for every pair over packets and the ports of
+//! clients and of replicas, in virtual time; and somebody who wants to take a connection to an address of their own.
 
 use crate::datagrams::PAIRS;
 use crate::field::{DELAY_NS, Field, ROUND_TRIP};
@@ -148,8 +148,8 @@ fn copies_and_guesses_from_elsewhere_move_no_connection_and_are_answered_with_at
     }
 }
 
-/// Somebody on the path sends a copy of each packet from an address that is not theirs, and it overtakes the packet: the
-/// owner of that address is not flooded, and the connection stays with its remote, or returns at once.
+/// Somebody on the path sends a copy of each packet from an address that is not theirs, and it overtakes the packet:
+/// the owner of that address is not flooded, and the connection stays with its remote, or returns at once.
 #[test]
 fn copies_that_overtake_their_packets_flood_nobody_and_stop_no_connection() {
     let victim: SocketAddr = ([198, 51, 100, 9], 53).into();

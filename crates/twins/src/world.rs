@@ -38,8 +38,8 @@ const VIEW: Duration = Duration::from_millis(1000);
 /// Interval between fetch requests.
 const FETCH: Duration = Duration::from_millis(1);
 /// Views within which commands must be executed by all after the network has healed. The worst case: two views to
-/// synchronize, state transfer, and a chain of three blocks with its announcement (four views). Beside a hostile client,
-/// honest commands that waited before take further views, at the rate of their share.
+/// synchronize, state transfer, and a chain of three blocks with its announcement (four views). Beside a hostile
+/// client, honest commands that waited before take further views, at the rate of their share.
 pub const HEALED_VIEWS: u64 = 12;
 /// Deliveries in one view after which the replicas are considered to be in an endless exchange.
 const MAX_DELIVERIES: u64 = 200_000;
@@ -377,8 +377,8 @@ impl<P: Protocol> World<P> {
 
     /// Ends the script: all links are open from now on for messages of all views, `leaders` lead in turn, and no
     /// replica is forced into a view. Returns the number of views until every honest instance that is up has executed a
-    /// command sent since then. Returns `None` if [`HEALED_VIEWS`] do not suffice, and those in which the share of honest
-    /// clients beside a hostile one covers their earlier bundles: that is a violation of liveness.
+    /// command sent since then. Returns `None` if [`HEALED_VIEWS`] do not suffice, and those in which the share of
+    /// honest clients beside a hostile one covers their earlier bundles: that is a violation of liveness.
     pub fn heal(&mut self, leaders: impl IntoIterator<Item = ReplicaId>) -> Option<u64> {
         self.heal_for(leaders, 0)
     }

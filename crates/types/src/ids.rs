@@ -153,8 +153,8 @@ impl fmt::Debug for ClusterId {
 }
 
 /// Hash of everything that statements of a cluster's replicas depend on: the cluster's name, its members with all their
-/// keys, the number of faults, the protocol, and the schemes ([`Genesis`](crate::Genesis)). Every statement of a replica
-/// names it, so it is invalid in a cluster that differs in any of these.
+/// keys, the number of faults, the protocol, and the schemes ([`Genesis`](crate::Genesis)). Every statement of a
+/// replica names it, so it is invalid in a cluster that differs in any of these.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EpochId(pub Digest);

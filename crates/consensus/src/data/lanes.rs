@@ -1,5 +1,5 @@
-//! Order in which bundles are proposed. Each source of bundles has a lane, and the lanes share this replica's own blocks
-//! fairly.
+//! Order in which bundles are proposed. Each source of bundles has a lane, and the lanes share this replica's own
+//! blocks fairly.
 //!
 //! This is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) over shares of a block. Each lane has a start:
 //! the end of the last bundle that this replica proposed from it, or the clock when the lane became busy if that is
@@ -10,7 +10,8 @@
 //!
 //! A lane pays only for this replica's own proposals. The bundles that an honest client sends to all replicas are also
 //! proposed by the other leaders; if the lane paid for those, a client that sends each leader different bundles would
-//! get as much from each leader alone as the honest client from all of them (`docs/adr/096-a-leader-divides-its-own-blocks.md`).
+//! get as much from each leader alone as the honest client from all of them
+//! (`docs/adr/096-a-leader-divides-its-own-blocks.md`).
 
 use crate::config::Config;
 use quorate_types::ReplicaId;

@@ -544,7 +544,8 @@ fn release(shares: &mut Shares, entry: &mut Held) {
 }
 
 /// Notes that a client sent a bundle that is here. If it is pending, it moves to the lane of that client's link if it
-/// would be proposed earlier there. Otherwise it will wait there if it is pending again, unless a client sent it before.
+/// would be proposed earlier there. Otherwise it will wait there if it is pending again, unless a client sent it
+/// before.
 fn hasten(lanes: &mut Lanes, entry: &mut Held, slot: u32, source: Source) {
     match entry.place {
         _ if source == Source::Unnamed => {}

@@ -488,8 +488,8 @@ impl BenchSpec {
 }
 
 impl BenchSpec {
-    /// Returns what a scheme whose aggregates take long to verify costs with settings that verify several of them one
-    /// after the other (measured by the pairwise test of the settings).
+    /// Warns of settings that verify aggregates which take long one after the other. The pairwise test of the settings
+    /// measured both.
     fn slow_aggregates(&self) -> Option<String> {
         let scheme = self.scheme;
         if scheme != SchemeKind::BLS12_381 {
@@ -497,15 +497,15 @@ impl BenchSpec {
         }
         if self.dissemination == Dissemination::ReplicasCertified {
             return Some(format!(
-                "--scheme {scheme} with --dissemination replicas-certified: each bundle waits for a certificate, and its \
-                 block for two more, so a command at low load takes more than twice as long as with --dissemination \
-                 client; help: use --scheme ed25519"
+                "--scheme {scheme} with --dissemination replicas-certified: each bundle waits for a certificate, so a \
+                 command at low load takes more than twice as long as with --dissemination client; help: use --scheme \
+                 ed25519"
             ));
         }
         (self.votes == VotesTo::Collector && !self.protocol.has_slots()).then(|| {
             format!(
-                "--scheme {scheme} with --votes collector: an aggregate is verified by the collector and then by all, so \
-                 a block takes twice as long as with --votes all, where each replica makes it itself"
+                "--scheme {scheme} with --votes collector: an aggregate is verified by the collector and then by all, \
+                 so a block takes twice as long as with --votes all, where each replica makes it itself"
             )
         })
     }

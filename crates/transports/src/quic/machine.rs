@@ -534,8 +534,8 @@ impl Machine for QuicMachine {
         self.step(now, out, |machine, out| machine.on_packet(now, machine.at, packet, out));
     }
 
-    /// The library challenges a new address and returns to the old one if nobody answers. Until then it begins no packet
-    /// to the new one when three times the bytes received from there have left.
+    /// The library challenges a new address and returns to the old one if nobody answers. Until then it begins no
+    /// packet to the new one when three times the bytes received from there have left.
     fn packet_from(&mut self, now: Time, detour: Detour, packet: Bytes, out: &mut Vec<Output>) {
         if self.name().is_none() || !is_short(&packet) || !self.claims(&packet) {
             return;
