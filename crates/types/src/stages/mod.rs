@@ -21,7 +21,7 @@ pub use probe::{
 
 use serde::{Deserialize, Serialize};
 
-/// One of how many turns of a host is timed. A prime, so that a period of the work is not missed.
+/// One of how many turns of a host is timed, drawn at random from each group of so many.
 pub const TURNS_PER_SAMPLE: u64 = 31;
 
 /// Clocks that the host provides.

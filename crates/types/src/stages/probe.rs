@@ -4,7 +4,7 @@ use super::counts::{StageCell, StageCounts, Traffic};
 use super::{Clocks, MessageKind, Stage, StageRole, TURNS_PER_SAMPLE};
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Time after the start during which no turn is timed: the rate of the counter is not known well yet.
@@ -102,12 +102,40 @@ struct Frames {
     sampled: u64,
 }
 
+/// Draws one turn of each [`TURNS_PER_SAMPLE`]. At equal distances, the sample would keep step with the work: turns of a
+/// leader that batches come in patterns, and a count was found to be off by half.
+struct Draw {
+    random: u64,
+    /// Turns before the one that is timed, and turns left in the present group.
+    before: u64,
+    left: u64,
+}
+
+impl Draw {
+    fn new() -> Draw {
+        static THREADS: AtomicU64 = AtomicU64::new(0);
+        Draw { random: THREADS.fetch_add(1, Ordering::Relaxed), before: 0, left: 0 }
+    }
+
+    /// Returns whether the next turn is timed.
+    fn is_next(&mut self) -> bool {
+        if self.left == 0 {
+            // Knuth's linear congruential generator; its high bits are the random ones.
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.before, self.left) = ((self.random >> 33) % TURNS_PER_SAMPLE, TURNS_PER_SAMPLE);
+        }
+        self.left -= 1;
+        TURNS_PER_SAMPLE - 1 - self.left == self.before
+    }
+}
+
 struct Probe {
     switched: &'static Switched,
     at: Place,
     /// When the thread came to its place.
     since: u64,
     turns: [u64; 3],
+    draw: Draw,
     timed_cpu_ns: u64,
     sums: Vec<Sum>,
     /// Messages and cycles of this turn, by cell, and the cells that have some.
@@ -134,6 +162,7 @@ impl Probe {
             at,
             since: 0,
             turns: [0; 3],
+            draw: Draw::new(),
             timed_cpu_ns: 0,
             sums: vec![Sum::default(); CELLS],
             turn: vec![Sum::default(); CELLS],
@@ -209,7 +238,7 @@ impl Probe {
         let role = if is_leader { StageRole::Leader } else { StageRole::Backup };
         self.at = Place { role, message: MessageKind::None, stage: Stage::Host, weight: 1, seen: 0 };
         self.turns[0] += 1;
-        let rate = if self.turns[0].is_multiple_of(TURNS_PER_SAMPLE) { self.switched.cycles_per_ns() } else { None };
+        let rate = if self.draw.is_next() { self.switched.cycles_per_ns() } else { None };
         if let Some(rate) = rate {
             IS_TIMING.set(true);
             self.rate = rate;
