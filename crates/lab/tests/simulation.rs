@@ -287,6 +287,16 @@ fn a_client_cannot_divide_replicas_without_authentication() {
 }
 
 #[test]
+fn a_sender_off_the_path_needs_packets() {
+    let fault = "off-path:junk@100ms+50ms".parse().expect("a fault");
+    let over_tcp = BenchSpec { fault: vec![fault], ..spec() };
+    let error = over_tcp.validate().expect_err("there are no packets to forge").to_string();
+    assert!(error.contains("needs a transport over packets, not `tcp`"), "{error}");
+    let error = "off-path:jnk".parse::<quorate_lab::spec::Fault>().expect_err("no such kind").to_string();
+    assert!(error.contains("handshakes, junk"), "{error}");
+}
+
+#[test]
 fn the_charges_add_up_to_the_processor_time() {
     let result = sim::run(&spec(), &SimOptions::default(), &|_| {}).expect("a sound spec");
     let charges = result.charges.as_ref().expect("the run is over");

@@ -24,6 +24,8 @@ pub enum Purpose {
     Nonces = 6,
     /// Work of others on the cores; one stream for each core.
     Interruptions = 7,
+    /// Packets of senders off the path.
+    OffPath = 8,
 }
 
 /// Stream of random numbers.

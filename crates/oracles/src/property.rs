@@ -32,6 +32,8 @@ choice!(
     Work = "work",
     /// Honest clients are served within a bound despite hostile ones.
     Served = "served",
+    /// Packets of somebody off the path neither begin, move, delay nor end a connection, nor get long answers.
+    OffPath = "off-path",
     /// Time advances: events do not continue forever at one instant.
     Spin = "spin",
     /// No input makes a replica panic.

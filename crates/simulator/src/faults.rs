@@ -3,6 +3,7 @@
 use crate::clock::{NS_PER_MS, TRUE_RATE, ms_to_ns};
 use crate::hostile::{Hostility, SERVED_WITHIN_MS};
 use crate::network::{End, Endpoints};
+use crate::off_path::{Forgery, MAX_PACKETS_PER_S, PACKETS_PER_S};
 use quorate_byzantine::{Fault, Misbehaviour, Times};
 use quorate_types::{ReplicaId, Time, choice};
 use serde::{Deserialize, Serialize};
@@ -108,6 +109,23 @@ pub enum FaultSpec {
         #[serde(default = "served_within_ms")]
         within_ms: f64,
     },
+    /// Somebody off the path sends packets in the name of any address. Needs a transport over packets. If the schedule
+    /// has no other kind of fault, each bundle of an honest client must be executed within a bound, and on a network
+    /// that loses nothing all pairs must be connected within [round trips](crate::CONNECTED_WITHIN_ROUND_TRIPS).
+    OffPath {
+        at_ms: f64,
+        for_ms: f64,
+        packets: Forgery,
+        /// Packets per second to each target.
+        #[serde(default = "packets_per_s")]
+        packets_per_s: f64,
+        /// Endpoints that it attacks; all by default.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        to: Vec<End>,
+        /// The bound, in milliseconds.
+        #[serde(default = "served_within_ms")]
+        within_ms: f64,
+    },
 }
 
 impl FaultSpec {
@@ -122,6 +140,7 @@ impl FaultSpec {
             FaultSpec::Cut { from, to, .. } | FaultSpec::Spike { from, to, .. } | FaultSpec::Lose { from, to, .. } => {
                 (from, to)
             }
+            FaultSpec::OffPath { to, .. } => (&[], to),
             _ => (&[], &[]),
         };
         from.iter().chain(to)
@@ -154,7 +173,7 @@ impl FaultSpec {
             | FaultSpec::Strike { replica, .. }
             | FaultSpec::Drift { replica, .. }
             | FaultSpec::Misbehave { replica, .. } => vec![*replica],
-            FaultSpec::Cut { .. } | FaultSpec::Spike { .. } | FaultSpec::Lose { .. } => {
+            FaultSpec::Cut { .. } | FaultSpec::Spike { .. } | FaultSpec::Lose { .. } | FaultSpec::OffPath { .. } => {
                 self.ends().filter_map(replica).collect()
             }
             FaultSpec::Hostile { .. } => Vec::new(),
@@ -171,6 +190,7 @@ impl FaultSpec {
             | FaultSpec::Restart { at_ms, for_ms, .. }
             | FaultSpec::Cut { at_ms, for_ms, .. }
             | FaultSpec::Hostile { at_ms, for_ms, .. }
+            | FaultSpec::OffPath { at_ms, for_ms, .. }
             | FaultSpec::SlowCpu { at_ms, for_ms, .. }
             | FaultSpec::SlowDisk { at_ms, for_ms, .. }
             | FaultSpec::Drift { at_ms, for_ms, .. }
@@ -192,6 +212,9 @@ impl FaultSpec {
             (None, FaultSpec::Lose { probability, .. }) if !(0.0..=1.0).contains(probability) => {
                 Some(format!("has the probability {probability}; expected 0 to 1"))
             }
+            (None, FaultSpec::OffPath { packets_per_s, .. }) if !(1.0..=MAX_PACKETS_PER_S).contains(packets_per_s) => {
+                Some(format!("sends {packets_per_s} packets_per_s; expected 1 to {MAX_PACKETS_PER_S}"))
+            }
             (None, FaultSpec::Misbehave { replica, fault, .. }) => fault.misfit(ReplicaId(*replica), replicas),
             _ => None,
         }
@@ -202,11 +225,17 @@ fn served_within_ms() -> f64 {
     SERVED_WITHIN_MS
 }
 
-/// Returns the service bound for bundles of honest clients if a schedule has only hostile clients; `None` if it has
-/// other faults too.
+fn packets_per_s() -> f64 {
+    PACKETS_PER_S
+}
+
+/// Returns the service bound for bundles of honest clients if a schedule has only hostile clients and senders off the
+/// path; `None` if it has other faults too.
 pub fn served_within(faults: &[FaultSpec]) -> Option<Duration> {
     let within = faults.iter().map(|fault| match fault {
-        FaultSpec::Hostile { within_ms, .. } => Some(time(*within_ms).since(Time(0))),
+        FaultSpec::Hostile { within_ms, .. } | FaultSpec::OffPath { within_ms, .. } => {
+            Some(time(*within_ms).since(Time(0)))
+        }
         _ => None,
     });
     within.collect::<Option<Vec<Duration>>>()?.into_iter().max()
@@ -289,6 +318,8 @@ pub enum Change {
     Spike(Vec<(usize, usize)>, u64),
     /// Further loss between pairs, as a probability.
     Lose(Vec<(usize, usize)>, f64),
+    /// Sender off the path, with its packets per second to each target, until the given time.
+    OffPath(Forgery, f64, Vec<usize>, Time),
     /// Hostile client until the given time. The flag tells whether it shares the link of the honest clients.
     Hostile(Hostility, bool, Time),
 }
@@ -318,6 +349,10 @@ impl Change {
             }
             Change::Cut(pairs, true) => format!("cut: {}", ways(pairs)),
             Change::Cut(pairs, false) => format!("reconnected: {}", ways(pairs)),
+            Change::OffPath(packets, packets_per_s, targets, until) => {
+                let targets = targets.iter().map(|target| name(*target)).collect::<Vec<_>>().join(", ");
+                format!("off the path until {until:?}: {packets}, {packets_per_s} per second to each of {targets}")
+            }
             Change::Hostile(client, _, until) => format!("hostile client until {until:?}: {client}"),
             Change::Lose(pairs, probability) => format!("lost with probability {probability}: {}", ways(pairs)),
             Change::Spike(pairs, by_ns) => format!("delayed by {} ms: {}", *by_ns as f64 / NS_PER_MS, ways(pairs)),
@@ -395,6 +430,10 @@ pub fn changes(faults: &[FaultSpec], endpoints: &Endpoints<'_>) -> Vec<(Time, Ch
                 (drifting, Some(Change::Clock(replica, TRUE_RATE)))
             }
             FaultSpec::Hostile { client, shares_link, .. } => (Change::Hostile(*client, *shares_link, until), None),
+            FaultSpec::OffPath { packets, packets_per_s, to, .. } => {
+                let targets = if to.is_empty() { (0..endpoints.count()).collect() } else { ends(to) };
+                (Change::OffPath(*packets, *packets_per_s, targets, until), None)
+            }
             FaultSpec::Misbehave { .. } | FaultSpec::Strike { .. } => continue,
         };
         changes.push((at, begin));

@@ -20,6 +20,7 @@ pub mod ledger;
 pub mod network;
 mod node;
 mod numbers;
+pub mod off_path;
 mod oracle;
 mod parcel;
 pub mod probes;
@@ -47,4 +48,4 @@ pub use run::{
     run_without_marks,
 };
 pub use spec::{Signatures, SimSpec, WorkloadFactory};
-pub use world::{CATCH_UP_VIEW_TIMEOUTS, Counts, LIVENESS_VIEWS, Life, Reading, Shares};
+pub use world::{CATCH_UP_VIEW_TIMEOUTS, CONNECTED_WITHIN_ROUND_TRIPS, Counts, LIVENESS_VIEWS, Life, Reading, Shares};

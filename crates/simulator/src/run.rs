@@ -294,7 +294,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
         client_keys,
         clients: Clients::new(spec, &places, homes, workload(), identities, late),
         links,
-        connections: world::Connections::new(spec, replicas, seed),
+        connections: world::Connections::new(spec, replicas, replicas + places.len(), seed),
         oracle: oracle(spec, places.len(), epoch, chaos.is_some()),
         trouble,
         goes_on,

@@ -58,7 +58,7 @@ fn without_loss_a_packet_transport_delivers_like_a_stream() {
 }
 
 /// The transports over packets, each with the channels that it takes.
-const WIRES: [(TransportKind, ChannelKind); 7] = [
+pub const WIRES: [(TransportKind, ChannelKind); 7] = [
     (TransportKind::QUIC, ChannelKind::TLS),
     (TransportKind::RUDP, ChannelKind::PLAIN),
     (TransportKind::RUDP, ChannelKind::DTLS),
@@ -69,7 +69,11 @@ const WIRES: [(TransportKind, ChannelKind); 7] = [
 ];
 
 /// A cluster between four regions of the world, with loss, for three seconds.
-fn around_the_world((transport, channel): (TransportKind, ChannelKind), protocol: ProtocolKind, loss: f64) -> SimSpec {
+pub fn around_the_world(
+    (transport, channel): (TransportKind, ChannelKind),
+    protocol: ProtocolKind,
+    loss: f64,
+) -> SimSpec {
     let wire = Wire { transport, channel, ..Wire::default() };
     let mut spec = SimSpec { wire, network: NetworkSpec::preset("wan4").expect("a preset"), ..spec(protocol) };
     spec.network.loss = Loss::Independent { probability: loss };

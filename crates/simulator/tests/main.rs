@@ -14,6 +14,7 @@ mod late_votes;
 mod machines;
 mod marks;
 mod network;
+mod off_path;
 mod overload;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;

@@ -20,6 +20,7 @@ pub use quorate_simulator::SimReport;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::hostile::SERVED_WITHIN_MS;
 use quorate_simulator::network::Endpoints;
+use quorate_simulator::off_path::PACKETS_PER_S;
 use quorate_simulator::{
     ClientsAt, CostTable, Leaves, NetworkSpec, SimSpec, place, run_recorded_while, run_seeds_while,
 };
@@ -165,10 +166,24 @@ fn check_transport(transport: TransportKind) -> Result<(), SimError> {
     Err(quorate_types::Fault::new("--transport", what, "set `sctp`, the one in user space").into())
 }
 
+/// Refuses senders off the path of a network file where no packets can be forged.
+fn check_off_path(network: &NetworkSpec, transport: TransportKind, name: &str) -> Result<(), SimError> {
+    let off_path = network.faults.iter().position(|fault| matches!(fault, FaultSpec::OffPath { .. }));
+    match off_path.filter(|_| transport.carrier().association().is_none()) {
+        None => Ok(()),
+        Some(at) => {
+            let what = format!("is of packets, and the transport is `{transport}`");
+            let help = "set --transport rudp, sctp, quic or udp";
+            Err(quorate_types::Fault::new(format!("{name}: `faults[{at}]`"), what, help).into())
+        }
+    }
+}
+
 /// Returns the input of the simulator for files that are already loaded.
 pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) -> Result<SimSpec, SimError> {
     let Files { mut network, costs, places } = files;
     check_transport(spec.transport)?;
+    check_off_path(&network, spec.transport, &options.network)?;
     let template = node_template(spec);
     let warmup_ms = spec.warmup.as_millis() as f64;
     network.faults.extend(spec.fault.iter().flat_map(|fault| {
@@ -178,6 +193,12 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
                 let whole_ms = warmup_ms + Duration::from(spec.duration).as_millis() as f64;
                 let for_ms = time.map_or(whole_ms - at_ms, |time| time.as_millis() as f64);
                 vec![FaultSpec::Hostile { at_ms, for_ms, client, shares_link: false, within_ms: SERVED_WITHIN_MS }]
+            }
+            Fault::OffPath(packets, _, time) => {
+                let whole_ms = warmup_ms + Duration::from(spec.duration).as_millis() as f64;
+                let for_ms = time.map_or(whole_ms - at_ms, |time| time.as_millis() as f64);
+                let (packets_per_s, within_ms) = (PACKETS_PER_S, SERVED_WITHIN_MS);
+                vec![FaultSpec::OffPath { at_ms, for_ms, packets, packets_per_s, to: Vec::new(), within_ms }]
             }
             Fault::Misbehave(replicas, fault, When { lasts, every, .. }) => {
                 let [for_ms, every_ms] = [lasts, every].map(|time| time.map(|time| time.as_millis() as f64));

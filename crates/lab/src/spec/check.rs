@@ -150,7 +150,7 @@ impl BenchSpec {
     /// The flags at fault and a remedy.
     pub fn validate_real_faults(&self) -> Result<(), SpecError> {
         let comes_back = self.fault.iter().find(|fault| matches!(fault, Fault::Restart(..)));
-        if let Some(fault) = self.fault.iter().find(|fault| matches!(fault, Fault::Hostile(..))) {
+        if let Some(fault) = self.fault.iter().find(|fault| matches!(fault, Fault::Hostile(..) | Fault::OffPath(..))) {
             let what = format!("`{fault}` needs the simulator");
             let help = "use `quorate sim`, or the example `hostile` of quorate-node";
             return Err(SpecError::Impossible(vec![problem("--fault", what, help)]));
@@ -396,6 +396,10 @@ impl BenchSpec {
                 let what = format!("`{fault}` needs clients that authenticate bundles");
                 let help = "set --client-authentication mac or ed25519, with the --auth-profile for it";
                 problems.push(problem("--fault, --client-authentication", what, help));
+            }
+            if matches!(fault, Fault::OffPath(..)) && self.transport.carrier().association().is_none() {
+                let what = format!("`{fault}` needs a transport over packets, not `{}`", self.transport);
+                problems.push(problem("--fault, --transport", what, "set --transport rudp, sctp, quic or udp"));
             }
             if fault.at().is_some_and(|at| at >= self.duration) {
                 let what = format!("`{fault}` starts after the measured {}", self.duration);

@@ -3,6 +3,7 @@
 use super::choices::nearest;
 use quorate_operator::{BadValue, Interval, as_text};
 use quorate_simulator::hostile::Hostility;
+use quorate_simulator::off_path::Forgery;
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::{ReplicaId, Signers};
 use std::fmt;
@@ -18,6 +19,9 @@ pub enum Fault {
     /// `hostile:flood`, `hostile:flood@1s+500ms`: a client without keys attacks, from the start or from this time, to
     /// the end or for this duration. Only in the simulator.
     Hostile(Hostility, Option<Interval>, Option<Interval>),
+    /// `off-path:junk`, `off-path:handshakes@1s+500ms`: somebody off the path sends packets in the name of any address,
+    /// from the start or from this time, to the end or for this duration. Only in the simulator.
+    OffPath(Forgery, Option<Interval>, Option<Interval>),
     /// `restart:2@8s+500ms`: the replica is killed, and restarted this much later; [`DEFAULT_AWAY`] if that is omitted.
     Restart(ReplicaId, Interval, Interval),
 }
@@ -53,19 +57,19 @@ pub const DEFAULT_AWAY: Interval = Interval::from_millis(1000);
 pub use quorate_byzantine::Fault as Misbehaviour;
 
 impl Fault {
-    /// Returns the replicas at fault; none for a client.
+    /// Returns the replicas at fault; none for a client or somebody off the path.
     pub fn replicas(self) -> Signers {
         match self {
             Fault::Misbehave(replicas, ..) => replicas,
             Fault::Crash(replica, _) | Fault::Restart(replica, ..) => [replica].into_iter().collect(),
-            Fault::Hostile(..) => Signers::empty(),
+            Fault::Hostile(..) | Fault::OffPath(..) => Signers::empty(),
         }
     }
 
     /// Returns the start after the measurement began; `None` if the fault exists from the start.
     pub fn at(self) -> Option<Interval> {
         match self {
-            Fault::Misbehave(_, _, When { at, .. }) | Fault::Hostile(_, at, _) => at,
+            Fault::Misbehave(_, _, When { at, .. }) | Fault::Hostile(_, at, _) | Fault::OffPath(_, at, _) => at,
             Fault::Crash(_, at) | Fault::Restart(_, at, _) => Some(at),
         }
     }
@@ -74,7 +78,7 @@ impl Fault {
     pub fn over_ms(self) -> Option<u64> {
         match self {
             Fault::Restart(_, at, away) => Some(at.as_millis() + away.as_millis()),
-            Fault::Misbehave(..) | Fault::Crash(..) | Fault::Hostile(..) => None,
+            Fault::Misbehave(..) | Fault::Crash(..) | Fault::Hostile(..) | Fault::OffPath(..) => None,
         }
     }
 }
@@ -84,13 +88,17 @@ impl fmt::Display for Fault {
         match self {
             Fault::Misbehave(replicas, how, when) => write!(f, "{how}:{}{when}", Replicas(replicas)),
             Fault::Crash(replica, at) => write!(f, "crash:{replica}@{at}"),
-            Fault::Hostile(client, None, _) => write!(f, "hostile:{client}"),
-            Fault::Hostile(client, Some(at), None) => write!(f, "hostile:{client}@{at}"),
-            Fault::Hostile(client, Some(at), Some(time)) => write!(f, "hostile:{client}@{at}+{time}"),
+            Fault::Hostile(client, at, time) => write!(f, "{HOSTILE}:{client}{}", span(*at, *time)),
+            Fault::OffPath(packets, at, time) => write!(f, "{OFF_PATH}:{packets}{}", span(*at, *time)),
             Fault::Restart(replica, at, DEFAULT_AWAY) => write!(f, "restart:{replica}@{at}"),
             Fault::Restart(replica, at, away) => write!(f, "restart:{replica}@{at}+{away}"),
         }
     }
+}
+
+/// Returns a start and a duration as text. The duration counts only with a start.
+fn span(at: Option<Interval>, lasts: Option<Interval>) -> When {
+    When { at, lasts: lasts.filter(|_| at.is_some()), every: None }
 }
 
 impl fmt::Display for When {
@@ -175,10 +183,12 @@ impl FromStr for When {
 const CRASH: &str = "crash";
 const RESTART: &str = "restart";
 const HOSTILE: &str = "hostile";
+const OFF_PATH: &str = "off-path";
 
 const FORMS: &str = "KIND:R, KIND:R@TIME, KIND:R@TIME+ON or KIND:R@TIME+ON/PERIOD, where R is a replica from 0 or \
                      several, as in silent:3, slow=50:0..4, equivocate:0+2@4s, slow:1@0s+15s/30s (on for 15 s of \
-                     every 30 s), crash:2@4s, restart:1@4s+500ms, or hostile:CLIENT@TIME+TIME as in hostile:flood; \
+                     every 30 s), crash:2@4s, restart:1@4s+500ms, hostile:CLIENT@TIME+TIME as in hostile:flood, or off-path:PACKETS@TIME+TIME as \
+                     in off-path:junk; \
                      docs/BYZANTINE.md and docs/SIMULATOR.md list the kinds";
 
 impl FromStr for Fault {
@@ -192,12 +202,13 @@ impl FromStr for Fault {
         let (kind, rest) = text.split_once(':').ok_or_else(|| bad("which replica?".into()))?;
         let (who, times) = rest.split_once('@').map_or((rest, None), |(who, times)| (who, Some(times)));
         match kind {
-            HOSTILE => return hostile(who, times).map_err(bad),
+            HOSTILE => return outsider(who, times, Fault::Hostile).map_err(bad),
+            OFF_PATH => return outsider(who, times, Fault::OffPath).map_err(bad),
             CRASH | RESTART => return killed(kind, who, times).map_err(|(why, forms)| BadValue { forms, ..bad(why) }),
             _ => {}
         }
         let names: Vec<&str> =
-            Misbehaviour::ALL.iter().map(|how| how.name()).chain([CRASH, RESTART, HOSTILE]).collect();
+            Misbehaviour::ALL.iter().map(|how| how.name()).chain([CRASH, RESTART, HOSTILE, OFF_PATH]).collect();
         let name = kind.split_once(['=', '#']).map_or(kind, |(name, _)| name);
         let how = kind.parse::<Misbehaviour>().map_err(|error| match names.contains(&name) {
             true => bad(error.why),
@@ -233,15 +244,19 @@ fn killed(kind: &str, who: &str, times: Option<&str>) -> Result<Fault, (String, 
     Ok(if is_restart { Fault::Restart(replica, at, away.unwrap_or(DEFAULT_AWAY)) } else { Fault::Crash(replica, at) })
 }
 
-/// Parses the part after `hostile:`.
-fn hostile(client: &str, times: Option<&str>) -> Result<Fault, String> {
-    let client = client.parse::<Hostility>().map_err(|error| error.to_string())?;
+/// Parses the part after `hostile:` or `off-path:`.
+fn outsider<K: FromStr<Err: fmt::Display>>(
+    kind: &str,
+    times: Option<&str>,
+    fault: fn(K, Option<Interval>, Option<Interval>) -> Fault,
+) -> Result<Fault, String> {
+    let kind = kind.parse::<K>().map_err(|error| error.to_string())?;
     let (at, time) = match times.map(|times| times.split_once('+').map_or((times, None), |(at, time)| (at, Some(time))))
     {
         None => (None, None),
         Some((at, time)) => (Some(at), time),
     };
-    Ok(Fault::Hostile(client, at.map(interval).transpose()?, time.map(interval).transpose()?))
+    Ok(fault(kind, at.map(interval).transpose()?, time.map(interval).transpose()?))
 }
 
 as_text!(Fault);

@@ -9,6 +9,7 @@ use crate::clock::ms_to_ns;
 use quorate_links::{Loss, LossProcess, Purpose, Random};
 use quorate_transports::BULK_AHEAD_BYTES;
 use quorate_types::{ReplicaId, Time};
+use std::time::Duration;
 
 /// Arrival of a packet, or of all packets of a message, at the receiver's network card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,6 +111,13 @@ impl Links {
     pub fn nearest(&self, from: usize, replicas: usize) -> ReplicaId {
         let nearest = (0..replicas).min_by_key(|to| self.links[from * self.ends + to].delay_ns);
         ReplicaId(nearest.expect("a cluster has a replica") as u16)
+    }
+
+    /// Returns the longest time that a packet takes over a link without a queue or a fault.
+    pub fn longest_delay(&self, from: usize, to: usize) -> Duration {
+        let constant_ns = self.links[from * self.ends + to].delay_ns;
+        let longest_ns = self.normal.map_or(constant_ns, |[.., max_ms]| ms_to_ns(max_ms).max(constant_ns));
+        Duration::from_nanos(longest_ns + self.jitter_ns)
     }
 
     /// Returns the number of packets of a message.

@@ -261,7 +261,10 @@ impl NetworkSpec {
             return Err(Fault { place: format!("{name}: `{key}[{at}]`"), what, help });
         }
         let refuse = |key: &str, at: usize, what: String| {
-            let help = format!("name replicas from 0 to {}", replicas - 1);
+            let help = match what.starts_with("names ") {
+                true => format!("name replicas from 0 to {}", replicas - 1),
+                false => "set it as in docs/SIMULATOR.md".to_owned(),
+            };
             Err(Fault { place: format!("{name}: `{key}[{at}]`"), what, help })
         };
         for (at, fault) in self.faults.iter().enumerate() {

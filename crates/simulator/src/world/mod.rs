@@ -8,6 +8,7 @@ mod hostility;
 mod lasso;
 mod liveness;
 mod lives;
+mod off_path;
 mod packets;
 mod parts;
 mod seconds;
@@ -19,6 +20,7 @@ mod turns;
 pub use cores::Shares;
 pub use liveness::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS};
 pub use lives::Life;
+pub use off_path::CONNECTED_WITHIN_ROUND_TRIPS;
 pub use packets::Connections;
 pub use seconds::{Counts, Reading};
 pub use trouble::{Trouble, trouble};
@@ -41,6 +43,7 @@ use cores::Cores;
 use hostility::Attack;
 use liveness::Probe;
 use lives::Lives;
+use off_path::{Foreign, OffPath};
 use quorate_client::load::Stage;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Input, Protocol};
@@ -51,6 +54,7 @@ use quorate_recording::{Recorder, RecordingError};
 use quorate_types::{Bundle, ClientId, Digest, Height, ReplicaId, Time};
 use seconds::Seconds;
 use shipping::Pairs;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Maximum number of events at one point in time; more indicate an endless loop.
@@ -64,8 +68,10 @@ enum Load<M> {
     Parcel(u32, Parcel<M>),
     /// A segment of a stream, which belongs to certain lives of its ends: their sum.
     Segment(u32, Box<Segment>),
-    /// A packet of the connection with this number.
-    Packet(u32, Bytes),
+    /// A packet from an address.
+    Packet(SocketAddr, Bytes),
+    /// A packet of somebody off the path.
+    Foreign(Foreign),
 }
 
 impl<M> Load<M> {
@@ -74,6 +80,7 @@ impl<M> Load<M> {
             Load::Parcel(_, parcel) => parcel.bytes as usize,
             Load::Segment(_, segment) => segment.bytes as usize,
             Load::Packet(_, packet) => packet.len(),
+            Load::Foreign(foreign) => foreign.bytes(),
         }
     }
 }
@@ -92,12 +99,8 @@ enum Event<M> {
         to: u16,
         lives: u32,
     },
-    /// Timer of a connection's end.
-    MachineAlarm {
-        me: u16,
-        other: u16,
-        number: u32,
-    },
+    /// Timer of one half of a connection.
+    MachineAlarm(u64),
     /// Timer of a stream's end.
     StreamAlarm {
         me: u16,
@@ -126,6 +129,8 @@ enum Event<M> {
     Restart(u16, u32),
     /// A hostile client's tick.
     Hostile(u16),
+    /// Tick of a sender off the path.
+    OffPath(u16),
     Heal,
     Probe,
 }
@@ -175,6 +180,7 @@ pub struct World<'a, P: Protocol> {
     pub stopped: bool,
     probe: Option<Probe>,
     attacks: Vec<Attack>,
+    off_path: OffPath,
     pub crashed: Vec<ReplicaId>,
     pub restarts: u64,
     outgoing: Vec<(Destination, Parcel<P::Message>)>,
@@ -280,6 +286,7 @@ impl<'a, P: Protocol> World<'a, P> {
             stopped: false,
             probe: None,
             attacks: Vec::new(),
+            off_path: OffPath::new(spec, seed, spec.chaos.is_some()),
             crashed: Vec::new(),
             restarts: 0,
             outgoing: Vec::new(),
@@ -383,12 +390,11 @@ impl<'a, P: Protocol> World<'a, P> {
                     Load::Parcel(life, parcel) if life == self.lives[to] => self.deliver(from, to, parcel),
                     Load::Parcel(..) => {}
                     Load::Segment(lives, segment) => self.on_segment(from, to, lives, &segment),
-                    Load::Packet(number, packet) => self.on_packet(from, to, number, packet),
+                    Load::Packet(from, packet) => self.on_packet(from, to, packet),
+                    Load::Foreign(foreign) => self.on_foreign(foreign),
                 }
             }
-            Event::MachineAlarm { me, other, number } => {
-                self.on_machine_alarm(usize::from(me), usize::from(other), number);
-            }
+            Event::MachineAlarm(half) => self.on_machine_alarm(half),
             Event::Write { from, to, lives } => self.on_write(usize::from(from), usize::from(to), lives),
             Event::StreamAlarm { me, other, lives } => self.on_stream_alarm(usize::from(me), usize::from(other), lives),
             Event::TurnEnd(actor, number) => self.on_part_end(usize::from(actor), number),
@@ -408,6 +414,7 @@ impl<'a, P: Protocol> World<'a, P> {
                 }
             }
             Event::Hostile(number) => self.on_hostile_tick(usize::from(number)),
+            Event::OffPath(number) => self.on_off_path_tick(usize::from(number)),
             Event::Heal => self.heal(),
             Event::Probe => self.probe(),
         }

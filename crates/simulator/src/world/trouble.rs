@@ -86,6 +86,7 @@ impl<P: Protocol> World<'_, P> {
                 let until = *paused;
                 self.schedule.push(until, Event::Resume(replica as u16));
             }
+            Change::OffPath(kind, packets_per_s, targets, until) => self.forge(kind, packets_per_s, targets, until),
             Change::Hostile(kind, shares_link, until) => self.attack(kind, shares_link, until),
             Change::Speed(replica, thousandths) => self.nodes[replica].speed = thousandths,
             Change::Disk(replica, thousandths) => self.nodes[replica].disk = thousandths,
