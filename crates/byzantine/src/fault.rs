@@ -144,6 +144,10 @@ pub enum Fault {
     /// long as possible, and when it has the bundles proposed, shows each certificate to the replicas that did not sign
     /// it. Otherwise it gives the bundles to nobody. A bug of our own: no certificate proves anything about another.
     HoardCertificates,
+    /// `show-late`: keeps each certificate that it assembles, reports an older one in its timeouts and proposes nothing
+    /// on it, and shows it to the first replica that times out of a later view, to that one alone. Yin et al., PODC
+    /// 2019, section 4.4, discusses a certificate that only some replicas know.
+    ShowLate,
     /// `busy`: refuses every bundle of its clients as if it were overloaded, and is honest otherwise. A client must
     /// turn to other replicas, or it is censored.
     Busy,
@@ -207,7 +211,7 @@ const DEFAULT_VIEWS_AHEAD: u64 = 1 << 63;
 
 impl Fault {
     /// All faults, with default parameters, taking every opportunity to lie.
-    pub const ALL: [Fault; 33] = [
+    pub const ALL: [Fault; 34] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
         Fault::Fork,
@@ -240,6 +244,7 @@ impl Fault {
         Fault::ForgeAcknowledgements,
         Fault::EquivocateBatches,
         Fault::HoardCertificates,
+        Fault::ShowLate,
         Fault::Busy,
     ];
 
@@ -277,6 +282,7 @@ impl Fault {
             Fault::ForgeAcknowledgements => "forge-acknowledgements",
             Fault::EquivocateBatches => "equivocate-batches",
             Fault::HoardCertificates => "hoard-certificates",
+            Fault::ShowLate => "show-late",
             Fault::SpreadToOne { .. } => "spread-to-one",
             Fault::Busy => "busy",
             Fault::Later { lie, .. } => lie.fault().name(),
@@ -332,6 +338,7 @@ impl Fault {
             | Fault::PassOver
             | Fault::Overfill { .. }
             | Fault::HoardCertificates
+            | Fault::ShowLate
             | Fault::InventAnswers
             | Fault::InflateView { .. } => true,
             Fault::Later { lie, .. } => lie.fault().lies(),

@@ -17,6 +17,7 @@ pub mod collected;
 pub mod fault;
 pub mod hoarder;
 mod inventor;
+pub mod late;
 pub mod lie;
 pub mod malleable;
 pub mod memory;

@@ -12,6 +12,7 @@ use crate::collected::Collected;
 use crate::fault::{Fault, Misbehaviour};
 use crate::hoarder::{Hoarder, Instead};
 use crate::inventor::Inventor;
+use crate::late::Late;
 use crate::lie;
 use crate::malleable::Malleable;
 use crate::memory::Memory;
@@ -80,6 +81,7 @@ pub struct Wrapper<M> {
     censor: Censor,
     collected: Collected,
     hoarder: Hoarder,
+    late: Late,
     lies: u64,
     /// Number of opportunities to lie that are still to be skipped.
     patience: u32,
@@ -100,6 +102,7 @@ impl<M: Malleable> Wrapper<M> {
             censor: Censor::default(),
             collected: Collected::default(),
             hoarder: Hoarder::default(),
+            late: Late::default(),
             times: misbehaviour.times,
             context,
             memory: Memory::default(),
@@ -159,6 +162,7 @@ impl<M: Malleable> Wrapper<M> {
                 out.extend(sends.then(|| sent.action()));
                 later.into_iter().for_each(|(due, action)| self.hold(due, action));
             }
+            Fault::ShowLate => self.keep_back(sent, out),
             Fault::RepeatOffers => self.repeat_offers(sent, out),
             Fault::Pester { questions } => self.pester(questions, sent, out),
             _ => match &sent.message {
@@ -174,6 +178,22 @@ impl<M: Malleable> Wrapper<M> {
                 },
                 _ => out.push(sent.action()),
             },
+        }
+    }
+
+    /// Sends a message unless it shows the certificate that only this replica has. Timeouts show an older one.
+    fn keep_back(&mut self, sent: Sent<M>, out: &mut Vec<Action<M>>) {
+        match &sent.message {
+            Envelope::Protocol(message) if self.late.is_shown_by(message) => {
+                let older = match message.purpose() {
+                    Purpose::Timeout => {
+                        lie::show_stale(message, &self.memory, 1).or_else(|| lie::hide_prepared(message))
+                    }
+                    _ => None,
+                };
+                out.extend(older.map(|lie| sent.saying(lie).action()));
+            }
+            _ => out.push(sent.action()),
         }
     }
 
@@ -360,6 +380,7 @@ impl<M: Malleable> Wrapper<M> {
             _ if !self.times.include(now) => {}
             Fault::InventAnswers => self.inventor.act(actions),
             Fault::PassOver => self.censor.acknowledge(actions),
+            Fault::ShowLate => self.late.show(actions),
             Fault::FloodRelays { bundles } => self.collected.flood(bundles as usize, actions),
             Fault::AssembleCertificate { views } => self.assembler.assemble(&self.context, views, actions),
             Fault::ForgeEvidence => {
@@ -393,6 +414,7 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
             Fault::InventAnswers => self.inventor.hear(&self.context, input),
             Fault::PassOver => self.censor.hear(input),
             Fault::HoardCertificates => self.hoarder.hear(&self.context, input),
+            Fault::ShowLate => self.late.hear(&self.context, input),
             Fault::FloodRelays { .. } | Fault::Overfill { .. } => self.collected.hear(input),
             _ => {}
         }

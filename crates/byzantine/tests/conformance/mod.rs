@@ -127,7 +127,7 @@ fn every_fault_nearby(protocol: ProtocolKind) {
 }
 
 /// Faults that do more harm at a replica with low latency.
-const WORTH_MORE_NEARBY: [Fault; 9] = [
+const WORTH_MORE_NEARBY: [Fault; 10] = [
     Fault::AssembleCertificate { views: 1 << 63 },
     Fault::AssembleCertificate { views: 1 },
     Fault::AssembleCertificate { views: 0 },
@@ -135,6 +135,7 @@ const WORTH_MORE_NEARBY: [Fault; 9] = [
     Fault::StaleCertificate,
     Fault::ForgeCertificate,
     Fault::WithholdCertificates,
+    Fault::ShowLate,
     Fault::Equivocate,
     Fault::Replay,
 ];
@@ -164,7 +165,11 @@ fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(
     let three_chain = protocol.chain_length() == 3;
     let fails_its_views = matches!(
         fault,
-        Fault::Silent | Fault::StaleCertificate | Fault::ForgeCertificate | Fault::AssembleCertificate { .. }
+        Fault::Silent
+            | Fault::StaleCertificate
+            | Fault::ForgeCertificate
+            | Fault::ShowLate
+            | Fault::AssembleCertificate { .. }
     );
     match three_chain && leader == LeaderKind::RoundRobin && fails_its_views {
         true => {

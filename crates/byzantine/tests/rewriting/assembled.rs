@@ -1,14 +1,18 @@
 //! Certificates that a Byzantine replica assembles from others' messages, and lies that begin late.
 
-use super::samples::{ME, Mouth, Sample, assert_fits, main_certificate, quorum, sends, signed};
+use super::samples::{
+    ME, Mouth, SHAPE, Sample, VIEW_TIMEOUT, assert_fits, genesis, main_certificate, quorum, sends, signed,
+};
+use quorate_byzantine::behaviour::Context;
+use quorate_byzantine::late::Late;
 use quorate_byzantine::{Fault, Lie};
 use quorate_consensus::Message;
 use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::views::message::ViewMessage;
-use quorate_consensus::seam::Role;
+use quorate_consensus::seam::{Job, Role};
 use quorate_consensus::{Action, Envelope, Input, To};
-use quorate_types::{Attachment, Certificate, ReplicaId, View};
+use quorate_types::{Attachment, Certificate, Quorum, ReplicaId, View};
 
 /// Returns the timeout of replica `from` in view 5, with the replica's number as its signature.
 fn timeout<M: Sample>(from: u16, known: &Certificate) -> Input<M> {
@@ -104,4 +108,26 @@ fn lies_begin_at_the_chosen_opportunity() {
     };
     assert_eq!(mouth.rewrite(0, part(0)), part(0));
     assert_ne!(mouth.rewrite(0, part(1)), part(1));
+}
+
+#[test]
+fn a_certificate_is_shown_late_and_to_one_replica() {
+    let quorum = Quorum::of(4).expect("a sound size");
+    let context = Context { me: ME, quorum, shape: SHAPE, view_timeout: VIEW_TIMEOUT };
+    let chain = ViewMessage::chain(2);
+    let newest = ViewMessage::certificate(&chain[1]);
+    let mut late = Late::default();
+    let proposal = ViewMessage::proposal(ViewMessage::block(3, &newest, Vec::new()));
+    assert!(!late.is_shown_by(&proposal), "others may have it");
+    late.hear::<ViewMessage>(&context, &Input::Assembled { job: Job(1), result: Ok(newest.clone()) });
+    assert!(late.is_shown_by(&proposal));
+    let mut actions = Vec::new();
+    for from in [2, 3].map(ReplicaId) {
+        let timeout = ViewMessage::timeout(3, &genesis());
+        late.hear(&context, &Input::Receive { from, message: Envelope::Protocol(timeout) });
+        late.show(&mut actions);
+    }
+    let shown = Envelope::Protocol(ViewMessage::Advance { high: Box::new(newest), evidence: None });
+    let alone = Action::Send { to: To::One(ReplicaId(2)), message: shown, after: None, sign: false };
+    assert_eq!(actions, [alone], "only the first replica that times out sees it");
 }

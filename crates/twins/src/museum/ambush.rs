@@ -33,6 +33,7 @@ fn lie(dice: &mut Dice) -> Fault {
         later(Lie::ForgeCertificate),
         later(Lie::Fork),
         later(Lie::Equivocate),
+        Fault::ShowLate,
     ])
 }
 

@@ -290,7 +290,8 @@ fn misbehaves<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut 
         )
     };
     // Faults that assemble certificates need to receive messages; the ambush hunt covers them.
-    let needs_ears = |fault: &Fault| matches!(fault, Fault::AssembleCertificate { .. } | Fault::ForgeEvidence);
+    let needs_ears =
+        |fault: &Fault| matches!(fault, Fault::AssembleCertificate { .. } | Fault::ForgeEvidence | Fault::ShowLate);
     let faults: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| !needs_state(fault) && !needs_ears(fault)).collect();
     let fault = loop {
         match dice.pick(&faults) {
