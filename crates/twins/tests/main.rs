@@ -8,3 +8,4 @@ mod hostile;
 mod museum;
 mod scenarios;
 mod simulated;
+mod simulated_hunts;

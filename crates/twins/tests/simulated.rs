@@ -31,13 +31,13 @@ const SERVED_WITHIN: Duration = Duration::from_millis(250);
 /// Costs that do not change when the shipped table does: floods are sized by them.
 const COSTS: &str = include_str!("../../simulator/tests/common/plain_costs.toml");
 
-fn commands() -> Box<dyn Workload> {
+pub fn commands() -> Box<dyn Workload> {
     workload(&WorkloadKind::Fixed, 64, 1, 1, None).expect("a sound workload")
 }
 
 /// Returns a run of 250 ms with four replicas on a local network, with more outstanding commands than one block
 /// holds. One replica misbehaves.
-fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
+pub fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
     let mut network = NetworkSpec::preset("lan").expect("a preset");
     network.faults = vec![FaultSpec::misbehave(0.0, liar, fault)];
     SimSpec {
@@ -77,7 +77,7 @@ fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
 }
 
 /// Injects a bug into all replicas.
-struct Having(Bug);
+pub struct Having(pub Bug);
 
 impl Alter for Having {
     fn alter<P: Protocol>(&self, replica: Replica<P>) -> Replica<P> {
