@@ -2,19 +2,21 @@
 
 use crate::axes::{INSTRUMENT, Plan};
 use crate::claims::{cases, instrument_of, select};
+use crate::figures::Vocabulary;
 use crate::file::{Claim, Exclusion, Experiment, Limits, Pick, Plot, Relation, Selection};
 use crate::names::{Instrument, Profile};
 use crate::source::unknown;
 use crate::value::Value;
 use quorate_types::Fault;
 
-/// Reads an experiment from the text of a file, which errors call `file`, and checks all that can be checked without
-/// knowing the keys of a specification; [`Experiment::check_keys`] checks those.
+/// Reads an experiment from the text of a file, which errors call `file` and which may name the figures of
+/// `vocabulary`. Checks all that can be checked without knowing the keys of a specification;
+/// [`Experiment::check_keys`] checks those.
 ///
 /// # Errors
 /// With the file, the line and the key, and what to do.
-pub fn read(text: &str, file: &str) -> Result<Experiment, Fault> {
-    let experiment = Experiment::parse(text, file)?;
+pub fn read(text: &str, file: &str, vocabulary: Vocabulary) -> Result<Experiment, Fault> {
+    let experiment = Experiment::parse(text, file, vocabulary)?;
     let plans: Vec<Plan> =
         Profile::ALL.iter().map(|profile| experiment.plan(*profile, None)).collect::<Result<_, _>>()?;
     for exclusion in &experiment.exclusions {

@@ -22,6 +22,7 @@ pub mod value;
 pub use axes::{Cell, Coordinate, Plan};
 pub use check::read;
 pub use claims::{Judgement, judge};
+pub use figures::{Figure, Vocabulary};
 pub use file::Experiment;
 pub use names::{Instrument, Outliers, Profile, Verdict};
 pub use needs::{Need, needs};

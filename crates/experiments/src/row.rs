@@ -1,5 +1,6 @@
 //! What came of one run of a cell.
 
+use crate::figures::Vocabulary;
 use crate::names::{Instrument, Profile};
 use crate::value::Value;
 use quorate_types::Fault;
@@ -9,8 +10,6 @@ use std::collections::BTreeMap;
 
 /// Maximum of a figure, in any unit; a file with more was damaged or changed by hand.
 const MAX_FIGURE: f64 = 1e15;
-/// Figures that may be below 0.
-const BELOW_ZERO: &[&str] = &["remaining_slices"];
 
 /// Result of one run of a cell.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -24,9 +23,9 @@ pub struct Row {
     pub cell: BTreeMap<String, Value>,
     /// From 0.
     pub repetition: u32,
-    /// By the names of [`FIGURES`](crate::figures::FIGURES). A figure that could not be measured is left out.
+    /// By the names of the [`Vocabulary`]. A figure that could not be measured is left out.
     pub figures: BTreeMap<String, f64>,
-    /// By the names of [`SERIES`](crate::figures::SERIES): one value for each second of the measured time.
+    /// By the names of the [`Vocabulary`]: one value for each second of the measured time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub series: BTreeMap<String, Vec<f64>>,
     /// Single requests, if the run kept them.
@@ -125,11 +124,12 @@ impl Row {
     ///
     /// # Errors
     /// If a number is impossible: not finite, absurdly large, below 0 where nothing can be, or no percentage.
-    pub fn validate(&self) -> Result<(), Fault> {
+    pub fn validate(&self, vocabulary: &Vocabulary) -> Result<(), Fault> {
         let figures = self.figures.iter().map(|(name, value)| (name, *value));
         let series = self.series.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, *value)));
         let is_possible = |name: &str, value: f64| {
-            let least = if BELOW_ZERO.contains(&name) { -MAX_FIGURE } else { 0.0 };
+            let signed = vocabulary.figure(name).is_some_and(|figure| figure.signed);
+            let least = if signed { -MAX_FIGURE } else { 0.0 };
             (least..=MAX_FIGURE).contains(&value)
         };
         if let Some((name, value)) = figures.chain(series).find(|(name, value)| !is_possible(name, *value)) {

@@ -1,8 +1,8 @@
 //! From axes to cells.
 
-use crate::common::{experiment, plan};
+use crate::common::{experiment, plan, read};
 use quorate_experiments::axes::MAX_CELLS;
-use quorate_experiments::{Experiment, Instrument, Profile, Value, read};
+use quorate_experiments::{Experiment, Instrument, Profile, Value};
 
 const HEAD: &str = "title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"real\", \"simulated\"]\n";
 

@@ -1,7 +1,7 @@
 //! Each kind of claim on data that satisfies it, violates it, straddles it, and lacks it.
 
-use crate::common::{experiment, judged, plan, rows, text};
-use quorate_experiments::{Instrument, Judgement, Profile, Verdict, judge, read};
+use crate::common::{experiment, judged, plan, read, rows, text};
+use quorate_experiments::{Instrument, Judgement, Profile, Verdict, judge};
 
 /// Repetitions around a value, with a narrow interval.
 fn near(value: f64) -> Vec<f64> {
@@ -229,7 +229,7 @@ fn one_row_of_a_formula_is_exact() {
         "[[claim]]\nid = \"c\"\ntext = \"t\"\nfigure = \"throughput_per_s\"\nkind = \"bound\"\nmin = 5",
     );
     let text = text.replace("\"simulated\", \"real\"", "\"analytical\"");
-    let experiment = quorate_experiments::read(&text, "f.toml").expect("it is sound");
+    let experiment = read(&text, "f.toml").expect("it is sound");
     let plan = experiment.plan(Profile::Full, None).expect("it has cells");
     check(&judge(&plan, &rows(&plan, |_, _| vec![5.0]))[0], Verdict::Holds);
     check(&judge(&plan, &rows(&plan, |_, _| vec![4.9]))[0], Verdict::Fails);

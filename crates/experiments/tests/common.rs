@@ -1,7 +1,30 @@
 //! Experiments and rows that tests share.
 
-use quorate_experiments::{Experiment, Instrument, Judgement, Plan, Profile, Row, judge, read};
+use quorate_experiments::figures::{Figure, Fold, Vocabulary};
+use quorate_experiments::{Experiment, Instrument, Judgement, Plan, Profile, Row, judge};
+use quorate_types::Fault;
 use std::collections::BTreeMap;
+
+/// The figures that these tests name.
+pub const VOCABULARY: Vocabulary = Vocabulary {
+    figures: &[
+        Figure::new("throughput_per_s", "commands/s", "commands completed"),
+        Figure::new("mean_ms", "ms", "mean latency"),
+        Figure::new("p50_ms", "ms", "median latency"),
+        Figure::new("p99_ms", "ms", "99th percentile of the latency"),
+        Figure::new("max_ms", "ms", "highest latency"),
+        Figure { fold: Fold::ShareOf("requests"), ..Figure::new("success_probability", "", "requests that succeed") },
+        Figure::new("requests", "requests", "requests behind it"),
+        Figure::new("success_p50_ms", "ms", "median of the time until a request succeeds"),
+        Figure { signed: true, ..Figure::new("remaining_slices", "slices", "logic that remains") },
+    ],
+    series: &[Figure::new("completed_per_s", "commands/s", "commands completed")],
+};
+
+/// Reads an experiment that may name these figures.
+pub fn read(text: &str, file: &str) -> Result<Experiment, Fault> {
+    quorate_experiments::read(text, file, VOCABULARY)
+}
 
 /// An experiment with the axes `batch` (100, 200, 400, 800) and `leader` (fixed, rotating), and more text at its end.
 pub fn text(more: &str) -> String {

@@ -1,7 +1,7 @@
 //! What is wrong with a file is said with the file, the line, the key, and what to do.
 
-use crate::common::text;
-use quorate_experiments::{Instrument, Profile, read};
+use crate::common::{read, text};
+use quorate_experiments::{Instrument, Profile};
 
 fn refusal(text: &str) -> String {
     read(text, "experiments/mine/x.toml").expect_err("it is refused").to_string()

@@ -1,7 +1,6 @@
 //! The tests of this crate, as one binary.
 
 mod axes;
-mod catalogue;
 mod claims;
 mod common;
 mod errors;

@@ -1,8 +1,8 @@
 //! Rows as JSON, and the keys under which cells are kept.
 
-use crate::common::{experiment, plan, rows, text};
+use crate::common::{VOCABULARY, experiment, plan, read, rows, text};
 use quorate_experiments::row::{Noise, Sample};
-use quorate_experiments::{Plan, Profile, Row, Surroundings, read};
+use quorate_experiments::{Plan, Profile, Row, Surroundings};
 use std::collections::BTreeSet;
 
 fn row() -> Row {
@@ -36,14 +36,14 @@ fn figures_are_finite() {
     row.set("p99_ms", f64::NAN);
     row.set("max_ms", None);
     assert_eq!(row.figures.keys().collect::<Vec<_>>(), ["p50_ms", "throughput_per_s"]);
-    assert_eq!(row.validate(), Ok(()));
+    assert_eq!(row.validate(&VOCABULARY), Ok(()));
     row.series.insert("p99_ms".into(), vec![1.0, f64::INFINITY]);
-    let fault = row.validate().expect_err("it is not finite").to_string();
+    let fault = row.validate(&VOCABULARY).expect_err("it is not finite").to_string();
     assert!(fault.contains("`p99_ms` is inf") && fault.contains("batch 100"), "{fault}");
     row.series.clear();
     row.noise =
         Some(Noise { steal_percent: 101.0, others_percent: 0.0, variation_percent: Some(3.0), ..Noise::default() });
-    assert!(row.validate().is_err());
+    assert!(row.validate(&VOCABULARY).is_err());
 }
 
 fn surroundings() -> Surroundings {
@@ -98,9 +98,9 @@ fn keys_do_not_depend_on_the_layout_of_the_file() {
 fn figures_and_samples_are_possible() {
     let refused = |change: &dyn Fn(&mut Row)| {
         let mut row = row();
-        assert_eq!(row.validate(), Ok(()));
+        assert_eq!(row.validate(&VOCABULARY), Ok(()));
         change(&mut row);
-        let fault = row.validate().expect_err("it is impossible").to_string();
+        let fault = row.validate(&VOCABULARY).expect_err("it is impossible").to_string();
         assert!(fault.contains("impossible") && fault.contains("batch 100"), "{fault}");
     };
     for value in [-5.0, 1e300, -1e300, f64::NEG_INFINITY] {
@@ -115,5 +115,5 @@ fn figures_and_samples_are_possible() {
     let mut row = row();
     row.set("remaining_slices", -5.0);
     row.samples.push(Sample { at_s: -0.5, latency_ms: 1.0 });
-    assert_eq!(row.validate(), Ok(()));
+    assert_eq!(row.validate(&VOCABULARY), Ok(()));
 }

@@ -2,6 +2,7 @@
 
 use quorate_experiments::row::{Noise, Sample};
 use quorate_experiments::{Experiment, Instrument, Judgement, Plan, Profile, Row, Verdict, judge, read};
+use quorate_lab::figures::vocabulary;
 use quorate_lab::page::{Fidelity, Finding, page, write};
 use quorate_plots::{Block, Figure, Page, Plot};
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole};
@@ -35,7 +36,8 @@ max = 5
 "#;
 
 fn experiment(more: &str) -> Experiment {
-    read(&format!("{HEAD}{more}"), "experiments/mine/batches.toml").unwrap_or_else(|fault| panic!("{fault}"))
+    read(&format!("{HEAD}{more}"), "experiments/mine/batches.toml", vocabulary())
+        .unwrap_or_else(|fault| panic!("{fault}"))
 }
 
 /// Returns three rows for each cell. The throughput is 10 times the batch, twice that for rotating leaders, and differs
@@ -244,7 +246,7 @@ fn each_span_of_misbehaviour_is_shaded_once() {
     let plot = "[[plot]]\ntitle = \"t\"\nkind = \"seconds\"\ny = \"completed_per_s\"\nseries = \"leader\"";
     let faults = "payload = 16\nduration = \"60s\"\nfault = [\"slow:0..3@15s+15s/30s\", \"silent:3\", \"fork:3@50s\"]";
     let text = format!("{HEAD}{plot}").replace("payload = 16", faults);
-    let experiment = read(&text, "mine.toml").unwrap_or_else(|fault| panic!("{fault}"));
+    let experiment = read(&text, "mine.toml", vocabulary()).unwrap_or_else(|fault| panic!("{fault}"));
     let plan = simulated(&experiment);
     let (page, _) = page_of(&plan, &rows(&plan));
     let Plot::Time { events, .. } = &figures(&page)[0].plot else { panic!("{page:?}") };
@@ -560,7 +562,7 @@ fn a_figure_that_cannot_be_drawn_says_so() {
     let values: Vec<String> = (0..40).map(|at| format!("\"leader {at}\"")).collect();
     let text = format!("{HEAD}[[plot]]\ntitle = \"A plot\"\nkind = \"line\"\nx = \"batch\"\ny = \"mean_ms\"")
         .replace("[\"fixed\", \"round-robin\"]", &format!("[{}]", values.join(", ")));
-    let experiment = read(&text, "experiments/mine/many.toml").unwrap_or_else(|fault| panic!("{fault}"));
+    let experiment = read(&text, "experiments/mine/many.toml", vocabulary()).unwrap_or_else(|fault| panic!("{fault}"));
     let plan = simulated(&experiment);
     let (page, _) = page_of(&plan, &rows(&plan));
     let text = texts(&page);

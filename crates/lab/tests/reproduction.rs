@@ -87,7 +87,8 @@ fn the_table_has_verdicts_and_what_is_missing() {
     let catalogue = Catalogue::parse(text).expect("it is sound");
     let experiment = "title = \"One\"\npaper = \"p\"\nabout = \"x\"\ninstruments = [\"simulated\"]\n\
         [[axis]]\nkey = \"batch\"\nvalues = [1, 2]\n";
-    let experiment = read(experiment, "experiments/p/one.toml").expect("it is sound");
+    let experiment =
+        read(experiment, "experiments/p/one.toml", quorate_lab::figures::vocabulary()).expect("it is sound");
     let plan = experiment.plan(Profile::Quick, None).expect("it has cells");
     let mut row = Row {
         experiment: experiment.name(),

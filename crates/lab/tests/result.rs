@@ -1,7 +1,9 @@
 //! Results: the keys of their JSON, their figures and their table.
 
 use hdrhistogram::Histogram;
+use quorate_experiments::figures::label;
 use quorate_lab::BenchResult;
+use quorate_lab::record::Record;
 use quorate_lab::result::{Agreement, CpuPerCommand, Difference, Latency, Machine, count, figure, log_buckets, per};
 use serde_json::{Value, json};
 
@@ -11,8 +13,9 @@ fn keys(value: &Value) -> Vec<&str> {
     keys
 }
 
+/// Other programs read these keys, so each stays; those that a run adds are in the documentation.
 #[test]
-fn the_keys_are_the_documented_ones() {
+fn the_promised_keys_stay_and_all_are_documented() {
     let value: Value = serde_json::from_str(&crate::common::sample().to_json()).expect("JSON");
     let mut promised = vec![
         "spec",
@@ -45,8 +48,12 @@ fn the_keys_are_the_documented_ones() {
         "latency_histogram",
     ]);
     promised.extend(["evidence", "events", "warnings"]);
-    promised.sort_unstable();
-    assert_eq!(keys(&value), promised);
+    let keys_of_result = keys(&value);
+    let lost: Vec<&&str> = promised.iter().filter(|key| !keys_of_result.contains(key)).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+    let documented: Vec<&str> = BenchResult::FIELDS.iter().map(|field| field.key).collect();
+    let secret: Vec<&&str> = keys_of_result.iter().filter(|key| !documented.contains(key)).collect();
+    assert!(secret.is_empty(), "{secret:?}");
     assert_eq!(keys(&value["latency_ms"]), ["max", "mean", "p50", "p90", "p99", "p999"]);
     assert_eq!(keys(&value["cpu_us_per_command"]), ["clients", "replicas", "total"]);
     assert_eq!(keys(&value["crypto_us_per_command"]), ["clients", "replicas", "source"]);
@@ -171,4 +178,23 @@ fn the_table_has_the_main_figures_and_stays_narrow() {
 fn this_machine_has_cores() {
     let machine = Machine::here();
     assert!(machine.cores >= 1 && !machine.cpu.is_empty() && !machine.kernel.is_empty());
+}
+
+/// A figure that is declared with a row has it, in the table and in the report.
+#[test]
+fn declared_rows_are_shown() {
+    let result = crate::common::sample();
+    let (table, page) = (result.to_table(), quorate_lab::render_html(&result));
+    let rows: Vec<_> = BenchResult::FIELDS.iter().filter(|field| !field.note.is_empty()).collect();
+    assert!(!rows.is_empty());
+    for field in rows {
+        let (own, of) = field.figure().expect("only figures have rows");
+        let value = of(&result).map_or_else(|| "–".to_owned(), figure);
+        let name = label(own.name);
+        let line = table.lines().find(|line| line.trim_start().starts_with(&name));
+        assert!(line.is_some_and(|line| line.contains(&value) && line.contains(field.note)), "{name}: {table}");
+    }
+    for text in ["longest gap", "1,044", "Signatures that all replicas verify per committed block"] {
+        assert!(page.contains(text), "{text}");
+    }
 }

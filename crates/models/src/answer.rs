@@ -7,7 +7,7 @@ use crate::question::{Protocol, Question};
 use crate::remedies::{self, Remedy};
 use crate::timeouts::{Timeout, Timeouts};
 use crate::traffic;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 impl Question {
     /// Returns everything. For PBFT O(n^2) for success, and O(points^2) for each of some hundred numbers of early
@@ -58,7 +58,7 @@ impl Question {
 }
 
 /// What the formulas say. Probabilities are between 0 and 1, times in ms.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Answer {
     pub protocol: Protocol,
     pub replicas: usize,
@@ -109,7 +109,7 @@ pub struct Answer {
 }
 
 /// Messages of one request.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MessageCounts {
     /// The paper's formula, with messages to oneself; PBFT only.
     pub printed: Option<u64>,

@@ -21,7 +21,7 @@ use crate::committee::Counting;
 use crate::delay::{Links, Times};
 use crate::grid::{Awaited, Law};
 use crate::phases::Phases;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Numbers of early replicas that are told apart in the two phases, over datagrams and over streams; more are put
 /// together with their neighbours.
@@ -215,7 +215,7 @@ pub(crate) fn groups(weights: &[f64], most: usize) -> Vec<(usize, f64)> {
 }
 
 /// Mean and percentiles of a time in ms, given that it comes; `None` if it never does, or beyond the grid.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Percentiles {
     pub mean: Option<f64>,
     pub p50: Option<f64>,

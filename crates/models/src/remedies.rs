@@ -9,7 +9,7 @@ use crate::committee::Committee;
 use crate::latency::Percentiles;
 use crate::question::Question;
 use quorate_types::choice;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Largest amount of a remedy that is tried.
 pub const MAX_AMOUNT: u32 = 10;
@@ -28,7 +28,7 @@ choice!(
 );
 
 /// A remedy at the least amount with which the criterion is met, or at the largest that is tried.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Remedy {
     pub remedy: Kind,
     pub amount: u32,

@@ -14,13 +14,13 @@ use crate::binomial::Binomials;
 use crate::committee::Committee;
 use crate::delay::Times;
 use crate::grid::{Awaited, Law};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Gain in throughput below which a shorter timeout is taken as just as good.
 const INDIFFERENT: f64 = 1e-6;
 
 /// Effect of a timeout.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Timeout {
     pub timeout_ms: f64,
     /// Probability that a request needs a view change.

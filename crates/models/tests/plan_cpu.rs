@@ -107,7 +107,7 @@ fn codes_save_what_signatures_cost() {
 #[test]
 fn more_cores_help_until_ordering_or_the_line_limits() {
     let point = table(Profile::Domain).point(15, 512);
-    let limits: Vec<&str> = point.on_cores.iter().map(|own| own.limit).collect();
+    let limits: Vec<&str> = point.on_cores.iter().map(|own| own.limit.as_str()).collect();
     assert_eq!(limits, ["cores", "cores", "order", "order", "order"], "{point:?}");
     let rates: Vec<f64> = point.on_cores.iter().map(|own| own.operations_per_s).collect();
     assert!(rates.windows(2).all(|pair| pair[1] >= pair[0]) && (rates[1] / rates[0] - 2.0).abs() < 1e-9);

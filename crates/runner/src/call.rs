@@ -6,6 +6,7 @@ use crate::scenarios::{self, Scenarios};
 use clap::{Args, Command, FromArgMatches};
 use quorate_experiments::{Cell, Instrument, Plan};
 use quorate_lab::bench::{EmulationOptions, emulation_obstacle, resolve};
+use quorate_lab::figures::Outcome;
 use quorate_lab::sim::{SimError, SimOptions, sim_spec};
 use quorate_lab::spec::{BenchSpec, Host, Problem, SpecError};
 use quorate_types::Fault;
@@ -167,6 +168,21 @@ impl Call {
     pub fn command_line(&self) -> String {
         let words = self.arguments();
         std::iter::once("quorate").chain(words.iter().map(String::as_str)).map(quote).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Reads the result of the call from its JSON.
+    ///
+    /// # Errors
+    /// If it is not the JSON of this command.
+    pub fn outcome(&self, json: &str) -> serde_json::Result<Outcome> {
+        Ok(match self {
+            Call::Bench(..) => Outcome::Bench(serde_json::from_str(json)?),
+            Call::Sim(..) => Outcome::Sim(serde_json::from_str(json)?),
+            Call::Scenarios(scenarios) if scenarios.is_museum => Outcome::Museum(serde_json::from_str(json)?),
+            Call::Scenarios(_) => Outcome::Twins(serde_json::from_str(json)?),
+            Call::Formulas(formulas) if formulas.is_plan => Outcome::Plan(serde_json::from_str(json)?),
+            Call::Formulas(_) => Outcome::Model(serde_json::from_str(json)?),
+        })
     }
 
     /// Returns the time under load, real or simulated; for scenarios, a guess.

@@ -3,6 +3,7 @@
 use crate::error::RunnerError;
 use quorate_experiments::file::MAX_FILE_BYTES;
 use quorate_experiments::{Experiment, read};
+use quorate_lab::figures::vocabulary;
 use quorate_types::Fault;
 use quorate_types::choice::nearest;
 use std::fs::File;
@@ -43,7 +44,7 @@ impl Source {
     /// # Errors
     /// With the file, the line and the key, and what to do.
     pub fn experiment(&self) -> Result<Experiment, Fault> {
-        read(&self.text, &self.file)
+        read(&self.text, &self.file, vocabulary())
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::report::Archived;
 use comfy_table::{CellAlignment, Table, presets};
-use quorate_experiments::figures::{FIGURES, names};
 use quorate_experiments::statistics::{CONFIDENCE, Ratio, mean, ratio};
 use quorate_experiments::{Instrument, Profile, Row, Value};
+use quorate_lab::figures::vocabulary;
 use quorate_lab::result::figure;
 use quorate_types::Fault;
 use quorate_types::choice::nearest;
@@ -51,7 +51,7 @@ type CellKey = (String, Profile, Instrument, Vec<(String, String)>);
 /// # Errors
 /// The first name that is no figure's, with the nearest one.
 pub fn check_figures(figures: &[String]) -> Result<(), Fault> {
-    let known = names(FIGURES);
+    let known = vocabulary().figure_names();
     let Some(other) = figures.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let help = match nearest(other, &known) {
         Some(name) => format!("did you mean `{name}`?"),

@@ -39,6 +39,7 @@ fn cpu_flags() -> Command {
 /// A call of `quorate model` or `quorate plan`.
 #[derive(Clone, Debug)]
 pub struct Formulas {
+    pub(crate) is_plan: bool,
     /// The command and its flags.
     words: Vec<String>,
 }
@@ -74,7 +75,7 @@ impl Formulas {
             ModelOptions::from_arg_matches(&parsed).map_err(|error| MODEL.refused(&plan.experiment.file, &error))?;
         options.question(protocol).map_err(|fault| blame(plan, cell, &table, fault))?;
         let command = ["model".to_owned(), protocol.name().to_owned()];
-        Ok(Formulas { words: command.into_iter().chain(words).collect() })
+        Ok(Formulas { is_plan: false, words: command.into_iter().chain(words).collect() })
     }
 
     fn of_plan(plan: &Plan, cell: &Cell, mut table: toml::Table) -> Result<Formulas, Fault> {
@@ -91,7 +92,7 @@ impl Formulas {
         };
         checked.map_err(|fault| blame(plan, cell, &table, fault))?;
         let command = ["plan".to_owned(), planned.name().to_owned()];
-        Ok(Formulas { words: command.into_iter().chain(words).collect() })
+        Ok(Formulas { is_plan: true, words: command.into_iter().chain(words).collect() })
     }
 
     /// Returns the arguments after `quorate`.

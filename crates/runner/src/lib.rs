@@ -15,10 +15,10 @@ mod formulas;
 pub mod here;
 pub mod judged;
 mod process;
+pub mod reference;
 pub mod report;
 pub mod run;
 mod scenarios;
-mod stages;
 pub mod store;
 
 pub use catalogue::Source;

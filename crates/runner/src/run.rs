@@ -11,6 +11,7 @@ use crate::report::stamped;
 use crate::store::{Record, Store, seed};
 use quorate_experiments::row::Provenance;
 use quorate_experiments::{Experiment, Instrument, Plan, Profile, Row, Surroundings, needs};
+use quorate_lab::figures as measured;
 use quorate_lab::noise::Meter;
 use quorate_node::interrupt;
 use quorate_types::Fault;
@@ -376,11 +377,14 @@ impl Course<'_> {
         match process::run(&self.run.here.program, &call.arguments(), limit, &scratch)? {
             Ending::Interrupted => return Ok(None),
             Ending::Failed(why) => row.failure = Some(why),
-            Ending::Result(result) => figures::fill(&mut row, &result, cell.outliers),
+            Ending::Result(json) => match call.outcome(&json) {
+                Ok(outcome) => figures::fill(&mut row, &measured::Run { outcome, outliers: cell.outliers }),
+                Err(error) => row.failure = Some(format!("its result cannot be read: {error}")),
+            },
         }
         let per_second = row.series.get("completed_per_s").cloned().unwrap_or_default();
         row.noise = meter.and_then(|meter| meter.noise(&per_second));
-        row.validate()?;
+        row.validate(&measured::vocabulary())?;
         Ok(Some(row))
     }
 }

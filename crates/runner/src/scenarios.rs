@@ -30,7 +30,7 @@ fn museum_flags() -> Command {
 /// A call of `quorate twins run` or `quorate museum`.
 #[derive(Clone, Debug)]
 pub struct Scenarios {
-    is_museum: bool,
+    pub(crate) is_museum: bool,
     /// Flags, without the seed.
     words: Vec<String>,
     /// Of repetition 0.

@@ -7,6 +7,7 @@
 use crate::catalogue::Source;
 use crate::error::RunnerError;
 use quorate_experiments::{Experiment, Instrument, Profile, Row};
+use quorate_lab::figures::vocabulary;
 use quorate_types::{Fault, Hasher};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -166,7 +167,7 @@ impl Store {
             _ => {}
         }
         let row: Row = parse(&path)?;
-        row.validate()?;
+        row.validate(&vocabulary())?;
         if row.repetition != repetition {
             let what = format!("holds repetition {}", row.repetition);
             return Err(Fault::new(path.display().to_string(), what, "delete the file").into());

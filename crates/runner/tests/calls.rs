@@ -2,6 +2,7 @@
 
 use crate::common::experiment;
 use quorate_experiments::{Experiment, Instrument, Profile};
+use quorate_lab::figures::vocabulary;
 use quorate_runner::call::{Call, known};
 
 fn calls(experiment: &Experiment, instrument: Instrument) -> Result<Vec<Call>, String> {
@@ -46,7 +47,8 @@ fn an_emulated_cell_is_a_benchmark_on_an_emulated_network() {
         let text = format!(
             "title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"emulated\", \"simulated\"]\n[base]\n{base}"
         );
-        let experiment = quorate_experiments::read(&text, "mine.toml").unwrap_or_else(|fault| panic!("{fault}"));
+        let experiment =
+            quorate_experiments::read(&text, "mine.toml", vocabulary()).unwrap_or_else(|fault| panic!("{fault}"));
         calls(&experiment, Instrument::Emulated).map(|mut calls| calls.remove(0))
     };
     let call = one("transport = \"rudp\"\nnetwork = \"wan4\"\nloss = 0.01\ndelay_ms = 2.5").expect("it is sound");
@@ -72,7 +74,7 @@ fn scenarios_are_calls_of_twins_and_of_the_museum() {
     let text = |base: &str| {
         let text =
             format!("title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"scenarios\"]\n[base]\n{base}");
-        quorate_experiments::read(&text, "mine.toml").unwrap_or_else(|fault| panic!("{fault}"))
+        quorate_experiments::read(&text, "mine.toml", vocabulary()).unwrap_or_else(|fault| panic!("{fault}"))
     };
     let one = |base: &str| calls(&text(base), Instrument::Scenarios).map(|mut calls| calls.remove(0));
     let run = one("protocol = \"pbft\"\none_way = true\nsample = 50\nseed = 7").expect("it is sound");

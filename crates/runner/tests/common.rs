@@ -2,6 +2,7 @@
 
 use quorate_experiments::row::{Noise, Provenance};
 use quorate_experiments::{Experiment, Instrument, Profile, Row, Value, read};
+use quorate_lab::figures::vocabulary;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ pub fn experiment(base: &str, more: &str) -> Experiment {
     let text = format!(
         "title = \"t\"\npaper = \"mine\"\nabout = \"a\"\ninstruments = [\"real\", \"simulated\"]\n[base]\n{base}\n{more}"
     );
-    read(&text, "mine.toml").unwrap_or_else(|fault| panic!("{fault}"))
+    read(&text, "mine.toml", vocabulary()).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
 /// A row of `mine/x` with these figures, at one batch size.

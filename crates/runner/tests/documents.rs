@@ -1,19 +1,27 @@
-//! `docs/RESULTS.md` has a line for each column of an export, with its unit.
+//! The tables of `docs/RESULTS.md` are those that the program declares.
 
-use quorate_experiments::figures::{FIGURES, SERIES};
-use quorate_runner::export::{IDENTITY, ORIGIN, SAMPLE};
+use quorate_runner::reference::with_tables;
+use std::fs;
+use std::path::Path;
 
-const RESULTS: &str = include_str!("../../../docs/RESULTS.md");
-
-/// Returns the line of the documentation for a column.
-fn line(name: &str, unit: &str, about: &str) -> String {
-    format!("| `{name}` | {unit} | {about} |").replace("|  |", "| |")
+#[test]
+fn the_tables_of_results_are_generated() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/RESULTS.md");
+    let page = fs::read_to_string(&path).expect("it is there");
+    let expected = with_tables(&page).unwrap_or_else(|error| panic!("docs/RESULTS.md: {error}"));
+    if std::env::var("QUORATE_GOLDEN").is_ok_and(|value| value == "write") {
+        fs::write(&path, &expected).expect("it can be written");
+        return;
+    }
+    let help = "run QUORATE_GOLDEN=write cargo test -p quorate-runner --test tests documents";
+    assert!(page == expected, "docs/RESULTS.md differs from the declarations; {help}");
 }
 
 #[test]
-fn every_column_is_documented() {
-    let fixed = IDENTITY.iter().chain(ORIGIN).chain(SAMPLE).map(|column| line(column.name, column.unit, column.about));
-    let figures = FIGURES.iter().chain(SERIES).map(|figure| line(figure.name, figure.unit, figure.about));
-    let missing: Vec<String> = fixed.chain(figures).filter(|line| !RESULTS.lines().any(|own| own == line)).collect();
-    assert!(missing.is_empty(), "docs/RESULTS.md lacks these lines:\n{}", missing.join("\n"));
+fn a_page_without_a_table_or_with_an_unknown_one_is_refused() {
+    assert!(with_tables("text\n").expect_err("it has no table").contains("lacks the tables"));
+    assert!(
+        with_tables("<!-- table nonsense -->\n<!-- end -->\n").expect_err("nobody declares it").contains("nonsense")
+    );
+    assert!(with_tables("<!-- table line -->\n").expect_err("it has no end").contains("has no <!-- end -->"));
 }

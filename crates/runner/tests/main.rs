@@ -5,6 +5,7 @@ mod catalogue;
 mod common;
 mod compare;
 mod documents;
+mod experiments;
 mod export;
 mod figures;
 mod store;

@@ -5,7 +5,7 @@ use crate::steps::StepKind;
 use crate::work::{Place, Work};
 use quorate_types::meter::Primitive;
 use quorate_types::stages::{MessageKind, StageCounts, StageRole};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 const PS_PER_US: f64 = 1e6;
 
@@ -44,7 +44,7 @@ impl Charged {
 }
 
 /// Work of one kind, per command.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Share {
     pub work: Work,
     pub count_per_command: f64,

@@ -1,10 +1,10 @@
 //! Kinds of work that are charged, and what it is done on.
 
 use quorate_types::stages::{MessageKind, Stage, StageRole};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Kinds of work that are charged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Work {

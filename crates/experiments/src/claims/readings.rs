@@ -4,7 +4,7 @@ use super::cases::Term;
 use super::decide::Reading;
 use super::estimate::Estimate;
 use crate::axes::Plan;
-use crate::figures::count_of;
+use crate::figures::Vocabulary;
 use crate::file::{Claim, Relation};
 use crate::names::Take;
 use crate::row::Row;
@@ -12,6 +12,7 @@ use crate::statistics::{AGREEMENT_CONFIDENCE, CONFIDENCE, Summary, chance_interv
 
 /// The rows of each cell of a plan.
 pub struct Readings<'r> {
+    vocabulary: Vocabulary,
     exact: Vec<bool>,
     /// Why cells could not be run.
     obstacles: Vec<Option<&'r str>>,
@@ -34,7 +35,7 @@ impl<'r> Readings<'r> {
             }
         }
         let exact = plan.cells.iter().map(|cell| cell.instrument.is_exact()).collect();
-        Readings { exact, obstacles, rows: sorted }
+        Readings { vocabulary: plan.experiment.vocabulary, exact, obstacles, rows: sorted }
     }
 
     /// Returns why a cell could not be run here.
@@ -78,7 +79,7 @@ impl<'r> Readings<'r> {
     /// Returns hits and trials of all runs together behind a share of counted things; `None` if the figure is no such
     /// share, or a run did not count.
     fn counts(&self, cell: usize, figure: &str) -> Option<(u64, u64)> {
-        let count = count_of(figure)?;
+        let count = self.vocabulary.count_of(figure)?;
         let counted = self.rows(cell).iter().map(|row| {
             let (share, all) = (row.figures.get(figure)?, row.figures.get(count)?);
             Some(((share * all).round() as u64, *all as u64))

@@ -1,6 +1,6 @@
 //! `[[claim]]`: a relation that the results are judged by.
 
-use crate::figures::{FIGURES, count_of, names};
+use crate::figures::Vocabulary;
 use crate::names::{ClaimKind, Direction, Instrument, Take};
 use crate::source::{Table, unknown};
 use crate::value::Value;
@@ -193,13 +193,13 @@ impl Tolerance {
 }
 
 impl Claim {
-    pub(crate) fn read(table: &Table) -> Result<Claim, Fault> {
+    pub(crate) fn read(table: &Table, vocabulary: &Vocabulary) -> Result<Claim, Fault> {
         let kind = table.need("kind")?.choice::<ClaimKind>()?;
         table.known(&[COMMON, keys_of(kind)].concat())?;
         let figure = table.need("figure")?;
         let name = figure.text()?;
-        if !names(FIGURES).contains(&name.as_str()) {
-            return Err(unknown(figure.place(), "figure", &name, &names(FIGURES)));
+        if vocabulary.figure(&name).is_none() {
+            return Err(unknown(figure.place(), "figure", &name, &vocabulary.figure_names()));
         }
         let over = table.texts("over")?;
         let take = table.choice("take")?;
@@ -218,7 +218,7 @@ impl Claim {
             selection: table.table("where")?.map_or(Ok(Selection::default()), |table| Selection::read(&table))?,
             over,
             take: take.unwrap_or(Take::Max),
-            relation: Relation::read(kind, &name, table)?,
+            relation: Relation::read(kind, table, vocabulary.count_of(&name).is_some())?,
             figure: name,
             place: table.place(),
         })
@@ -239,7 +239,7 @@ fn keys_of(kind: ClaimKind) -> &'static [&'static str] {
 }
 
 impl Relation {
-    fn read(kind: ClaimKind, figure: &str, table: &Table) -> Result<Relation, Fault> {
+    fn read(kind: ClaimKind, table: &Table, is_share: bool) -> Result<Relation, Fault> {
         let along = || table.need("along").and_then(|node| node.text());
         match kind {
             ClaimKind::Order => Relation::read_order(table),
@@ -273,7 +273,7 @@ impl Relation {
             ClaimKind::Agreement => Ok(Relation::Agreement {
                 with: table.need("with")?.choice()?,
                 tolerance: Tolerance::read(table)?,
-                is_share: count_of(figure).is_some(),
+                is_share,
             }),
             ClaimKind::Crossing => {
                 let (first, second) = read_points(table, "first", "second")?;

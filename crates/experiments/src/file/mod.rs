@@ -10,6 +10,7 @@ pub use claim::{Claim, Limits, MAX_CLAIMS, Pick, Relation, Selection, Side, Tole
 pub use plot::{PaperValue, Plot};
 pub use profile::{Base, DEFAULT_MAX_REPETITIONS, DEFAULT_MIN_REPETITIONS, MAX_REPETITIONS, Overrides, Repeat};
 
+use crate::figures::Vocabulary;
 use crate::names::{Instrument, Outliers, Profile};
 use crate::source::{Node, Source, Table, unknown};
 use crate::value::Value;
@@ -62,6 +63,8 @@ pub struct Experiment {
     pub plots: Vec<Plot>,
     pub paper_values: Vec<PaperValue>,
     pub claims: Vec<Claim>,
+    /// The figures that it may name.
+    pub vocabulary: Vocabulary,
 }
 
 /// Cells that are not run: those that meet all conditions.
@@ -77,11 +80,11 @@ pub struct Exclusion {
 }
 
 impl Experiment {
-    /// Reads a file that errors call `file`. [`read`](crate::read) also checks what this leaves out.
+    /// Reads a file that errors call `file` and that may name the figures of `vocabulary`. [`read`](crate::read) also checks what this leaves out.
     ///
     /// # Errors
     /// With the file, the line and the key, and what to do.
-    pub fn parse(text: &str, file: &str) -> Result<Experiment, Fault> {
+    pub fn parse(text: &str, file: &str, vocabulary: Vocabulary) -> Result<Experiment, Fault> {
         if text.len() > MAX_FILE_BYTES {
             let what = format!("is {} bytes long, more than {MAX_FILE_BYTES}", text.len());
             return Err(Fault::new(file, what, "split the experiment"));
@@ -98,12 +101,12 @@ impl Experiment {
         let coordinates: Vec<&str> = axes.iter().flat_map(Axis::coordinates).collect();
         let read_repeat = |table: &Table| Repeat::default().with(table);
         let repeat = root.table("repeat")?.map_or(Ok(Repeat::default()), |table| read_repeat(&table))?;
-        let claims: Vec<Claim> = root.tables("claim")?.iter().map(Claim::read).collect::<Result<_, _>>()?;
-        let plots =
-            root.tables("plot")?.iter().map(|table| Plot::read(table, &coordinates)).collect::<Result<_, _>>()?;
-        let paper_values = root.tables("paper_value")?;
-        let paper_values =
-            paper_values.iter().map(|table| PaperValue::read(table, &coordinates)).collect::<Result<_, _>>()?;
+        let claims: Vec<Claim> =
+            root.tables("claim")?.iter().map(|table| Claim::read(table, &vocabulary)).collect::<Result<_, _>>()?;
+        let read_plot = |table| Plot::read(table, &coordinates, &vocabulary);
+        let plots = root.tables("plot")?.iter().map(read_plot).collect::<Result<_, _>>()?;
+        let read_value = |table| PaperValue::read(table, &coordinates, &vocabulary);
+        let paper_values = root.tables("paper_value")?.iter().map(read_value).collect::<Result<_, _>>()?;
         let exclusions = root.tables("exclude")?;
         let experiment = Experiment {
             file: file.to_owned(),
@@ -125,6 +128,7 @@ impl Experiment {
             plots,
             paper_values,
             claims,
+            vocabulary,
         };
         experiment.check_bases()?;
         experiment.check_claims()?;

@@ -1,7 +1,7 @@
 //! `[[plot]]` and `[[paper_value]]`: what is drawn.
 
 use super::claim::Selection;
-use crate::figures::{FIGURES, SERIES, names};
+use crate::figures::Vocabulary;
 use crate::names::PlotKind;
 use crate::source::{Node, Table, unknown};
 use crate::value::Value;
@@ -58,7 +58,7 @@ pub struct PaperValue {
 
 impl Plot {
     /// `axes` are the names of all coordinates.
-    pub(crate) fn read(table: &Table, axes: &[&str]) -> Result<Plot, Fault> {
+    pub(crate) fn read(table: &Table, axes: &[&str], vocabulary: &Vocabulary) -> Result<Plot, Fault> {
         table.known(KEYS)?;
         let kind = table.need("kind")?.choice::<PlotKind>()?;
         let over_time = matches!(kind, PlotKind::Seconds | PlotKind::Scatter);
@@ -74,14 +74,14 @@ impl Plot {
             }
         }
         let is_heat = kind == PlotKind::Heat;
-        let figures = names(FIGURES);
+        let figures = vocabulary.figure_names();
         let x_names = match kind {
             PlotKind::Curve => figures.clone(),
             PlotKind::Line => [axes, &figures[..]].concat(),
             _ => axes.to_vec(),
         };
         let y_names = match kind {
-            PlotKind::Seconds => names(SERIES),
+            PlotKind::Seconds => vocabulary.series_names(),
             PlotKind::Heat => axes.to_vec(),
             _ => figures.clone(),
         };
@@ -111,7 +111,7 @@ impl Plot {
 }
 
 impl PaperValue {
-    pub(crate) fn read(table: &Table, axes: &[&str]) -> Result<PaperValue, Fault> {
+    pub(crate) fn read(table: &Table, axes: &[&str], vocabulary: &Vocabulary) -> Result<PaperValue, Fault> {
         table.known(&["at", "figure", "value", "source"])?;
         let mut at = Vec::new();
         for (key, node) in table.need("at")?.table()?.nodes() {
@@ -121,7 +121,7 @@ impl PaperValue {
             at.push((key, node.value()?));
         }
         table.need("figure")?;
-        let figure = read_name(table, "figure", "figure", &names(FIGURES))?.unwrap_or_default();
+        let figure = read_name(table, "figure", "figure", &vocabulary.figure_names())?.unwrap_or_default();
         let value = table.need("value")?.number()?;
         Ok(PaperValue { at, figure, value, source: table.need("source")?.text()?, place: table.place() })
     }

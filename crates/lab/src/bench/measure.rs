@@ -2,12 +2,10 @@
 
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, ChannelPerCommand, CpuPerCommand, CryptoPerCommand, Event, Frontier, Growth, Latency,
-    LineFigures, Machine, PacketFigures, RequestFigures, RoundTripFigures, Sample, Second, Step, ThreadLoads,
-    log_buckets, per, recovery_percent, stages, version,
+    Agreement, BenchResult, ChannelPerCommand, CryptoPerCommand, Event, Frontier, Growth, Measured, OfHost, per,
 };
 use crate::spec::{BenchSpec, Pacing};
-use quorate_client::load::{INTERVAL, LoadProgress, LoadReport, StepReport};
+use quorate_client::load::{LoadProgress, LoadReport};
 use quorate_simulator::Counts;
 use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeSet;
@@ -156,70 +154,26 @@ pub fn result(
     proofs.extend(evidence(readings.end.iter().flatten()));
     let mut rumours = std::mem::take(&mut readings.hearsay);
     rumours.extend(hearsay(readings.end.iter().flatten()));
-    let growth = readings.growth();
-    let ordered = growth.most(|status| status.committed_commands);
-    let blocks = growth.most(|status| status.committed_blocks);
-    let replicas = per(growth.sum(|status| status.cpu_ns) as f64 / 1e3, ordered);
-    let clients = report.cpu_us_per_command();
-    let sent_by_replicas = per(growth.sum(|status| status.bytes_sent) as f64, ordered);
-    let sent_by_clients = per(report.usage.transport.bytes_sent as f64, report.completed);
-    let allocated = |of: fn(&Status) -> u64| per(growth.sum(of) as f64, ordered).filter(|count| *count > 0.0);
-    let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
-    let channel = ChannelPerCommand::sampled(&growth, ordered, &report.usage.crypto, report.completed);
     let client_bound = is_client_bound(spec, report, &readings, &mut warnings);
-    let rss_of_replicas = readings.end.iter().flatten().map(|status| status.peak_rss_kb).max().unwrap_or(0);
     note_unusual(report, &readings, &mut warnings);
-    let (stages, stage_clock) = stages(&growth).unzip();
-    BenchResult {
-        spec: spec.clone(),
-        throughput_ops: report.throughput(),
-        latency_ms: Latency::of(&report.latency_us),
-        latency_within_fences_ms: Latency::within_fences(&report.latency_us),
-        committed_commands: report.completed,
-        executed_commands: ordered,
-        refused_commands: report.busy,
-        committed_blocks: blocks,
-        views: growth.views(),
-        view_timeouts: growth.most(|status| status.view_timeouts),
-        longest_gap_ms: (report.completed > 0).then_some(report.longest_gap.as_secs_f64() * 1e3),
-        recovery_percent: recovery_percent(spec, measured_intervals(report)),
-        cpu_us_per_command: CpuPerCommand { total: add(replicas, clients), replicas, clients },
-        crypto_us_per_command: CryptoPerCommand::sampled(&growth, ordered, &report.usage.crypto, report.completed),
-        channel_us_per_command: Some(channel),
-        threads: ThreadLoads::of(&growth, report.window.as_nanos() as f64, ordered),
-        stages: stages.unwrap_or_default(),
-        stage_clock,
-        bytes_per_command: add(sent_by_replicas, sent_by_clients),
-        line: LineFigures::of(spec, &growth, ordered, report.throughput()),
-        packets: PacketFigures::of(&growth),
-        smoothed_rtt_ms: RoundTripFigures::of(&growth),
-        verifications_per_block: per(growth.sum(|status| status.verifications) as f64, blocks),
-        key_additions_per_certificate: growth.key_additions_per_certificate(spec.scheme),
-        messages_per_block: per(growth.sum(|status| status.messages_sent) as f64, blocks),
-        bytes_per_block: per(growth.sum(|status| status.bytes_sent) as f64, blocks),
-        certificate_bytes: spec.certificate_bytes(),
+    let growth = readings.growth();
+    let (executed, usage) = (growth.most(|status| status.committed_commands), &report.usage);
+    let rss_of_replicas = readings.end.iter().flatten().map(|status| status.peak_rss_kb).max().unwrap_or(0);
+    let own = OfHost {
+        is_simulated: false,
+        crypto: CryptoPerCommand::sampled(&growth, executed, &usage.crypto, report.completed),
+        channel: Some(ChannelPerCommand::sampled(&growth, executed, &usage.crypto, report.completed)),
+        sent_by_clients: per(usage.transport.bytes_sent as f64, report.completed),
         peak_rss_mb: peak_rss_kb.max(rss_of_replicas) as f64 * 1024.0 / 1e6,
-        allocations_per_command: allocated(|status| status.allocations),
-        allocated_bytes_per_command: allocated(|status| status.allocated_bytes),
         client_bound,
-        agreement: Agreement::in_run(spec, || readings.agreement()),
-        requests: RequestFigures::of(spec, report),
-        timeline: timeline(report, &readings.frontier),
-        steps: steps(spec, report),
-        samples: Sample::all(report),
-        search: None,
-        latency_histogram: log_buckets(&report.latency_us),
         events,
         evidence: proofs.into_iter().collect(),
         hearsay: rumours.into_iter().collect(),
         warnings,
         partial: partial(|| format!("after {:.1} s of {}", report.window.as_secs_f64(), spec.duration)),
-        machine: Machine::here(),
-        command: spec.command_line(),
-        loaded: None,
-        emulation: None,
-        version: version(),
-    }
+    };
+    let agreement = Agreement::in_run(spec, || readings.agreement());
+    BenchResult::of(&Measured { spec, load: Some(report), growth, frontier: &readings.frontier, agreement, own })
 }
 
 /// Returns the proofs of all replicas, each once.
@@ -270,57 +224,4 @@ pub(crate) fn note_counts(warnings: &mut Vec<String>, load: Option<&LoadReport>,
     ];
     let seen = of_load.iter().chain(others).filter(|(count, _)| *count > 0);
     warnings.extend(seen.map(|(count, what)| format!("{count} {what}")));
-}
-
-/// Returns the commands completed in each whole [`INTERVAL`] of the measured time.
-pub(crate) fn measured_intervals(report: &LoadReport) -> &[u64] {
-    let from = report.warmup.as_nanos().div_ceil(INTERVAL.as_nanos()) as usize;
-    let count = (report.window.as_millis() / INTERVAL.as_millis()) as usize;
-    let measured = report.intervals.get(from..).unwrap_or_default();
-    &measured[..count.min(measured.len())]
-}
-
-/// Returns the whole seconds of the measured time.
-pub(crate) fn timeline(report: &LoadReport, frontier: &Frontier) -> Vec<Second> {
-    let per_second = (1000 / INTERVAL.as_millis()) as usize;
-    let measured = measured_intervals(report);
-    let progress = frontier.seconds(measured.len() / per_second);
-    let seconds = measured.chunks(per_second).filter(|chunk| chunk.len() == per_second).enumerate();
-    let row = |(second, chunk): (usize, &[u64])| {
-        let latencies = report.seconds.get(second).copied().flatten();
-        let ms = |us: u64| us as f64 / 1e3;
-        Second {
-            second: second as u32,
-            ops: chunk.iter().sum(),
-            executed_commands: progress[second].map(|progress| progress.executed_commands),
-            views: progress[second].map(|progress| progress.views),
-            view_timeouts: progress[second].map(|progress| progress.view_timeouts),
-            p50_ms: latencies.map(|(median, _)| ms(median)),
-            p99_ms: latencies.map(|(_, p99)| ms(p99)),
-        }
-    };
-    seconds.map(row).collect()
-}
-
-/// Returns the figures of each step of a load that changes.
-pub(crate) fn steps(spec: &BenchSpec, report: &LoadReport) -> Vec<Step> {
-    let is_open = matches!(spec.pacing(), Pacing::Open { .. });
-    let figures = |step: &StepReport| {
-        let lasts_s = (step.ends - step.begins).as_secs_f64();
-        // After a ramp its last rate holds.
-        let changing_s = step.step.lasts.as_secs_f64().min(lasts_s);
-        let reached = step.step.from + (step.step.to - step.step.from) * changing_s / step.step.lasts.as_secs_f64();
-        let due = (step.step.from + reached) / 2.0 * changing_s + step.step.to * (lasts_s - changing_s);
-        let latency = Latency::of(&step.latency_us);
-        Step {
-            from_s: step.begins.as_secs_f64(),
-            to_s: step.ends.as_secs_f64(),
-            rate: is_open.then(|| due / lasts_s),
-            outstanding: (!is_open).then_some(step.step.from as u64),
-            throughput_ops: step.completed as f64 / lasts_s,
-            p50_ms: latency.p50,
-            p99_ms: latency.p99,
-        }
-    };
-    report.steps.iter().map(figures).collect()
 }

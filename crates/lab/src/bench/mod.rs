@@ -15,7 +15,7 @@ pub use cluster::{Cluster, Processes, client_config, node_template};
 pub use emulated::{BenchCommand, EmulationOptions, Resolved, emulation_obstacle, resolve};
 pub use error::BenchError;
 pub use foreign::Loaded;
-pub(crate) use measure::{BUSY_FRACTION, evidence, hearsay, measured_intervals, note_counts, steps, timeline};
+pub(crate) use measure::{BUSY_FRACTION, evidence, hearsay, note_counts};
 pub use progress::{Progress, Watcher};
 pub use scratch::Offspring;
 pub use tidy::LOAD_PREFIX;

@@ -139,9 +139,7 @@ impl Fidelity {
 
     /// Returns the result as JSON.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
-        text.push('\n');
-        text
+        crate::result::to_json(self)
     }
 
     /// Returns the ratios as a table, the worst cell first, and how many are within the targets.

@@ -233,9 +233,7 @@ pub fn answer(arguments: &ModelArgs) -> Result<Answers, Fault> {
 impl Answers {
     /// Returns the answers as JSON.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("an answer is plain data");
-        text.push('\n');
-        text
+        crate::result::to_json(self)
     }
 
     /// Returns the answers for people.

@@ -4,7 +4,6 @@ use super::cells::Group;
 use super::series::{in_panels, interval, note_failure};
 use super::sketch::{Sketch, axis, names_on};
 use super::{paper, words};
-use quorate_experiments::figures::FIGURES;
 use quorate_experiments::statistics::{Fences, quantile_of};
 use quorate_plots::{Bar, BarSeries, BoxMark, BoxSeries, Cell, HeatPanel, Plot};
 
@@ -115,7 +114,7 @@ pub(super) fn heat(sketch: &mut Sketch) -> Plot {
         rows: rows.clone(),
         cells: group.cells.iter().map(cell).collect(),
     };
-    let value = axis(None, words::label(&plot.value), None, words::unit(FIGURES, &plot.value), false);
+    let value = axis(None, words::label(&plot.value), None, words::unit(&plot.value), false);
     Plot::Heat { value, panels: groups.iter().map(panel).chain(paper::heat(sketch, &groups)).collect() }
 }
 

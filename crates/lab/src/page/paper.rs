@@ -3,14 +3,14 @@
 use super::cells::{Group, INSTRUMENT};
 use super::sketch::{Sketch, names_on};
 use super::words;
+use crate::figures::vocabulary;
 use quorate_experiments::Value;
-use quorate_experiments::figures::{FIGURES, names};
 use quorate_experiments::file::{PaperValue, Pick};
 use quorate_plots::{Bar, BarSeries, BoxMark, BoxSeries, Cell, HeatPanel, Hover, Point, Series};
 
 /// Returns the paper's points for curves and lines, each with the title of its panel.
 pub(super) fn series(sketch: &Sketch, groups: &[Group]) -> Vec<(String, Series)> {
-    let over_figure = names(FIGURES).contains(&sketch.plot.x.as_str());
+    let over_figure = vocabulary().figure(&sketch.plot.x).is_some();
     let point = |value: &&PaperValue| {
         let x = if over_figure { beside(sketch, value)? } else { coordinate(value, &sketch.plot.x)?.as_number()? };
         Some(Point::new(x, value.value).hover(hover(value)))

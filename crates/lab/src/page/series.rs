@@ -3,8 +3,8 @@
 use super::cells::{Group, INSTRUMENT};
 use super::sketch::{Sketch, axis};
 use super::{faults, paper, words};
+use crate::figures::vocabulary;
 use quorate_experiments::Instrument;
-use quorate_experiments::figures::{FIGURES, SERIES, names};
 use quorate_experiments::statistics::{Summary, mean};
 use quorate_plots::{Hover, MAX_POINTS, Panel, Plot, Point, Series, Trace};
 
@@ -22,7 +22,7 @@ pub(super) fn curve(sketch: &mut Sketch) -> Plot {
 /// Draws a figure over an axis of numbers, or over another figure.
 pub(super) fn line(sketch: &mut Sketch) -> Plot {
     sketch.note_runs();
-    let is_figure = names(FIGURES).contains(&sketch.plot.x.as_str());
+    let is_figure = vocabulary().figure(&sketch.plot.x).is_some();
     Plot::Line(panels(sketch, if is_figure { over_figure } else { over_axis }))
 }
 
@@ -39,7 +39,7 @@ pub(super) fn seconds(sketch: &mut Sketch) -> Plot {
             let own = groups.iter().filter(|group| group.panel == title);
             let series = own.map(|group| second_by_second(sketch, group, name));
             let mut panel = Panel::new(title, series.collect());
-            let label = axis(None, words::label(name), None, words::unit(SERIES, name), plot.log_y);
+            let label = axis(None, words::label(name), None, words::series_unit(name), plot.log_y);
             panel.y = Some(label).filter(|_| plot.y.len() > 1);
             panels.push(panel);
         }

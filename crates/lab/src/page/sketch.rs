@@ -2,8 +2,8 @@
 
 use super::cells::{Cells, INSTRUMENT};
 use super::words;
+use crate::figures::vocabulary;
 use quorate_experiments::Value;
-use quorate_experiments::figures::{FIGURES, SERIES, names};
 use quorate_experiments::file::Plot;
 use quorate_experiments::names::PlotKind;
 use quorate_plots::Axis;
@@ -24,7 +24,7 @@ pub(super) struct Sketch<'s> {
 impl Sketch<'_> {
     /// Returns whether every cell has a number on the horizontal axis.
     pub fn has_numbers(&self) -> bool {
-        let is_figure = names(FIGURES).contains(&self.plot.x.as_str());
+        let is_figure = vocabulary().figure(&self.plot.x).is_some();
         is_figure || self.drawn.iter().all(|cell| self.number(*cell).is_some())
     }
 
@@ -57,7 +57,7 @@ impl Sketch<'_> {
 
     /// Returns whether boxes show single requests: the figure is a latency, and runs kept some.
     pub fn has_boxes_of_requests(&self) -> bool {
-        let is_latency = self.plot.y.first().is_some_and(|y| words::unit(FIGURES, y) == "ms");
+        let is_latency = self.plot.y.first().is_some_and(|y| words::unit(y) == "ms");
         is_latency && self.drawn.iter().flat_map(|cell| self.cells.rows(*cell)).any(|row| !row.samples.is_empty())
     }
 
@@ -67,7 +67,7 @@ impl Sketch<'_> {
             PlotKind::Seconds => ("time".to_owned(), "s"),
             PlotKind::Scatter => ("intended sending".to_owned(), "s"),
             PlotKind::Stages => ("message".to_owned(), ""),
-            _ if names(FIGURES).contains(&plot.x.as_str()) => (words::label(&plot.x), words::unit(FIGURES, &plot.x)),
+            _ if vocabulary().figure(&plot.x).is_some() => (words::label(&plot.x), words::unit(&plot.x)),
             _ => (words::words(&plot.x), ""),
         };
         axis(plot.x_label.as_ref(), label, plot.x_unit.as_deref(), unit, plot.log_x)
@@ -81,9 +81,9 @@ impl Sketch<'_> {
             PlotKind::Box if self.has_boxes_of_requests() => ("latency".to_owned(), "ms"),
             PlotKind::Heat => (words::words(first), ""),
             PlotKind::Stages => ("cost of one message".to_owned(), "cycles"),
-            PlotKind::Seconds => (words::label(first), words::unit(SERIES, first)),
-            PlotKind::Stacked if plot.y.len() > 1 => (String::new(), words::unit(FIGURES, first)),
-            _ => (words::label(first), words::unit(FIGURES, first)),
+            PlotKind::Seconds => (words::label(first), words::series_unit(first)),
+            PlotKind::Stacked if plot.y.len() > 1 => (String::new(), words::unit(first)),
+            _ => (words::label(first), words::unit(first)),
         };
         axis(plot.y_label.as_ref(), label, plot.y_unit.as_deref(), unit, plot.log_y)
     }

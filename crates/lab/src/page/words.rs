@@ -1,6 +1,7 @@
 //! Numbers, names and lists as readers see them.
 
-use quorate_experiments::figures::{FIGURES, Figure};
+use crate::figures::vocabulary;
+pub(super) use quorate_experiments::figures::label;
 use quorate_experiments::statistics::Summary;
 use quorate_types::text;
 
@@ -12,10 +13,6 @@ const MIN_GROUPED: f64 = 1000.0;
 const MIN_PLAIN: f64 = 1e-4;
 /// Least number that is too long to be written out.
 const MIN_SCIENTIFIC: f64 = 1e15;
-/// Ends of names that only repeat the unit.
-const UNIT_SUFFIXES: &[&str] = &["_mbit_per_s", "_per_s", "_ms", "_us", "_percent", "_mb", "_s", "_bytes", "_cycles"];
-/// Names of latencies without their unit.
-const LATENCIES: &[&str] = &["mean", "p50", "p90", "p99", "p999", "max"];
 
 /// Formats a number with four significant digits; whole ones in full, grouped in thousands.
 pub(super) fn number(value: f64) -> String {
@@ -48,29 +45,24 @@ pub(super) fn summary(summary: &Summary) -> String {
     }
 }
 
-/// Returns the label of a figure or series, without its unit.
-pub(super) fn label(name: &str) -> String {
-    let unit = UNIT_SUFFIXES.iter().find(|suffix| name.ends_with(**suffix));
-    let bare = unit.map_or(name, |suffix| &name[..name.len() - suffix.len()]);
-    match LATENCIES.contains(&bare) {
-        true => format!("{bare} latency"),
-        false => words(&bare.replace("_us_per_", "_per_").replace("cpu_", "CPU_")),
-    }
-}
-
 /// Returns a name of a file as words: underscores become spaces.
 pub(super) fn words(name: &str) -> String {
     name.replace('_', " ")
 }
 
 /// Returns the unit of a figure.
-pub(super) fn unit(figures: &[Figure], name: &str) -> &'static str {
-    figures.iter().find(|figure| figure.name == name).map_or("", |figure| figure.unit)
+pub(super) fn unit(name: &str) -> &'static str {
+    vocabulary().figure(name).map_or("", |figure| figure.unit)
+}
+
+/// Returns the unit of a series.
+pub(super) fn series_unit(name: &str) -> &'static str {
+    vocabulary().series.iter().find(|series| series.name == name).map_or("", |series| series.unit)
 }
 
 /// Returns label and unit of a figure: `throughput (commands/s)`.
 pub(super) fn title(name: &str) -> String {
-    match unit(FIGURES, name) {
+    match unit(name) {
         "" => label(name),
         unit => format!("{} ({unit})", label(name)),
     }

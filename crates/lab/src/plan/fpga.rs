@@ -7,7 +7,7 @@ use quorate_models::plan::fpga::Least;
 use quorate_models::plan::load::HEADER_BYTES;
 use quorate_models::plan::{FpgaPlan, FpgaQuestion, Framing, Load, Profile, Stage, Tables};
 use quorate_types::{Fault, choice};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 choice!(
     /// What makes codes.
@@ -78,7 +78,7 @@ pub struct FpgaOptions {
 }
 
 /// The plan, and what fits other devices.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FpgaAnswer {
     #[serde(flatten)]
     pub plan: FpgaPlan,
@@ -88,7 +88,7 @@ pub struct FpgaAnswer {
 }
 
 /// What fits another device.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OtherDevice {
     pub device: String,
     /// For each size, the smallest group.

@@ -14,7 +14,7 @@ pub use page::page;
 use clap::{Args, Subcommand};
 use quorate_models::plan::CpuPlan;
 use quorate_types::Fault;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Commands of `quorate plan`.
 #[derive(Subcommand, Clone, Debug)]
@@ -55,7 +55,7 @@ pub struct PlanOutputs {
 }
 
 /// A plan.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Plan {
     Fpga(Box<FpgaAnswer>),
@@ -85,9 +85,7 @@ impl PlanCommand {
 impl Plan {
     /// Returns the plan as JSON.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a plan is plain data");
-        text.push('\n');
-        text
+        crate::result::to_json(self)
     }
 
     /// Returns the plan for people.

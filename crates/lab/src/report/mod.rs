@@ -40,7 +40,7 @@ fn render(result: &BenchResult, verdict: Option<&Verdict>) -> String {
             Some(sections::command(result)),
             Some(sections::configuration(result)),
             Some(sections::machine(result)),
-            Some(sections::definitions()),
+            Some(sections::definitions(result)),
         ]
         .into_iter()
         .flatten()

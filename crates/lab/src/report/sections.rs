@@ -1,11 +1,14 @@
 //! Sections of the page, from top to bottom.
 
 use super::{Verdict, figures};
+use crate::figures::{Outcome, Run};
 use crate::result::{
     Agreement, BenchResult, UNKNOWN, count, describe_bottleneck, describe_load, describe_memory, describe_settings,
     figure, optional, per,
 };
 use crate::spec::{CLUSTER, LOAD, OUTPUT, RUN, Setting};
+use quorate_experiments::figures::label;
+use quorate_experiments::{Figure, Outliers};
 use quorate_plots::{Block, Chip, Column, Fact, Note, Section, Table, Tile, Tone};
 
 /// Maximum number of proofs on a page.
@@ -13,39 +16,14 @@ const MAX_PROOFS: usize = 100;
 /// Least share of the processor time at which a part is listed.
 const MIN_SHARE: f64 = 0.005;
 
-/// Terms in the order of the page, and their definitions.
+/// Terms, and details that the meanings of the figures leave open.
 const DEFINITIONS: &[(&str, &str)] = &[
-    (
-        "Throughput",
-        "Commands completed in the measured time, divided by that time. A command is complete when its client has f+1 \
-         equal replies from different replicas; with --reply none, when it is committed. The warm-up does not count.",
-    ),
     (
         "Latency",
         "Time from sending a command to its completion, on the client's clock. At a fixed rate it starts when the \
          command was due to be sent, so a stall is not hidden by commands that were never sent.",
     ),
     ("Percentiles", "99 of 100 commands took at most p99. Each command counts, even if many share a message."),
-    (
-        "Longest gap",
-        "The longest time without a completed command, including the start and the end of the measured time.",
-    ),
-    (
-        "CPU per command",
-        "User and system time of all replicas and clients, divided by the commands completed. It includes the kernel's \
-         share of sending and receiving.",
-    ),
-    ("Bytes per command", "Bytes that replicas and clients wrote to their sockets, divided by the commands completed."),
-    (
-        "Verifications per block",
-        "Signatures verified by all replicas together, divided by the blocks committed. In a batch each signature \
-         counts.",
-    ),
-    (
-        "Views and view timeouts",
-        "Views that one replica entered, and how many of them timed out because nothing was committed.",
-    ),
-    ("Peak memory", "The peak resident memory of all processes together. 1 MB is 1,000,000 bytes."),
     (
         "Agreement",
         "At the end the histories of all replicas are compared block by block: each must be a prefix of the longest.",
@@ -223,16 +201,8 @@ pub fn cost(result: &BenchResult) -> Section {
         let columns = vec![column("CPU per command", false), column("µs", true), column("%", true)];
         blocks.push(Block::Table(Table { caption: String::new(), columns, rows: shown.map(row).collect() }));
     }
-    let commands = per(result.committed_commands as f64, result.committed_blocks);
     blocks.push(Block::Facts(vec![
-        fact("Commands committed", count(result.committed_commands)),
-        fact("Blocks committed", count(result.committed_blocks)),
-        fact("Commands per block", optional(commands)),
-        fact("Messages per block", optional(result.messages_per_block)),
-        fact("Bytes per block", optional(result.bytes_per_block)),
-        fact("Verifications per block", optional(result.verifications_per_block)),
-        fact("Views", count(result.views)),
-        fact("View timeouts", count(result.view_timeouts)),
+        fact("Commands per block", optional(per(result.committed_commands as f64, result.committed_blocks))),
         fact("Peak memory", format!("{} MB", describe_memory(result))),
         fact("Bottleneck", describe_bottleneck(result).to_string()),
     ]));
@@ -279,7 +249,14 @@ pub fn machine(result: &BenchResult) -> Section {
     section("machine", "Machine", vec![Block::Facts(facts)])
 }
 
-pub fn definitions() -> Section {
+/// Returns all figures with their units and meanings, and the terms that they use.
+pub fn definitions(result: &BenchResult) -> Section {
+    let run = Run { outcome: Outcome::Bench(Box::new(result.clone())), outliers: Outliers::None };
+    let row =
+        |(own, value): (Figure, f64)| vec![label(own.name), figure(value), own.unit.to_owned(), own.about.to_owned()];
+    let rows = run.figures().map(row).collect();
+    let columns = vec![column("figure", false), column("value", true), column("unit", false), column("meaning", false)];
     let terms = DEFINITIONS.iter().map(|(name, what)| ((*name).to_owned(), (*what).to_owned())).collect();
-    section("definitions", "How each figure is defined", vec![Block::Terms(terms)])
+    let table = Table { caption: String::new(), columns, rows };
+    section("definitions", "All figures", vec![Block::Table(table), Block::Terms(terms)])
 }

@@ -1,6 +1,7 @@
 //! Time spent on cryptography, by primitive.
 
 use super::{ChannelPerCommand, Growth, per};
+use crate::record::record;
 use quorate_types::meter::{Primitive, Tallies};
 use serde::{Deserialize, Serialize};
 
@@ -27,20 +28,23 @@ pub enum CryptoSource {
     Charged,
 }
 
-/// Microseconds per committed command by primitive; `null` if nothing was committed, or no call was timed.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Primitives {
-    pub sign: Option<f64>,
-    /// Signatures verified one at a time.
-    pub verify_single: Option<f64>,
-    /// Signatures verified by one equation.
-    pub verify_batch: Option<f64>,
-    /// Signatures that were added up, and sums of them.
-    pub verify_aggregate: Option<f64>,
-    /// Codes, made and verified.
-    pub mac: Option<f64>,
-    /// SHA-256, apart from what signatures and codes hash themselves.
-    pub hash: Option<f64>,
+record! {
+    /// Processor time per committed command by primitive; `null` if nothing was committed, or no call was timed.
+    #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+    pub struct Primitives {
+        /// Signatures of votes, proposals and replies, and of clients' bundles.
+        pub sign: Option<f64> ["us"],
+        /// Signatures verified one at a time; a quorum of ECDSA, RSA, or of BLS verified vote by vote, too.
+        pub verify_single: Option<f64> ["us"],
+        /// Several Ed25519 signatures verified by one equation: votes, certificates, clients' bundles.
+        pub verify_batch: Option<f64> ["us"],
+        /// BLS votes that are added up and verified once, with their certificate, and certificates of others.
+        pub verify_aggregate: Option<f64> ["us"],
+        /// MACs, made and verified: on votes, bundles and replies.
+        pub mac: Option<f64> ["us"],
+        /// SHA-256 of bundles, blocks, certificates and replies, without the hashing inside signatures and MACs.
+        pub hash: Option<f64> ["us"],
+    }
 }
 
 impl Primitives {

@@ -1,52 +1,63 @@
 //! The emulated network of a run: what it did to the packets, and how exact it was.
 
+use crate::record::record;
 use quorate_emulation::{Added, Emulator, Report};
 use serde::{Deserialize, Serialize};
 
 /// A run is marked if the emulation adds more than this share of the shortest emulated delay.
 const MAX_ADDED_SHARE: f64 = 0.1;
 
-/// The emulated network of a run. Counts are those of all replicas and clients, from the start of the load to its end.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct EmulationResult {
-    /// Preset or file.
-    pub network: String,
-    /// What delayed and lost the packets: `netem` or `router`.
-    pub emulator: Emulator,
-    /// Why it is the router, if `auto` would have preferred netem.
-    pub fallback: Option<String>,
-    /// Priority of the router's thread: `real-time`, `high` or `normal`. Null with netem.
-    pub router_priority: Option<String>,
-    /// The shortest mean delay between two endpoints, one way and without jitter.
-    pub shortest_delay_us: f64,
-    /// Time that the emulator takes for a packet, which is taken off all delays that are longer.
-    pub emulator_us: f64,
-    /// What packets take beyond the emulated delay before the run. Negative if they are early.
-    pub emulation_added_us: AddedTime,
-    /// The same beside the load.
-    pub emulation_added_loaded_us: Option<AddedTime>,
-    /// Whether either median is more than a tenth of the shortest delay.
-    pub is_distorted: bool,
-    pub congestion_control: String,
-    pub rto_min_ms: f64,
-    /// Settings that this host refused or does not have, with the reasons.
-    pub not_set: Vec<String>,
-    /// Packets that endpoints sent, and their bytes with IP headers.
-    pub packets: u64,
-    pub bytes_on_wire: u64,
-    /// Packets that the network lost by chance, that a fault cut off, and that a full queue dropped.
-    pub lost: u64,
-    pub cut: u64,
-    pub queue_dropped: u64,
-    /// Packets lost only because this host could not keep up. Not part of the emulated network.
-    pub router_dropped: u64,
-    /// TCP segments sent again.
-    pub retransmissions: u64,
-    /// Expired retransmission timeouts of TCP.
-    pub rto_events: u64,
-    pub tail_loss_probes: u64,
-    /// CPU time of the router, which includes the kernel's work on received packets. Null with netem.
-    pub router_cpu_s: Option<f64>,
+record! {
+    /// The emulated network of a run. Counts are those of all replicas and clients, from the start of the load to its
+    /// end.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    pub struct EmulationResult {
+        /// Preset or file of the network.
+        pub network: String,
+        /// `netem`, the kernel's, or `router`, in user space.
+        pub emulator: Emulator,
+        /// Why it is the router, if `--emulator auto` would have preferred netem; else null.
+        pub fallback: Option<String>,
+        /// Priority of the router's thread: `real-time`, `high` or `normal`; null with netem.
+        pub router_priority: Option<String>,
+        /// Shortest mean delay between two endpoints, one way and without jitter.
+        pub shortest_delay_us: f64 ["us"],
+        /// Time that the emulator takes for a packet; all delays that are longer are shortened by it.
+        pub emulator_us: f64 ["us"],
+        /// Time that packets take beyond the emulated delay, before the run: `p50`, `p99`, `max`, with the numbers of
+        /// `probes` and `lost` ones; negative if they are early.
+        pub emulation_added_us: AddedTime ["us"],
+        /// The same beside the load; null if no probe returned.
+        pub emulation_added_loaded_us: Option<AddedTime> ["us"],
+        /// Whether either median is more than a tenth of the shortest delay.
+        pub is_distorted: bool,
+        /// Congestion control of TCP.
+        pub congestion_control: String,
+        /// Minimum retransmission timeout of TCP.
+        pub rto_min_ms: f64 ["ms"],
+        /// Settings that this host refused or does not have, with the reasons.
+        pub not_set: Vec<String>,
+        /// Packets sent by endpoints.
+        pub packets: u64 ["packets"],
+        /// Bytes of these, IP headers included.
+        pub bytes_on_wire: u64 ["B"],
+        /// Packets lost by chance.
+        pub lost: u64 ["packets"],
+        /// Packets cut off by a fault.
+        pub cut: u64 ["packets"],
+        /// Packets dropped by a full queue.
+        pub queue_dropped: u64 ["packets"],
+        /// Packets lost because this host could not keep up; not part of the emulated network.
+        pub router_dropped: u64 ["packets"],
+        /// Segments sent again by TCP.
+        pub retransmissions: u64 ["segments"],
+        /// Retransmission timeouts of TCP that expired.
+        pub rto_events: u64 ["timeouts"],
+        /// Segments sent by TCP to find a loss at the end of a flight.
+        pub tail_loss_probes: u64 ["segments"],
+        /// Processor time of the router, the kernel's work on the packets that it writes included; null with netem.
+        pub router_cpu_s: Option<f64> ["s"],
+    }
 }
 
 /// Time beyond the emulated delay.

@@ -1,6 +1,7 @@
 //! The line of the replica that sends the most, which limits a cluster with a fixed leader.
 
 use super::{Growth, figure, per};
+use crate::record::record;
 use crate::spec::{BenchSpec, Dissemination, WorkloadKind};
 use quorate_types::line::{ETHERNET_BYTES, TCP_HEADER_BYTES, UDP_HEADER_BYTES};
 use quorate_types::{ReplicaId, Status};
@@ -10,32 +11,37 @@ use std::fmt;
 const BITS_PER_BYTE: f64 = 8.0;
 const BITS_PER_MBIT: f64 = 1e6;
 
-/// What leaves the leader, by message and as packets on a line of Ethernet.
-///
-/// Bytes on the line include the headers of Ethernet, IPv4, and TCP or UDP. Each write to a TCP stream fills packets of
-/// its own; acknowledgements are left out. Packets of a transport over UDP are counted, with their acknowledgements.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct LineFigures {
-    /// The replica that sends the most: the leader, if it is fixed.
-    pub replica: ReplicaId,
-    pub line_rate_bits_per_s: f64,
-    /// Bytes that it sends per committed command, replies and framing included.
-    pub bytes_per_command: f64,
-    /// The same on the line.
-    pub line_bytes_per_command: f64,
-    /// Bytes of messages, by the bytes on the line.
-    pub goodput_percent: f64,
-    /// Payloads of commands that it sends to the other replicas, by the bytes on the line; `None` if its proposals
-    /// carry digests, or payloads differ.
-    pub values_percent: Option<f64>,
-    /// Bytes of messages per second, as bits.
-    pub goodput_mbit_per_s: f64,
-    /// Bytes on the line per second, as bits.
-    pub line_mbit_per_s: f64,
-    /// The same by the line's rate.
-    pub line_used_percent: f64,
-    /// Commands per second that the line carries, if a command takes as many bytes as it did.
-    pub line_limit_per_s: f64,
+record! {
+    /// Messages that leave the leader, and their packets on a line of Ethernet.
+    ///
+    /// Bytes on the line include the headers of Ethernet, IPv4, and TCP or UDP. Each write to a TCP stream fills
+    /// packets of its own; acknowledgements are left out. Packets of a transport over UDP are counted, with their
+    /// acknowledgements.
+    #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+    pub struct LineFigures {
+        /// The replica that sends the most bytes: the leader, if it is fixed.
+        pub replica: ReplicaId,
+        /// Rate of the line, of `--line-rate`.
+        pub line_rate_bits_per_s: f64 ["bit/s"],
+        /// Bytes that the replica with the most to send, the leader, sends per committed command: to replicas and
+        /// clients, framing and channel included.
+        pub bytes_per_command: f64 ["B" as leader_bytes_per_command],
+        /// The same on its line, with the headers of Ethernet, IP and TCP or UDP.
+        pub line_bytes_per_command: f64 ["B" as line_bytes_per_command],
+        /// Bytes of messages that leave the leader, by the bytes on its line.
+        pub goodput_percent: f64 ["%" as goodput_percent],
+        /// Payloads that its proposals carry to the other replicas, by the bytes on its line; null if proposals carry
+        /// digests, or payloads differ in size.
+        pub values_percent: Option<f64> ["%"],
+        /// Bytes of messages that leave the leader per second.
+        pub goodput_mbit_per_s: f64 ["Mbit/s" as goodput_mbit_per_s],
+        /// Bytes on its line per second.
+        pub line_mbit_per_s: f64 ["Mbit/s"],
+        /// Bytes on the leader's line per second, by the line's rate.
+        pub line_used_percent: f64 ["%" as line_used_percent],
+        /// Commands per second that the leader's line would carry with as many bytes for each.
+        pub line_limit_per_s: f64 ["commands/s" as line_limit_per_s],
+    }
 }
 
 /// Bytes of a replica's messages, and on the line.

@@ -3,10 +3,12 @@
 //! Ratios to committed commands or blocks, and all latencies, are `null` if nothing was committed.
 
 use crate::bench::Loaded;
+use crate::record::{measured, record};
 use crate::spec::{BenchSpec, CLUSTER, LOAD, OUTPUT, heading_of};
 use hdrhistogram::Histogram;
 use quorate_applications::compare_histories;
 use quorate_experiments::statistics::Fences;
+use quorate_models::latency::Percentiles;
 use quorate_types::line::UDP_HEADER_BYTES;
 use quorate_types::stages::StageCost;
 use quorate_types::{Height, Status};
@@ -19,6 +21,7 @@ mod emulation;
 mod growth;
 mod line;
 mod machine;
+mod measured;
 mod recovery;
 mod replies;
 mod round_trips;
@@ -34,15 +37,17 @@ pub use emulation::{AddedTime, EmulationResult};
 pub(crate) use growth::Growth;
 pub use line::LineFigures;
 pub use machine::Machine;
+pub(crate) use measured::{Measured, OfHost};
+use measured::{measured_intervals, steps, timeline};
 pub use quorate_types::text::count;
-pub(crate) use recovery::recovery_percent;
+use recovery::recovery_percent;
 pub use replies::RequestFigures;
 pub use round_trips::RoundTripFigures;
 pub use samples::Sample;
 pub use searched::{Probe, Search};
 pub(crate) use seconds::Frontier;
 pub use stages::StageClock;
-pub(crate) use stages::stages;
+use stages::stages;
 pub use table::{
     UNKNOWN, describe_bottleneck, describe_cluster, describe_load, describe_memory, describe_settings, figure,
     optional, shown_evidence,
@@ -55,132 +60,158 @@ pub const BUCKETS_PER_DECADE: i32 = 20;
 
 const US_PER_MS: f64 = 1000.0;
 
-/// Result of `quorate bench`.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct BenchResult {
-    /// Spec of the run, with every key written out.
-    pub spec: BenchSpec,
-    /// Commands completed per second of the measured time. A command is complete when its client has f+1 equal replies;
-    /// without replies, when it is committed.
-    pub throughput_ops: f64,
-    /// From the (intended) sending of a command to its completion.
-    pub latency_ms: Latency,
-    /// The same without outliers: latencies outside of [Q1 - 1.5 IQR, Q3 + 1.5 IQR].
-    #[serde(default)]
-    pub latency_within_fences_ms: Latency,
-    /// Completed in the measured time.
-    pub committed_commands: u64,
-    /// Commands that replicas executed in the measured time, at the replica that executed most.
-    #[serde(default)]
-    pub executed_commands: u64,
-    /// Open loop: commands due in the measured time that overloaded replicas refused, or that were not sent because the
-    /// replicas had asked for a pause. They have no latency.
-    #[serde(default)]
-    pub refused_commands: u64,
-    /// Committed in the measured time, as one replica counts them.
-    pub committed_blocks: u64,
-    /// Entered in the measured time, as one replica counts them.
-    pub views: u64,
-    /// Timed out in the measured time, as one replica counts them.
-    pub view_timeouts: u64,
-    /// Longest time between two completions, from the start of the measured time to its end.
-    pub longest_gap_ms: Option<f64>,
-    /// Throughput while no replica misbehaves any more, in percent of the throughput before one first did; present if
-    /// misbehaviour begins after the start of the measured time and ends before its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recovery_percent: Option<f64>,
-    /// User and system time per committed command.
-    pub cpu_us_per_command: CpuPerCommand,
-    /// Part of this time that went into cryptography, by primitive.
-    #[serde(default)]
-    pub crypto_us_per_command: CryptoPerCommand,
-    /// Part of this time in which the channel sealed and opened what passed; absent in simulations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub channel_us_per_command: Option<ChannelPerCommand>,
-    /// Load of a replica's threads, at the replica with the busiest one; absent if replicas do not report it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub threads: Option<ThreadLoads>,
-    /// Cost of each stage of the replicas' work for one message, by role and message; present if it was measured.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stages: Vec<StageCost>,
-    /// How these were timed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stage_clock: Option<StageClock>,
-    /// Bytes that all replicas and clients wrote to sockets, per committed command.
-    pub bytes_per_command: Option<f64>,
-    /// What the leader sent, and what of a line that takes; absent if nothing was committed, and where no packets are
-    /// counted, as in simulated transports over packets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<LineFigures>,
-    /// What a transport over packets did in the measured time; absent for streams, and in simulations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub packets: Option<PacketFigures>,
-    /// Smoothed round trips between replicas at the end of the measured time; absent in simulations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub smoothed_rtt_ms: Option<RoundTripFigures>,
-    /// Signatures that all replicas verified, per committed block.
-    pub verifications_per_block: Option<f64>,
-    /// Public keys added or subtracted to verify a certificate that a peer showed, the mean; present in schemes with
-    /// aggregates, if replicas verified any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_additions_per_certificate: Option<f64>,
-    /// Messages between replicas, per committed block.
-    pub messages_per_block: Option<f64>,
-    /// Bytes that replicas wrote to sockets, including replies to clients, per committed block.
-    pub bytes_per_block: Option<f64>,
-    /// Bytes of a certificate by a quorum without attachments, without its statement.
-    #[serde(default)]
-    pub certificate_bytes: u64,
-    /// Peak resident memory of all processes together, in MB of 1,000,000 bytes.
-    pub peak_rss_mb: f64,
-    /// Heap allocations of all replicas' core threads, per committed command; present if they were counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allocations_per_command: Option<f64>,
-    /// Bytes of these allocations, per committed command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allocated_bytes_per_command: Option<f64>,
-    /// Whether the clients, not the cluster, were the bottleneck.
-    pub client_bound: bool,
-    /// Whether all replicas executed the same commands in the same order.
-    pub agreement: Agreement,
-    /// Present if only PBFT's three phases ran.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requests: Option<RequestFigures>,
-    /// One entry per second of the measured time.
-    pub timeline: Vec<Second>,
-    /// One entry for each step of a load that changes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<Step>,
-    /// Single requests of the measured time, by intended sending; as many as `samples` of the spec, or all if fewer.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub samples: Vec<Sample>,
-    /// Present after a search; the other figures are then those of the run at the rate found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub search: Option<Search>,
-    /// Commands by latency, see [`log_buckets`].
-    pub latency_histogram: Vec<Bucket>,
-    /// Injected faults and observations, with their times.
-    pub events: Vec<Event>,
-    /// Proofs of misbehaviour that the replicas kept, one line each.
-    pub evidence: Vec<String>,
-    /// Contradictions that replicas report without a proof for others, one line each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hearsay: Vec<String>,
-    /// Caveats for readers of the figures.
-    pub warnings: Vec<String>,
-    /// How far the run had come when a signal ended it; `None` if it completed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partial: Option<String>,
-    pub machine: Machine,
-    /// Present if the run loaded a running cluster instead of starting one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loaded: Option<Loaded>,
-    /// Present if the run was in an emulated network.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emulation: Option<EmulationResult>,
-    /// The command that reproduces the run.
-    pub command: String,
-    pub version: String,
+measured! {
+    /// Result of `quorate bench`. Each field is declared once: its key in the JSON, unit, meaning and figure, and the
+    /// way to get it.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    pub struct BenchResult of Measured<'_> {
+        /// Specification of the run, with every key written out.
+        pub spec: BenchSpec = |run| run.spec.clone(),
+        /// Commands completed per second of the measured time; 0 if none was. A command is complete when its client has
+        /// f+1 equal replies; without replies, when it is committed.
+        pub throughput_ops: f64 ["commands/s" as throughput_per_s] = |run| run.throughput(),
+        /// Latency from the (intended) sending of a command to its completion.
+        pub latency_ms: Latency ["ms"] = |run| run.load.map(|load| Latency::of(&load.latency_us)).unwrap_or_default(),
+        /// The same without outliers: without latencies outside of Q1 - 1.5 IQR to Q3 + 1.5 IQR.
+        #[serde(default)]
+        pub latency_within_fences_ms: Latency ["ms"] =
+            |run| run.load.map(|load| Latency::within_fences(&load.latency_us)).unwrap_or_default(),
+        /// Commands completed in the measured time.
+        pub committed_commands: u64 ["commands" as completed_commands] =
+            |run| run.load.map_or(0, |load| load.completed),
+        /// Commands executed in the measured time, at the replica that executed most.
+        #[serde(default)]
+        pub executed_commands: u64 ["commands" as executed_commands] = |run| run.executed(),
+        /// Commands of an open loop, due in the measured time, that overloaded replicas refused, or that were not sent
+        /// because the replicas had asked for a pause. They have no latency.
+        #[serde(default)]
+        pub refused_commands: u64 ["commands" as refused_commands] = |run| run.load.map_or(0, |load| load.busy),
+        /// Blocks committed in the measured time, as one replica counts them.
+        pub committed_blocks: u64 ["blocks" as committed_blocks] = |run| run.blocks(),
+        /// Views entered in the measured time, as one replica counts them.
+        pub views: u64 ["views" as views] = |run| run.growth.views(),
+        /// Views that timed out in the measured time, as one replica counts them.
+        pub view_timeouts: u64 ["timeouts" as view_timeouts] = |run| run.growth.most(|status| status.view_timeouts),
+        /// Longest time without any completion in the measured time.
+        pub longest_gap_ms: Option<f64> ["ms" as longest_gap_ms in table "without any completion"] = |run| run.longest_gap_ms(),
+        /// Throughput while no replica misbehaves any more, by the throughput before one first did; present if
+        /// misbehaviour begins after the start of the measured time and ends before its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub recovery_percent: Option<f64> ["%" as recovery_percent] =
+            |run| run.load.and_then(|load| recovery_percent(run.spec, measured_intervals(load))),
+        /// Processor time, of users and system, per committed command.
+        pub cpu_us_per_command: CpuPerCommand ["us"] = |run| run.cpu(),
+        /// Part of this time that went into cryptography, by primitive.
+        #[serde(default)]
+        pub crypto_us_per_command: CryptoPerCommand ["us"] = |run| run.own.crypto.clone(),
+        /// Part of this time in which the channel encrypted and decrypted records and packets; absent in simulations.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub channel_us_per_command: Option<ChannelPerCommand> ["us"] = |run| run.own.channel,
+        /// Load of a replica's threads, at the replica with the busiest one; absent if replicas do not report it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub threads: Option<ThreadLoads> =
+            |run| ThreadLoads::of(&run.growth, run.window_ns(), run.executed()),
+        /// Cost of each stage of the replicas' work for one message, by role and message; present if it was measured.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub stages: Vec<StageCost> = |run| stages(&run.growth).map(|(costs, _)| costs).unwrap_or_default(),
+        /// How these were timed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub stage_clock: Option<StageClock> = |run| stages(&run.growth).map(|(_, clock)| clock),
+        /// Bytes that all replicas and clients send per committed command.
+        pub bytes_per_command: Option<f64> ["B" as bytes_per_command] =
+            |run| Some(run.per_command(|status| status.bytes_sent)? + run.own.sent_by_clients?),
+        /// Messages that leave the leader, and the share of a line of Ethernet that they take; absent if nothing was
+        /// committed, and where no packets are counted, as in simulated transports over packets.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub line: Option<LineFigures> = |run| run.line(),
+        /// Packets of a transport over packets in the measured time; absent for streams, and in simulations.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub packets: Option<PacketFigures> = |run| PacketFigures::of(&run.growth).filter(|_| !run.own.is_simulated),
+        /// Smoothed round trips between replicas at the end of the measured time; absent in simulations.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub smoothed_rtt_ms: Option<RoundTripFigures> ["ms"] =
+            |run| RoundTripFigures::of(&run.growth).filter(|_| !run.own.is_simulated),
+        /// Signatures that all replicas verify per committed block.
+        pub verifications_per_block: Option<f64> ["signatures" as verifications_per_block] =
+            |run| run.per_block(|status| status.verifications),
+        /// Public keys added or subtracted to verify a certificate of a peer, the mean; present in schemes with
+        /// aggregates, if replicas verified any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub key_additions_per_certificate: Option<f64> ["additions" as key_additions_per_certificate] =
+            |run| run.growth.key_additions_per_certificate(run.spec.scheme),
+        /// Messages between replicas per committed block.
+        pub messages_per_block: Option<f64> ["messages" as messages_per_block] =
+            |run| run.per_block(|status| status.messages_sent),
+        /// Bytes that replicas send per committed block, replies to clients included.
+        pub bytes_per_block: Option<f64> ["B" as bytes_per_block] = |run| run.per_block(|status| status.bytes_sent),
+        /// Bytes of a certificate by a quorum without attachments, without its statement.
+        #[serde(default)]
+        pub certificate_bytes: u64 ["B" as certificate_bytes] = |run| run.spec.certificate_bytes(),
+        /// Peak resident memory of all processes together, in MB of 1,000,000 bytes; 0 in simulations.
+        pub peak_rss_mb: f64 ["MB"] = |run| run.own.peak_rss_mb,
+        /// Heap allocations of all replicas' core threads per committed command; present with `count_allocations`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub allocations_per_command: Option<f64> ["allocations" as allocations_per_command] =
+            |run| run.per_command(|status| status.allocations).filter(|count| *count > 0.0),
+        /// Bytes of these allocations; a reallocation counts its whole new size.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub allocated_bytes_per_command: Option<f64> ["B" as allocated_bytes_per_command] =
+            |run| run.per_command(|status| status.allocated_bytes).filter(|bytes| *bytes > 0.0),
+        /// Whether the clients, not the cluster, were the bottleneck.
+        pub client_bound: bool = |run| run.own.client_bound,
+        /// Whether all replicas executed the same commands in the same order: true, the first difference, or why it was
+        /// not checked.
+        pub agreement: Agreement = |run| run.agreement.clone(),
+        /// Requests by their number of replies; present if only PBFT's three phases ran.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub requests: Option<RequestFigures> = |run| run.load.and_then(|load| RequestFigures::of(run.spec, load)),
+        /// One entry per second of the measured time.
+        pub timeline: Vec<Second> = |run| run.load.map(|load| timeline(load, run.frontier)).unwrap_or_default(),
+        /// One entry for each step of a load that changes.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub steps: Vec<Step> = |run| run.load.map(|load| steps(run.spec, load)).unwrap_or_default(),
+        /// Single requests of the measured time, by intended sending; as many as `samples` of the specification, or all
+        /// if fewer.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub samples: Vec<Sample> = |run| run.load.map(Sample::all).unwrap_or_default(),
+        /// Rates that a search tried; the other figures are from the run at the rate found.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub search: Option<Search> = |_| None,
+        /// Commands by latency, in logarithmic buckets.
+        pub latency_histogram: Vec<Bucket> =
+            |run| run.load.map(|load| log_buckets(&load.latency_us)).unwrap_or_default(),
+        /// Injected faults and observations, with their times.
+        pub events: Vec<Event> = |run| run.own.events.clone(),
+        /// Proofs of misbehaviour that the replicas kept, one line each.
+        pub evidence: Vec<String> = |run| run.own.evidence.clone(),
+        /// Contradictions that replicas report without a proof for others, one line each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub hearsay: Vec<String> = |run| run.own.hearsay.clone(),
+        /// Caveats for readers of the figures.
+        pub warnings: Vec<String> = |run| run.own.warnings.clone(),
+        /// How far the run had come when a signal ended it; absent if it completed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub partial: Option<String> = |run| run.own.partial.clone(),
+        /// Processor, cores, memory and kernel.
+        pub machine: Machine = |_| Machine::here(),
+        /// Present if the run loaded a running cluster instead of starting one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub loaded: Option<Loaded> = |_| None,
+        /// Present if the run was in an emulated network.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub emulation: Option<EmulationResult> = |_| None,
+        /// The command that reproduces the run.
+        pub command: String = |run| run.spec.command_line(),
+        /// Version of the program.
+        pub version: String = |_| version(),
+    }
+}
+
+impl Latency {
+    /// Returns the mean and the percentiles that formulas have.
+    pub(crate) fn of_formulas(own: &Percentiles) -> Latency {
+        Latency { mean: own.mean, p50: own.p50, p90: own.p90, p99: own.p99, p999: None, max: None }
+    }
 }
 
 /// Latencies in milliseconds.
@@ -234,13 +265,18 @@ impl Latency {
     }
 }
 
-/// CPU microseconds per committed command.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct CpuPerCommand {
-    /// Replicas, clients and everything else in their processes.
-    pub total: Option<f64>,
-    pub replicas: Option<f64>,
-    pub clients: Option<f64>,
+record! {
+    /// Processor time per committed command, in microseconds.
+    #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+    pub struct CpuPerCommand {
+        /// Processor time of all replicas and clients, and of everything else in their processes, per committed
+        /// command.
+        pub total: Option<f64> ["us" as cpu_us_per_command],
+        /// Processor time of all replicas per committed command.
+        pub replicas: Option<f64> ["us" as replica_cpu_us_per_command],
+        /// Processor time of all clients per committed command.
+        pub clients: Option<f64> ["us" as client_cpu_us_per_command],
+    }
 }
 
 /// Microseconds of processor time of channels per committed command, estimated from a sample; `null` if nothing was
@@ -251,19 +287,23 @@ pub struct ChannelPerCommand {
     pub clients: Option<f64>,
 }
 
-/// What the transports over packets of all replicas did.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct PacketFigures {
-    /// Packets sent.
-    pub sent: u64,
-    /// Bytes sent, with the headers of IPv4 and UDP.
-    pub bytes_on_wire: u64,
-    /// Packets sent again; 0 in transports that repeat nothing.
-    pub retransmissions: u64,
-    /// Times that a retransmission timeout was over; `None` if the transport does not count them.
-    pub rto_events: Option<u64>,
-    /// Mean time of a handshake, from the first packet, since the start of the replicas.
-    pub handshake_ms: Option<f64>,
+record! {
+    /// Packets of the transports over packets of all replicas.
+    #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+    pub struct PacketFigures {
+        /// Packets given to the operating system, repeated ones included.
+        pub sent: u64 ["packets"],
+        /// Bytes of these, with the headers of IPv4 and UDP.
+        pub bytes_on_wire: u64 ["B"],
+        /// Packets sent again; 0 with `udp`, which repeats nothing.
+        pub retransmissions: u64 ["packets"],
+        /// Times that a retransmission timeout was over; null with `udp`, which has none, and with `quic`, whose
+        /// library does not count them.
+        pub rto_events: Option<u64> ["timeouts"],
+        /// Mean time of a handshake between replicas, from the first packet, since the start of the replicas; over
+        /// packets only.
+        pub handshake_ms: Option<f64> ["ms" as handshake_ms],
+    }
 }
 
 impl PacketFigures {
@@ -288,24 +328,28 @@ pub fn per(quantity: f64, count: u64) -> Option<f64> {
     (count > 0).then(|| quantity / count as f64)
 }
 
-/// Figures of one second of the measured time.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Second {
-    /// From the start of the measured time, 0 first.
-    pub second: u32,
-    /// Commands completed, that is committed and answered to their clients.
-    pub ops: u64,
-    /// Commands that replicas executed, at the replica that has executed most; `None` if the replicas did not report.
-    #[serde(default)]
-    pub executed_commands: Option<u64>,
-    /// Views that replicas entered, at the replica in the highest view.
-    #[serde(default)]
-    pub views: Option<u64>,
-    /// Views that timed out, at the replica with the most timeouts.
-    #[serde(default)]
-    pub view_timeouts: Option<u64>,
-    pub p50_ms: Option<f64>,
-    pub p99_ms: Option<f64>,
+record! {
+    /// Figures of one second of the measured time.
+    #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+    pub struct Second {
+        /// Start of this second, from the start of the measured time, 0 first.
+        pub second: u32 ["s"],
+        /// Commands completed: committed, and answered to their clients.
+        pub ops: u64 ["commands/s" as completed_per_s],
+        /// Commands executed, at the replica that has executed most; null if the replicas did not report.
+        #[serde(default)]
+        pub executed_commands: Option<u64> ["commands/s" as executed_per_s],
+        /// Views entered, at the replica in the highest view; null if the replicas did not report.
+        #[serde(default)]
+        pub views: Option<u64> ["views/s"],
+        /// Views that timed out, at the replica with the most timeouts; null if the replicas did not report.
+        #[serde(default)]
+        pub view_timeouts: Option<u64> ["timeouts/s" as timeouts_per_s],
+        /// Median latency of the commands completed in this second, from their intended sending; null without any.
+        pub p50_ms: Option<f64> ["ms" as p50_ms],
+        /// 99th percentile of this latency.
+        pub p99_ms: Option<f64> ["ms" as p99_ms],
+    }
 }
 
 /// Figures of one step of a load that changes.
@@ -477,6 +521,13 @@ impl<'de> Deserialize<'de> for Agreement {
 }
 
 impl BenchResult {
+    /// Returns the result of a run that measured nothing.
+    pub fn empty(spec: &BenchSpec) -> BenchResult {
+        let (growth, frontier, own) = (Growth::of([]), &Frontier::default(), OfHost::default());
+        let agreement = Agreement::Unknown("there were no replicas".to_owned());
+        BenchResult::of(&Measured { spec, load: None, growth, frontier, agreement, own })
+    }
+
     /// Returns a message if no command was completed: the run then shows nothing.
     pub fn failure(&self) -> Option<String> {
         let nothing = self.committed_commands == 0 && self.partial.is_none();

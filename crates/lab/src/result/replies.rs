@@ -1,30 +1,34 @@
 //! Success of requests that nothing repeats, by the number of replicas that replied.
 
 use super::{Latency, per};
+use crate::record::record;
 use crate::spec::BenchSpec;
 use quorate_client::load::{LoadReport, ReplyCounts};
 use serde::{Deserialize, Serialize};
 
-/// Replies to the requests of a run with `phases_only`, in which a request without enough replies within
-/// `view_timeout_ms` has failed. A request is a bundle of a client, sent in the measured time.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct RequestFigures {
-    pub requests: u64,
-    /// Requests by the number of replicas that replied, from 0 to n.
-    pub by_replies: Vec<u64>,
-    /// Requests with replies of at least f+1 replicas, which are enough for a client.
-    pub answered: u64,
-    /// Requests with replies of at least 2f+1 replicas, the success in the paper.
-    pub succeeded: u64,
-    /// Fraction of requests that were answered; `null` without requests.
-    pub answered_probability: Option<f64>,
-    /// Fraction of requests that succeeded.
-    pub success_probability: Option<f64>,
-    /// Mean number of replicas that replied to a request.
-    pub expected_replies: Option<f64>,
-    /// From sending a request until 2f+1 replicas have replied, in milliseconds, of those that succeeded.
-    #[serde(default)]
-    pub latency_ms: Latency,
+record! {
+    /// Replies to the requests of a run with `phases_only`, in which a request without enough replies within
+    /// `view_timeout_ms` has failed. A request is a bundle of a client, sent in the measured time.
+    #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+    pub struct RequestFigures {
+        /// Requests sent in the measured time.
+        pub requests: u64 ["requests"],
+        /// Number of them that got 0, 1, .. n replies.
+        pub by_replies: Vec<u64> ["requests"],
+        /// Those with replies of at least f+1 replicas, which are enough for a client.
+        pub answered: u64 ["requests"],
+        /// Those with replies of at least 2f+1 replicas, the success of the loss model paper.
+        pub succeeded: u64 ["requests"],
+        /// Share of the requests that were answered; null without requests.
+        pub answered_probability: Option<f64>,
+        /// Share of the requests that succeeded; null without requests.
+        pub success_probability: Option<f64>,
+        /// Mean number of replies to a request.
+        pub expected_replies: Option<f64> ["replies"],
+        /// Time from sending a request until 2f+1 replicas have replied, of those that succeeded.
+        #[serde(default)]
+        pub latency_ms: Latency ["ms"],
+    }
 }
 
 impl RequestFigures {

@@ -1,8 +1,10 @@
 //! Table that `quorate bench` prints at the end.
 
 use super::{Agreement, BenchResult, StageThreads, ThreadLoads};
+use crate::record::Record;
 use crate::spec::{BatchSize, BenchSpec, ClientAuthentication, JournalKind, Pacing, ReplyAuthentication, WorkloadKind};
 use comfy_table::{CellAlignment, Table, presets};
+use quorate_experiments::figures::label;
 use quorate_types::text::{count, group};
 
 /// Formats a measured value: digits grouped by thousands, and fewer decimals for larger values.
@@ -208,7 +210,12 @@ fn rows(result: &BenchResult) -> Vec<[String; 4]> {
             "ms p99",
             format!("p90 {}, p99.9 {}, max {}", optional(latency.p90), optional(latency.p999), optional(latency.max)),
         ),
-        row("longest gap", optional(result.longest_gap_ms), "ms", "without any completion".into()),
+    ];
+    for field in BenchResult::FIELDS.iter().filter(|field| !field.note.is_empty()) {
+        let Some((own, of)) = field.figure() else { continue };
+        rows.push(row(&label(own.name), optional(of(result)), own.unit, field.note.to_owned()));
+    }
+    rows.extend([
         row(
             "cpu",
             optional(cpu.total),
@@ -233,7 +240,7 @@ fn rows(result: &BenchResult) -> Vec<[String; 4]> {
         ),
         row("views", count(result.views), "entered", format!("{} timed out", count(result.view_timeouts))),
         row("memory", describe_memory(result), "MB", "peak, all processes".into()),
-    ];
+    ]);
     if let Some(line) = &result.line {
         let at = rows.iter().position(|row| row[0] == "network").expect("it was just added") + 1;
         rows.insert(at, row("leader", figure(line.bytes_per_command), "B/command", line.to_string()));

@@ -1,32 +1,39 @@
 //! What the threads of a replica were busy with, and which of them limits.
 
 use super::{Growth, per};
+use crate::record::record;
 use quorate_types::{ReplicaId, ThreadTimes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Load of the threads that one stage of a replica has.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct StageThreads {
-    /// `core`, `network` or `verifiers`.
-    pub stage: String,
-    /// Number of threads.
-    pub threads: u16,
-    /// CPU time of all these threads per executed command, in microseconds.
-    pub us_per_command: Option<f64>,
-    /// Part of the measured time in which each of them worked, on average.
-    pub busy_percent: f64,
-    /// Commands per second that they could do if they had no pause: an upper bound.
-    pub limit_per_s: Option<f64>,
+record! {
+    /// Load of the threads that one stage of a replica has.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    pub struct StageThreads {
+        /// Name of the stage: `core`, `network` or `verifiers`.
+        pub stage: String,
+        /// Number of its threads.
+        pub threads: u16 ["threads"],
+        /// Processor time of all its threads per executed command.
+        pub us_per_command: Option<f64> ["us"],
+        /// Processor time of each of its threads, on average, by the measured time.
+        pub busy_percent: f64 ["%"],
+        /// Commands per second that the stage could do if it had no pause: an upper bound.
+        pub limit_per_s: Option<f64> ["commands/s"],
+    }
 }
 
-/// Loads of the stages, at the replica with the busiest thread.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct ThreadLoads {
-    pub replica: ReplicaId,
-    /// The stage whose threads were busiest.
-    pub limiting_stage: String,
-    pub stages: Vec<StageThreads>,
+record! {
+    /// Loads of the stages, at the replica with the busiest thread.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    pub struct ThreadLoads {
+        /// The replica.
+        pub replica: ReplicaId,
+        /// The stage whose threads were busiest.
+        pub limiting_stage: String,
+        /// An entry for each stage that has threads.
+        pub stages: Vec<StageThreads>,
+    }
 }
 
 /// Stage, number of threads, and CPU time in nanoseconds.

@@ -1,26 +1,25 @@
 //! Combines the reports of seeds into a result.
 
 use super::SimOptions;
-use crate::bench::{BUSY_FRACTION, evidence, hearsay, measured_intervals, note_counts, steps, timeline};
+use crate::bench::{BUSY_FRACTION, evidence, hearsay, note_counts};
 use crate::partial::partial;
+use crate::record::record;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency,
-    LineFigures, Machine, Primitives, RequestFigures, Sample, ThreadLoads, count, figure, line, log_buckets, optional,
-    per, recovery_percent, stages, version,
+    Agreement, BenchResult, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency, Measured, OfHost,
+    Primitives, RequestFigures, count, figure, line, optional,
 };
 use crate::spec::BenchSpec;
-use quorate_channels::Carriage;
 use quorate_client::load::LoadReport;
 use quorate_simulator::ledger::{Charged, Ledger, Share};
 use quorate_simulator::{ClientMachine, Shares, SimReport, SimSpec};
-use quorate_types::{ReplicaId, Status};
-use serde::Serialize;
+use quorate_types::ReplicaId;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Result of `quorate sim`: that of `quorate bench` for the first seed, and the simulator's own measurements.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SimResult {
     /// The first seed's result. CPU times are those of the simulated machines.
     #[serde(flatten)]
@@ -56,7 +55,7 @@ pub struct SimResult {
 }
 
 /// Work that was charged by the cost table, per command completed.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Charges {
     /// The sum of all replicas.
     pub replicas: Vec<Share>,
@@ -70,7 +69,7 @@ impl Charges {
 }
 
 /// A simulated thread's share of the cores, to compare with the kernel's `/proc/PID/task/TID/schedstat`.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CoreShare {
     /// Part of the time in which it had a core.
     pub runs_percent: f64,
@@ -91,30 +90,44 @@ impl CoreShare {
     }
 }
 
-/// Figures of one machine of clients.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct MachineResult {
-    /// Region of the network; `None` if it has no regions.
-    pub place: Option<String>,
-    /// The nearest replica.
-    pub replica: ReplicaId,
-    pub clients: usize,
-    /// Completed in the measured time.
-    pub committed: u64,
-    pub throughput_per_s: f64,
-    /// Open loop: due in the measured time, but refused by overloaded replicas, or not sent because of such refusals.
-    pub refused_commands: u64,
-    pub mean_ms: Option<f64>,
-    pub p50_ms: Option<f64>,
-    pub p90_ms: Option<f64>,
-    pub p99_ms: Option<f64>,
-    pub max_ms: Option<f64>,
-    /// Latency to the commit at the nearest replica.
-    pub commit_mean_ms: Option<f64>,
-    pub commit_p50_ms: Option<f64>,
-    pub commit_p90_ms: Option<f64>,
-    pub commit_p99_ms: Option<f64>,
-    pub commit_max_ms: Option<f64>,
+record! {
+    /// Figures of one machine of clients.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    pub struct MachineResult {
+        /// Region of the network; null if it has no regions.
+        pub place: Option<String>,
+        /// Its home: the replica that it is next to, or the nearest.
+        pub replica: ReplicaId,
+        /// Clients that it runs.
+        pub clients: usize ["clients"],
+        /// Commands completed in the measured time; over all machines the sum is `committed_commands`.
+        pub committed: u64 ["commands"],
+        /// Commands completed per second.
+        pub throughput_per_s: f64 ["commands/s"],
+        /// Open loop: commands due in the measured time, but refused by overloaded replicas, or not sent because these
+        /// had asked for a pause.
+        pub refused_commands: u64 ["commands"],
+        /// Mean latency from the intended sending to the completion: f+1 equal replies.
+        pub mean_ms: Option<f64> ["ms"],
+        /// Median of this latency.
+        pub p50_ms: Option<f64> ["ms"],
+        /// 90th percentile of this latency.
+        pub p90_ms: Option<f64> ["ms"],
+        /// 99th percentile of this latency.
+        pub p99_ms: Option<f64> ["ms"],
+        /// Highest latency.
+        pub max_ms: Option<f64> ["ms"],
+        /// Mean latency from the intended sending to the commit at its home, before the block is executed.
+        pub commit_mean_ms: Option<f64> ["ms"],
+        /// Median of the latency to the commit.
+        pub commit_p50_ms: Option<f64> ["ms"],
+        /// 90th percentile of the latency to the commit.
+        pub commit_p90_ms: Option<f64> ["ms"],
+        /// 99th percentile of the latency to the commit.
+        pub commit_p99_ms: Option<f64> ["ms"],
+        /// Highest latency to the commit.
+        pub commit_max_ms: Option<f64> ["ms"],
+    }
 }
 
 impl MachineResult {
@@ -161,7 +174,7 @@ impl fmt::Display for MachineResult {
 }
 
 /// Result of one seed.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SeedResult {
     pub seed: u64,
     pub trace_hash: String,
@@ -171,7 +184,7 @@ pub struct SeedResult {
     pub throughput_ops: Option<f64>,
     pub p50_ms: Option<f64>,
     /// Present if only PBFT's three phases ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<RequestFigures>,
     pub lost_packets: u64,
     /// Segments that the stand-in for TCP sent again.
@@ -321,13 +334,7 @@ pub(super) fn command(spec: &BenchSpec, options: &SimOptions, seed: u64) -> Stri
 
 fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
     let growth = Growth::of(report.lives.iter().map(|life| (&life.first, &life.last)));
-    let sum = |of: fn(&Status) -> u64| growth.sum(of);
-    let most = |of: fn(&Status) -> u64| growth.most(of);
-    let (ordered, blocks) = (most(|status| status.committed_commands), most(|status| status.committed_blocks));
     let load = report.load.as_ref();
-    let (costs, clock) = stages(&growth).unzip();
-    let replicas = per(sum(|status| status.cpu_ns) as f64 / 1e3, ordered);
-    let clients = load.and_then(LoadReport::cpu_us_per_command);
     let mut warnings = spec.warnings();
     warnings.extend(spec.idle_in_simulation());
     if load.is_none() {
@@ -335,58 +342,22 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
     }
     note_counts(&mut warnings, load, &[(report.not_queued, "messages were dropped because a queue was full")]);
     let crash = |replica: &ReplicaId| Event { time_s: 0.0, text: format!("replica {replica} crashed") };
-    BenchResult {
-        spec: spec.clone(),
-        throughput_ops: load.map_or(0.0, LoadReport::throughput),
-        latency_ms: load.map_or_else(Latency::default, |load| Latency::of(&load.latency_us)),
-        latency_within_fences_ms: load.map_or_else(Latency::default, |load| Latency::within_fences(&load.latency_us)),
-        committed_commands: load.map_or(0, |load| load.completed),
-        executed_commands: ordered,
-        refused_commands: load.map_or(0, |load| load.busy),
-        committed_blocks: blocks,
-        views: growth.views(),
-        view_timeouts: most(|status| status.view_timeouts),
-        longest_gap_ms: load.filter(|load| load.completed > 0).map(|load| load.longest_gap.as_secs_f64() * 1e3),
-        recovery_percent: load.and_then(|load| recovery_percent(spec, measured_intervals(load))),
-        cpu_us_per_command: CpuPerCommand { total: replicas.zip(clients).map(|(a, b)| a + b), replicas, clients },
-        crypto_us_per_command: report.charged.as_ref().map(|charged| crypto(charged, load)).unwrap_or_default(),
-        bytes_per_command: per(sum(|status| status.bytes_sent) as f64, ordered),
-        bytes_per_block: per(sum(|status| status.bytes_sent) as f64, blocks),
-        line: LineFigures::of(spec, &growth, ordered, load.map_or(0.0, LoadReport::throughput))
-            .filter(|_| spec.transport.profile().carriage == Carriage::Stream),
-        packets: None,
-        channel_us_per_command: None,
-        threads: ThreadLoads::of(&growth, load.map_or(1.0, |load| load.window.as_nanos() as f64), ordered),
-        stages: costs.unwrap_or_default(),
-        stage_clock: clock,
-        smoothed_rtt_ms: None,
-        verifications_per_block: per(sum(|status| status.verifications) as f64, blocks),
-        key_additions_per_certificate: growth.key_additions_per_certificate(spec.scheme),
-        messages_per_block: per(sum(|status| status.messages_sent) as f64, blocks),
-        certificate_bytes: spec.certificate_bytes(),
-        peak_rss_mb: 0.0,
-        allocations_per_command: None,
-        allocated_bytes_per_command: None,
-        client_bound: load.and_then(LoadReport::busy_fraction).is_some_and(|busy| busy >= BUSY_FRACTION)
-            && busiest(report, &growth) < BUSY_FRACTION,
-        agreement: Agreement::in_run(spec, || agreement(report)),
-        requests: load.and_then(|load| RequestFigures::of(spec, load)),
-        timeline: load.map(|load| timeline(load, &Frontier::of(&report.seconds))).unwrap_or_default(),
-        steps: load.map(|load| steps(spec, load)).unwrap_or_default(),
-        samples: load.map(Sample::all).unwrap_or_default(),
-        search: None,
-        latency_histogram: load.map(|load| log_buckets(&load.latency_us)).unwrap_or_default(),
+    let client_bound = load.and_then(LoadReport::busy_fraction).is_some_and(|busy| busy >= BUSY_FRACTION)
+        && busiest(report, &growth) < BUSY_FRACTION;
+    let own = OfHost {
+        is_simulated: true,
+        crypto: report.charged.as_ref().map(|charged| crypto(charged, load)).unwrap_or_default(),
+        // A simulation counts only bytes of replicas.
+        sent_by_clients: Some(0.0),
+        client_bound,
         events: spec.misbehaviour().into_iter().chain(report.crashed.iter().map(crash)).collect(),
         evidence: evidence(report.end.iter().flatten()),
         hearsay: hearsay(report.end.iter().flatten()),
         warnings,
-        partial: None,
-        machine: Machine::here(),
-        command: String::new(),
-        loaded: None,
-        emulation: None,
-        version: version(),
-    }
+        ..OfHost::default()
+    };
+    let agreement = Agreement::in_run(spec, || agreement(report));
+    BenchResult::of(&Measured { spec, load, growth, frontier: &Frontier::of(&report.seconds), agreement, own })
 }
 
 /// Returns what was charged for cryptography per completed command, as [`Charges`] are.

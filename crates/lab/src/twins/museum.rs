@@ -8,11 +8,12 @@ mod visit;
 pub use visit::{transcripts, visit};
 
 use super::options::parse_threads;
+use crate::record::record;
 use crate::result::{Machine, count};
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use quorate_consensus::config::ProtocolKind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Whether this build can give replicas bugs.
@@ -59,35 +60,42 @@ pub enum MuseumError {
     Absent { number: u8, bug: &'static str, why: &'static str },
 }
 
-/// Result of `quorate museum`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct MuseumResult {
-    /// Exhibits that were visited.
-    pub shown: usize,
-    /// Exhibits that a hunt missed.
-    pub missed: usize,
-    /// Exhibits with a scenario that shows a violation even without the bug.
-    pub unsound: usize,
-    pub exhibits: Vec<ExhibitResult>,
-    /// How far the visit had come when a signal ended it; `None` if it completed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub partial: Option<String>,
-    /// Bugs that are listed but not exhibited.
-    pub absent: Vec<AbsentResult>,
-    pub wall_seconds: f64,
-    pub threads: usize,
-    pub machine: Machine,
-    pub version: String,
+record! {
+    /// Result of `quorate museum`.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    pub struct MuseumResult {
+        /// Exhibits that were visited.
+        pub shown: u64 ["exhibits"],
+        /// Bugs put back that a search did not find within its budget.
+        pub missed: u64 ["bugs" as bugs_missed],
+        /// Bugs whose scenarios show a violation even without the bug.
+        pub unsound: u64 ["bugs" as false_alarms],
+        /// The exhibits, with the hunts that found their bugs.
+        pub exhibits: Vec<ExhibitResult>,
+        /// How far the visit had come when a signal ended it; absent if it completed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub partial: Option<String>,
+        /// Bugs that are listed but not exhibited.
+        pub absent: Vec<AbsentResult>,
+        /// Real time of the visit.
+        pub wall_seconds: f64 ["s"],
+        /// Threads that played the scenarios.
+        pub threads: usize ["threads"],
+        /// Processor, cores, memory and kernel.
+        pub machine: Machine,
+        /// Version of the program.
+        pub version: String,
+    }
 }
 
 /// Result of all hunts for one bug of the museum.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ExhibitResult {
     /// Name, such as 8b.
     pub exhibit: String,
-    pub bug: &'static str,
+    pub bug: String,
     /// Who had the bug or described it.
-    pub source: &'static str,
+    pub source: String,
     /// The mutant; `None` if the bug is a configuration, or outside the replica's core.
     pub mutant: Option<String>,
     pub protocol: ProtocolKind,
@@ -99,10 +107,10 @@ pub struct ExhibitResult {
 }
 
 /// Result of one way of searching for a bug.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HuntResult {
     /// `directed`, `twins`, `mutation`, `random`, `crash-sweep` or `lasso`.
-    pub hunt: &'static str,
+    pub hunt: String,
     /// Maximum number of scenarios until the bug must be found.
     pub budget: u64,
     pub found: Option<FoundResult>,
@@ -111,21 +119,21 @@ pub struct HuntResult {
 }
 
 /// First run in which a hunt found its bug.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FoundResult {
     /// Number of the scenario, from 1.
     pub scenarios: u64,
-    pub property: &'static str,
+    pub property: String,
     pub what: String,
 }
 
 /// Bug that is listed but not exhibited.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AbsentResult {
     pub number: u8,
-    pub bug: &'static str,
+    pub bug: String,
     /// Why it is not exhibited.
-    pub why: &'static str,
+    pub why: String,
 }
 
 /// Replaces the museum in builds without it.
@@ -177,7 +185,7 @@ impl MuseumResult {
         for one in &self.exhibits {
             let found: Vec<String> = one.found_by.iter().map(HuntResult::text).collect();
             let (protocol, seconds) = (one.protocol.to_string(), format!("{:.2}", one.seconds));
-            table.add_row([&one.exhibit, one.bug, one.source, &protocol, &found.join(", "), &seconds]);
+            table.add_row([&one.exhibit, &one.bug, &one.source, &protocol, &found.join(", "), &seconds]);
         }
         let mut text = crate::result::partial_line(self.partial.as_ref());
         for line in table.lines() {

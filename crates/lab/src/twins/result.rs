@@ -1,60 +1,70 @@
 //! Result of `quorate twins run`.
 
 use super::RunArgs;
+use crate::record::record;
 use crate::result::{Machine, count, line, version};
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::run::{Finding, Outcome, Shard};
 use quorate_twins::{Entry, Scenario, Shape, Violation};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Number of findings in the table.
 const SHOWN: usize = 10;
 
-/// Result of `quorate twins run`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct TwinsResult {
-    pub protocol: ProtocolKind,
-    /// Shape of the scenarios; `None` if they come from a file.
-    pub shape: Option<ShapeResult>,
-    /// File that contains the scenarios.
-    pub input: Option<String>,
-    /// Number of scenarios drawn; `None` if they were taken in order.
-    pub sample: Option<u64>,
-    /// Seed of the sample.
-    pub seed: Option<u64>,
-    /// Part of the selection that was played: K of N.
-    pub shard: [u64; 2],
-    pub scenarios: u64,
-    /// Scenarios that violate an unconditional invariant.
-    #[serde(rename = "unsafe")]
-    pub unsafe_scenarios: u64,
-    /// Scenarios after which replicas made no progress, although all faults had ended.
-    pub stalled: u64,
-    pub wall_seconds: f64,
-    pub scenarios_per_second: f64,
-    pub threads: usize,
-    /// The first scenarios with violations.
-    pub findings: Vec<FindingResult>,
-    /// File in which they were saved.
-    pub saved: Option<String>,
-    /// The content of that file.
-    #[serde(skip)]
-    pub found: String,
-    /// How far the run had come when a signal ended it; `None` if it completed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub partial: Option<String>,
-    /// Why safety is not guaranteed in these scenarios.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub beyond: Option<String>,
-    /// The first unsafe scenario, or else the first that stalled, shrunk.
-    pub simplest: Option<Simplest>,
-    pub machine: Machine,
-    pub version: String,
+record! {
+    /// Result of `quorate twins run`.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    pub struct TwinsResult {
+        /// Protocol of the replicas.
+        pub protocol: ProtocolKind,
+        /// Shape of the scenarios; null if they come from a file.
+        pub shape: Option<ShapeResult>,
+        /// File that contains the scenarios.
+        pub input: Option<String>,
+        /// Number of scenarios drawn; null if they were taken in order.
+        pub sample: Option<u64>,
+        /// Seed of the sample.
+        pub seed: Option<u64>,
+        /// Part of the selection that was played: K of N.
+        pub shard: [u64; 2],
+        /// Scenarios of twins and partitions that were played.
+        pub scenarios: u64 ["scenarios" as scenarios],
+        /// Scenarios that violated an invariant of safety.
+        #[serde(rename = "unsafe")]
+        pub unsafe_scenarios: u64 ["scenarios" as unsafe_scenarios],
+        /// Scenarios after which the replicas made no progress, although all faults had ended.
+        pub stalled: u64 ["scenarios" as stalled_scenarios],
+        /// Real time of the run.
+        pub wall_seconds: f64 ["s"],
+        /// Scenarios played per second on all cores.
+        pub scenarios_per_second: f64 ["scenarios/s" as scenarios_per_s],
+        /// Threads that played them.
+        pub threads: usize ["threads"],
+        /// The first scenarios with violations.
+        pub findings: Vec<FindingResult>,
+        /// File in which they were saved.
+        pub saved: Option<String>,
+        /// The content of that file.
+        #[serde(skip)]
+        pub found: String,
+        /// How far the run had come when a signal ended it; absent if it completed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub partial: Option<String>,
+        /// Why safety is not guaranteed in these scenarios.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub beyond: Option<String>,
+        /// The first unsafe scenario, or else the first that stalled, shrunk.
+        pub simplest: Option<Simplest>,
+        /// Processor, cores, memory and kernel.
+        pub machine: Machine,
+        /// Version of the program.
+        pub version: String,
+    }
 }
 
 /// Shape of scenarios.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ShapeResult {
     /// Number of replicas, n.
     pub replicas: usize,
@@ -74,18 +84,18 @@ pub struct ShapeResult {
 }
 
 /// Scenario with a violation.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FindingResult {
     /// Number in the sample, the order or the file, from 0.
     pub number: u64,
     /// `unsafe` or `stalled`.
-    pub verdict: &'static str,
-    pub property: &'static str,
+    pub verdict: String,
+    pub property: String,
     pub what: String,
 }
 
 /// Shrunk scenario.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Simplest {
     /// Number of the original scenario.
     pub number: u64,
@@ -126,8 +136,8 @@ impl TwinsResult {
         let sample = arguments.choice.sample.filter(|_| shape.is_some());
         let finding = |finding: &Finding| FindingResult {
             number: finding.number,
-            verdict: if finding.stalled { "stalled" } else { "unsafe" },
-            property: finding.violation.property.name(),
+            verdict: if finding.stalled { "stalled" } else { "unsafe" }.to_owned(),
+            property: finding.violation.property.name().to_owned(),
             what: finding.violation.what.clone(),
         };
         let beyond = shape.as_ref().filter(|shape| shape.twins > shape.faults).map(|shape| {

@@ -3,9 +3,7 @@
 
 use hdrhistogram::Histogram;
 use quorate_lab::bench::{Progress, Watcher};
-use quorate_lab::result::{
-    Agreement, BenchResult, CpuPerCommand, CryptoPerCommand, Event, Latency, Machine, Second, log_buckets, per, version,
-};
+use quorate_lab::result::{Agreement, BenchResult, CpuPerCommand, Event, Latency, Machine, Second, log_buckets, per};
 use quorate_lab::spec::{BenchSpec, Fault, Interval, LeaderKind};
 use quorate_types::ReplicaId;
 
@@ -51,57 +49,31 @@ pub fn sample() -> BenchResult {
         latency_within_fences_ms: Latency::within_fences(&latency),
         committed_commands,
         executed_commands: committed_commands,
-        refused_commands: 0,
         committed_blocks,
         views: 2_219,
         view_timeouts: 1,
         longest_gap_ms: Some(1043.7),
-        recovery_percent: None,
         cpu_us_per_command: CpuPerCommand { total: Some(7.31), replicas: Some(5.02), clients: Some(2.11) },
-        crypto_us_per_command: CryptoPerCommand::default(),
         bytes_per_command: Some(2743.0),
-        line: None,
-        packets: None,
-        channel_us_per_command: None,
-        stages: Vec::new(),
-        stage_clock: None,
-        threads: None,
-        smoothed_rtt_ms: None,
         verifications_per_block: per(21_345.0, committed_blocks),
-        key_additions_per_certificate: None,
         messages_per_block: per(15_480.0, committed_blocks),
         bytes_per_block: per(9_120_000.0, committed_blocks),
-        certificate_bytes: spec.certificate_bytes(),
         peak_rss_mb: 212.4,
-        allocations_per_command: None,
-        allocated_bytes_per_command: None,
-        client_bound: false,
         agreement: Agreement::Agreed,
         timeline: rates.iter().enumerate().map(second).collect(),
-        steps: Vec::new(),
-        samples: Vec::new(),
-        search: None,
-        requests: None,
         latency_histogram: log_buckets(&latency),
         events: vec![
             Event { time_s: 0.0, text: "replica 1 is slow".into() },
             Event { time_s: 4.0, text: "replica 2 was killed".into() },
         ],
-        evidence: vec![],
-        hearsay: vec![],
         warnings: spec.warnings(),
-        partial: None,
-        loaded: None,
-        emulation: None,
         machine: Machine {
             cpu: "AMD EPYC 9V74 80-Core Processor".into(),
             cores: 2,
             memory_mb: 25_191,
             kernel: "linux 6.18.0".into(),
         },
-        command: spec.command_line(),
-        version: version(),
-        spec,
+        ..BenchResult::empty(&spec)
     }
 }
 

@@ -73,9 +73,7 @@ pub struct Device {
     pub name: String,
     pub about: String,
     pub slices: f64,
-    #[serde(skip_serializing)]
     pub luts_per_slice: f64,
-    #[serde(skip_serializing)]
     pub ffs_per_slice: f64,
     pub dsps: f64,
     /// Blocks of 36 Kbit.

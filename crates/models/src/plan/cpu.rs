@@ -14,7 +14,7 @@ use super::load::{Load, Profile, Work};
 use super::paper::PaperCosts;
 use super::positive;
 use quorate_types::{Fault, choice};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Mean size of a message of quorate's PBFT without its value, in bytes, from a simulated run of 15 replicas.
 pub const ENGINE_HEADER_BYTES: u32 = 190;
@@ -124,7 +124,7 @@ pub struct CpuQuestion {
 }
 
 /// Cost of a stage.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StageCost {
     pub stage: CpuStage,
     pub us_per_operation: f64,
@@ -133,7 +133,7 @@ pub struct StageCost {
 }
 
 /// Costs of a role.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RoleCost {
     pub role: Role,
     pub stages: Vec<StageCost>,
@@ -146,16 +146,16 @@ pub struct RoleCost {
 }
 
 /// Throughput of a number of cores.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OnCores {
     pub cores: u32,
     pub operations_per_s: f64,
     /// `cores`, the stage `order`, or `line`.
-    pub limit: &'static str,
+    pub limit: String,
 }
 
 /// The plan of a group and a size of values.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CpuPoint {
     pub replicas: usize,
     pub faults: usize,
@@ -172,10 +172,10 @@ pub struct CpuPoint {
 }
 
 /// Everything.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CpuPlan {
     pub costs: String,
-    pub profile: &'static str,
+    pub profile: String,
     pub scheme: String,
     pub points: Vec<CpuPoint>,
 }
@@ -231,7 +231,7 @@ impl CpuQuestion {
             CpuModel::Table(costs) => costs.source.clone(),
             CpuModel::Paper(_) => "the pipeline paper, as far as it prints costs".to_owned(),
         };
-        let profile = self.load.profile.name();
+        let profile = self.load.profile.name().to_owned();
         Ok(CpuPlan { costs, profile, scheme: self.scheme.clone(), points: points.collect() })
     }
 
@@ -348,7 +348,7 @@ fn on_cores(cores: u32, roles: &[RoleCost], line_limit: f64) -> OnCores {
     ];
     let (limit, operations_per_s) =
         limits.into_iter().fold(limits[0], |least, own| if own.1 < least.1 { own } else { least });
-    OnCores { cores, operations_per_s, limit }
+    OnCores { cores, operations_per_s, limit: limit.to_owned() }
 }
 
 /// Returns the cost of a count, between two entries in proportion, beyond the last as the last two.

@@ -9,7 +9,7 @@ use super::cores::{Basis, Core, Device, Stage, Tables};
 use super::load::{BITS_PER_BYTE, Load, Work};
 use super::positive;
 use quorate_types::Fault;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Capacity of one core of the stage `network`.
 const NETWORK_CORE_BITS_PER_S: f64 = 10e9;
@@ -44,7 +44,7 @@ pub struct FpgaQuestion {
 }
 
 /// Resources of a design.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Resources {
     /// Slices of the device.
     pub slices: f64,
@@ -54,7 +54,7 @@ pub struct Resources {
 }
 
 /// A stage at line rate.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StagePlan {
     pub stage: Stage,
     pub core: String,
@@ -76,7 +76,7 @@ struct Size {
 }
 
 /// The plan of a group and a size of values.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Point {
     pub replicas: usize,
     pub faults: usize,
@@ -98,21 +98,21 @@ pub struct Point {
     pub used_percent: Resources,
     pub fits: bool,
     /// The resource that is used most: `slices`, `dsps` or `brams`.
-    pub limit: &'static str,
+    pub limit: String,
 }
 
 /// The smallest group for a size of values, or the smallest size for a group, from which on all larger ones fit.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Least {
     pub value_bytes: Option<u32>,
     pub replicas: Option<usize>,
 }
 
 /// Everything.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FpgaPlan {
     pub line_rate_bits_per_s: f64,
-    pub profile: &'static str,
+    pub profile: String,
     pub device: Device,
     /// One for each group and, within it, each size.
     pub points: Vec<Point>,
@@ -125,7 +125,7 @@ pub struct FpgaPlan {
 }
 
 /// Where the figures of a core come from.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Source {
     pub core: String,
     pub basis: Basis,
@@ -209,7 +209,7 @@ impl FpgaQuestion {
         };
         Ok(FpgaPlan {
             line_rate_bits_per_s: self.line_rate_bits_per_s,
-            profile: self.load.profile.name(),
+            profile: self.load.profile.name().to_owned(),
             device: self.device.clone(),
             points: points.collect(),
             least_replicas: self.values.iter().map(|value| self.least_replicas(*value)).collect(),
@@ -246,7 +246,7 @@ impl FpgaQuestion {
             remaining: capacity.minus(total),
             used_percent: used,
             fits: most <= self.fill_percent,
-            limit,
+            limit: limit.to_owned(),
         }
     }
 
@@ -366,7 +366,8 @@ impl Resources {
         Resources { slices, dsps, brams }
     }
 
-    fn largest(self) -> (&'static str, f64) {
+    /// Returns the largest of the values, with its name.
+    pub fn largest(self) -> (&'static str, f64) {
         let all = [("slices", self.slices), ("dsps", self.dsps), ("brams", self.brams)];
         all.into_iter().fold(all[0], |most, own| if own.1 > most.1 { own } else { most })
     }

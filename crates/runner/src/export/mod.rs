@@ -3,8 +3,9 @@
 mod parquet;
 mod text;
 
-use quorate_experiments::figures::{FIGURES, SERIES};
-use quorate_experiments::{Row, Value};
+use quorate_experiments::row::Sample;
+use quorate_experiments::{Row, Value as Coordinate};
+use quorate_lab::figures::vocabulary;
 use quorate_types::choice;
 use std::collections::BTreeSet;
 
@@ -39,50 +40,75 @@ choice!(
     Samples = "samples",
 );
 
-/// Column that every table of runs has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fixed {
+/// Column that every table of a kind has; `T` is the subject of a line.
+pub struct Fixed<T: 'static> {
     pub name: &'static str,
     pub unit: &'static str,
     pub about: &'static str,
+    value: Value<T>,
 }
 
-const fn fixed(name: &'static str, unit: &'static str, about: &'static str) -> Fixed {
-    Fixed { name, unit, about }
+/// How to get the value of a column.
+enum Value<T> {
+    /// Empty texts are missing values.
+    Text(fn(&T) -> String),
+    Number(fn(&T) -> Option<f64>),
+    Whole(fn(&T) -> Option<i64>),
+    Flag(fn(&T) -> Option<bool>),
+}
+
+/// Declares columns: name, unit, meaning, and the type and the value of a line.
+macro_rules! columns {
+    ($($name:literal, $unit:literal, $about:literal => $kind:ident($of:expr);)*) => {
+        &[$(Fixed { name: $name, unit: $unit, about: $about, value: Value::$kind($of) }),*]
+    };
 }
 
 /// Columns that say which run it was. Those of the axes follow.
-pub const IDENTITY: &[Fixed] = &[
-    fixed("experiment", "", "paper and id of the experiment"),
-    fixed("profile", "", "`quick` or `full`"),
-    fixed("instrument", "", "`real`, `emulated`, `simulated`, `scenarios` or `analytical`"),
-    fixed("repetition", "", "number of the repetition, from 0"),
-];
+pub const IDENTITY: &[Fixed<Row>] = columns! {
+    "experiment", "", "Paper and id of the experiment" => Text(|row| row.experiment.clone());
+    "profile", "", "`quick` or `full`" => Text(|row| row.profile.to_string());
+    "instrument", "", "`real`, `emulated`, `simulated`, `scenarios` or `analytical`" =>
+        Text(|row| row.instrument.to_string());
+    "repetition", "", "Number of the repetition, from 0" => Whole(|row| Some(row.repetition.into()));
+};
 
 /// Columns after the figures.
-pub const ORIGIN: &[Fixed] = &[
-    fixed("steal_percent", "%", "time that the hypervisor took from this machine, of all cores' time"),
-    fixed("others_percent", "%", "processor time of other programs, of all cores' time"),
-    fixed("pressure_percent", "%", "time in which some thread waited for a core, those of the run included"),
-    fixed("variation_percent", "%", "coefficient of variation of the throughput per second"),
-    fixed("is_steady", "", "whether the variation is at most 15 %; empty for a run of less than 3 s"),
-    fixed("failure", "", "why the run failed; its figures are then empty"),
-    fixed("not_measurable", "", "why this machine or this build cannot run the cell; there are no figures then"),
-    fixed("warnings", "", "caveats for the figures, joined with `; `"),
-    fixed("build", "", "version, commit, profile and digest of the program"),
-    fixed("machine", "", "processor, cores and memory; `virtual time` for simulated runs"),
-    fixed("kernel", "", "operating system and kernel release"),
-    fixed("costs", "", "source and digest of the simulator's cost table"),
-    fixed("inputs", "", "digest of the files that the specification names"),
-    fixed("seed", "", "seed of the run"),
-    fixed("command", "", "the command that repeats the run"),
-];
+pub const ORIGIN: &[Fixed<Row>] = columns! {
+    "steal_percent", "%", "Time that the hypervisor took from this machine, of all cores' time" =>
+        Number(|row| Some(row.noise?.steal_percent));
+    "others_percent", "%", "Processor time of other programs, of all cores' time" =>
+        Number(|row| Some(row.noise?.others_percent));
+    "pressure_percent", "%", "Time in which some thread waited for a core, those of the run included" =>
+        Number(|row| row.noise?.pressure_percent);
+    "variation_percent", "%", "Coefficient of variation of the throughput per second" =>
+        Number(|row| row.noise?.variation_percent);
+    "is_steady", "", "Whether the variation is at most 15 %; empty for a run of less than 3 s" =>
+        Flag(|row| row.noise?.is_steady());
+    "failure", "", "Why the run failed; its figures are then empty" =>
+        Text(|row| row.failure.clone().unwrap_or_default());
+    "not_measurable", "", "Why this machine or this build cannot run the cell; there are no figures then" =>
+        Text(|row| row.not_measurable.clone().unwrap_or_default());
+    "warnings", "", "Caveats for the figures, joined with `; `" => Text(|row| row.warnings.join("; "));
+    "build", "", "Version, commit, profile and digest of the program" =>
+        Text(|row| row.provenance.surroundings.build.clone());
+    "machine", "", "Processor, cores and memory; `virtual time` for simulated runs" =>
+        Text(|row| row.provenance.surroundings.machine.clone());
+    "kernel", "", "Operating system and kernel release" => Text(|row| row.provenance.kernel.clone());
+    "costs", "", "Source and digest of the simulator's cost table" =>
+        Text(|row| row.provenance.surroundings.costs.clone());
+    "inputs", "", "Digest of the files that the specification names" =>
+        Text(|row| row.provenance.surroundings.inputs.clone());
+    "seed", "", "Seed of the run" => Whole(|row| i64::try_from(row.provenance.seed).ok());
+    "command", "", "The command that repeats the run" => Text(|row| row.provenance.command.clone());
+};
 
 /// Columns of a sampled request, after those that say which run it was.
-pub const SAMPLE: &[Fixed] = &[
-    fixed("at_s", "s", "intended sending of the request, from the start of the measured time"),
-    fixed("latency_ms", "ms", "latency of the request; its age at the end of the run if it has no answer"),
-];
+pub const SAMPLE: &[Fixed<Sample>] = columns! {
+    "at_s", "s", "Intended sending of the request, from the start of the measured time" => Number(|own| Some(own.at_s));
+    "latency_ms", "ms", "Latency of the request; its age at the end of the run if it has no answer" =>
+        Number(|own| Some(own.latency_ms));
+};
 
 /// A table by columns. All columns have the same length.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -128,10 +154,10 @@ impl Table {
         let mut table = Table::default();
         table.add_identity(rows, rows);
         let used: BTreeSet<&str> = rows.iter().flat_map(|row| row.figures.keys().map(String::as_str)).collect();
-        for figure in FIGURES.iter().filter(|figure| used.contains(figure.name)) {
+        for figure in vocabulary().figures.iter().filter(|figure| used.contains(figure.name)) {
             table.add(figure.name, Column::Number(each(rows, |row| row.figures.get(figure.name).copied())));
         }
-        table.add_origin(rows);
+        table.add_fixed(ORIGIN, rows);
         table
     }
 
@@ -145,7 +171,7 @@ impl Table {
         let mut table = Table::default();
         table.add_identity(&repeated, rows);
         table.add("second", Column::Whole(seconds.iter().map(|(_, second)| Some(*second as i64)).collect()));
-        for series in SERIES {
+        for series in vocabulary().series {
             let value = |(row, second): &(&Row, usize)| row.series.get(series.name)?.get(*second).copied();
             let values: Vec<Option<f64>> = seconds.iter().map(value).collect();
             if values.iter().any(Option::is_some) {
@@ -156,16 +182,12 @@ impl Table {
     }
 
     fn of_samples(rows: &[&Row]) -> Table {
-        let all = || rows.iter().flat_map(|row| row.samples.iter().map(move |sample| (*row, sample)));
+        let all: Vec<(&Row, &Sample)> =
+            rows.iter().flat_map(|row| row.samples.iter().map(|sample| (*row, sample))).collect();
+        let (runs, samples): (Vec<&Row>, Vec<&Sample>) = all.into_iter().unzip();
         let mut table = Table::default();
-        table.add_identity(&all().map(|(row, _)| row).collect::<Vec<_>>(), rows);
-        let columns = [
-            Column::Number(all().map(|(_, sample)| Some(sample.at_s)).collect()),
-            Column::Number(all().map(|(_, sample)| Some(sample.latency_ms)).collect()),
-        ];
-        for (fixed, column) in SAMPLE.iter().zip(columns) {
-            table.add(fixed.name, column);
-        }
+        table.add_identity(&runs, rows);
+        table.add_fixed(SAMPLE, &samples);
         table
     }
 
@@ -176,45 +198,25 @@ impl Table {
     /// Adds the columns that identify the run of each line. `all` are the rows of the whole table, which decide on the
     /// axes, so that those do not depend on which rows have lines.
     fn add_identity(&mut self, rows: &[&Row], all: &[&Row]) {
-        let text = |of: &dyn Fn(&Row) -> String| Column::Text(each(rows, |row| Some(of(row))));
-        let columns = [
-            text(&|row| row.experiment.clone()),
-            text(&|row| row.profile.to_string()),
-            text(&|row| row.instrument.to_string()),
-            Column::Whole(each(rows, |row| Some(row.repetition.into()))),
-        ];
-        for (fixed, column) in IDENTITY.iter().zip(columns) {
-            self.add(fixed.name, column);
-        }
+        self.add_fixed(IDENTITY, rows);
         let axes: BTreeSet<&String> = all.iter().flat_map(|row| row.cell.keys()).collect();
         for axis in axes {
             self.add(format!("{AXIS_PREFIX}{axis}"), axis_column(rows, all, axis));
         }
     }
 
-    fn add_origin(&mut self, rows: &[&Row]) {
-        let number = |of: &dyn Fn(&Row) -> Option<f64>| Column::Number(each(rows, of));
-        let text =
-            |of: &dyn Fn(&Row) -> String| Column::Text(each(rows, |row| Some(of(row)).filter(|text| !text.is_empty())));
-        let columns = [
-            number(&|row| Some(row.noise?.steal_percent)),
-            number(&|row| Some(row.noise?.others_percent)),
-            number(&|row| row.noise?.pressure_percent),
-            number(&|row| row.noise?.variation_percent),
-            Column::Flag(each(rows, |row| row.noise?.is_steady())),
-            text(&|row| row.failure.clone().unwrap_or_default()),
-            text(&|row| row.not_measurable.clone().unwrap_or_default()),
-            text(&|row| row.warnings.join("; ")),
-            text(&|row| row.provenance.surroundings.build.clone()),
-            text(&|row| row.provenance.surroundings.machine.clone()),
-            text(&|row| row.provenance.kernel.clone()),
-            text(&|row| row.provenance.surroundings.costs.clone()),
-            text(&|row| row.provenance.surroundings.inputs.clone()),
-            Column::Whole(each(rows, |row| i64::try_from(row.provenance.seed).ok())),
-            text(&|row| row.provenance.command.clone()),
-        ];
-        for (fixed, column) in ORIGIN.iter().zip(columns) {
-            self.add(fixed.name, column);
+    fn add_fixed<T>(&mut self, columns: &[Fixed<T>], lines: &[&T]) {
+        for Fixed { name, value, .. } in columns {
+            let present = |text: &String| !text.is_empty();
+            self.add(
+                *name,
+                match value {
+                    Value::Text(of) => Column::Text(each(lines, |line| Some(of(line)).filter(present))),
+                    Value::Number(of) => Column::Number(each(lines, of)),
+                    Value::Whole(of) => Column::Whole(each(lines, of)),
+                    Value::Flag(of) => Column::Flag(each(lines, of)),
+                },
+            );
         }
     }
 
@@ -240,13 +242,13 @@ impl Table {
     }
 }
 
-fn each<T>(rows: &[&Row], of: impl Fn(&Row) -> Option<T>) -> Vec<Option<T>> {
-    rows.iter().map(|row| of(row)).collect()
+fn each<L, T>(lines: &[&L], of: impl Fn(&L) -> Option<T>) -> Vec<Option<T>> {
+    lines.iter().map(|line| of(line)).collect()
 }
 
 /// Returns the coordinates on an axis: as numbers if all of them are, or else as text.
 fn axis_column(rows: &[&Row], all: &[&Row], axis: &str) -> Column {
-    let values: Vec<Option<&Value>> = rows.iter().map(|row| row.cell.get(axis)).collect();
+    let values: Vec<Option<&Coordinate>> = rows.iter().map(|row| row.cell.get(axis)).collect();
     let is_numeric = all.iter().filter_map(|row| row.cell.get(axis)).all(|value| value.as_number().is_some());
     if is_numeric {
         return Column::Number(values.into_iter().map(|value| value?.as_number()).collect());

@@ -90,16 +90,21 @@ pub fn visit(arguments: &MuseumArgs, on_exhibit: &(dyn Fn(&str) + Sync)) -> Resu
     }
     done.sort_by(|(one, _), (other, _)| one.cmp(other));
     let exhibits: Vec<ExhibitResult> = done.into_iter().map(|(_, result)| result).collect();
-    let having = |wrong: fn(&HuntResult) -> bool| exhibits.iter().filter(|one| one.found_by.iter().any(wrong)).count();
+    let having =
+        |wrong: fn(&HuntResult) -> bool| exhibits.iter().filter(|one| one.found_by.iter().any(wrong)).count() as u64;
     Ok(MuseumResult {
-        shown: exhibits.len(),
+        shown: exhibits.len() as u64,
         partial: partial::partial(|| format!("after {} of {of} exhibits", exhibits.len()))
             .filter(|_| exhibits.len() < of),
         missed: having(|hunt| hunt.found.is_none()),
         unsound: having(|hunt| hunt.without_bug.is_some()),
         absent: ABSENT
             .iter()
-            .map(|absent| AbsentResult { number: absent.number, bug: absent.bug, why: absent.why })
+            .map(|absent| AbsentResult {
+                number: absent.number,
+                bug: absent.bug.to_owned(),
+                why: absent.why.to_owned(),
+            })
             .collect(),
         exhibits,
         wall_seconds: start.elapsed().as_secs_f64(),
@@ -113,19 +118,19 @@ impl ExhibitResult {
     fn of(exhibit: &Exhibit, caught: &[Caught], seconds: f64) -> ExhibitResult {
         let found = |(scenarios, violation): &(u64, Violation)| FoundResult {
             scenarios: *scenarios,
-            property: violation.property.name(),
+            property: violation.property.name().to_owned(),
             what: violation.what.clone(),
         };
         let hunt = |caught: &Caught| HuntResult {
-            hunt: caught.hunt,
+            hunt: caught.hunt.to_owned(),
             budget: caught.budget,
             found: caught.found.as_ref().map(found),
             without_bug: caught.sound.as_ref().map(found),
         };
         ExhibitResult {
             exhibit: exhibit.name(),
-            bug: exhibit.bug,
-            source: exhibit.source,
+            bug: exhibit.bug.to_owned(),
+            source: exhibit.source.to_owned(),
             mutant: exhibit.mutant.map(|mutant| mutant.to_string()),
             protocol: exhibit.protocol,
             passed: caught.iter().all(Caught::passed),
