@@ -120,6 +120,10 @@ measured! {
         /// Bytes that all replicas and clients send per committed command.
         pub bytes_per_command: Option<f64> ["B" as bytes_per_command] =
             |run| Some(run.per_command(|status| status.bytes_sent)? + run.own.sent_by_clients?),
+        /// Bytes that a replica sends in the measured time, the mean over all replicas.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub bytes_per_replica: Option<f64> ["B" as bytes_per_replica in table "mean of all replicas"] =
+            |run| per(run.growth.sum(|status| status.bytes_sent) as f64, run.spec.replicas.into()),
         /// Messages that leave the leader, and the share of a line of Ethernet that they take; absent if nothing was
         /// committed, and where no packets are counted, as in simulated transports over packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
