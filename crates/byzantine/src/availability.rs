@@ -42,7 +42,7 @@ fn batch_for(other: ReplicaId, batch: &Batch) -> Arc<Batch> {
     let mut entries = batch.entries().to_vec();
     let first = entries[0];
     entries.extend(std::iter::repeat_n(first, usize::from(other.0)));
-    Arc::new(Batch::new(batch.spreader(), batch.subject().height.0, entries))
+    Arc::new(Batch::new(batch.spreader(), batch.subject().height.0, batch.until(), entries))
 }
 
 fn unsigned_certificate(context: &Context, batch: &Batch) -> Certificate {

@@ -114,7 +114,7 @@ impl Hoarder {
         let others: Vec<ReplicaId> = context.others().collect();
         let signers = context.quorum.quorum() - 1;
         let Subject { height, .. } = batch.subject();
-        let double = Arc::new(Batch::new(context.me, height.0 + DOUBLE, batch.entries().to_vec()));
+        let double = Arc::new(Batch::new(context.me, height.0 + DOUBLE, batch.until(), batch.entries().to_vec()));
         let own = Vote {
             subject: double.subject(),
             attachment: Attachment::None,

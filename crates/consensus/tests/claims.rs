@@ -70,8 +70,9 @@ struct Past {
 
 fn past<P: Play>(replica: &Replica<P::Engine>) -> Past {
     let safety = &replica.parts().safety;
-    let mut promises: Vec<(Subject, Attachment)> =
-        safety.promises().into_iter().map(|Promise { subject, attachment, .. }| (subject, attachment)).collect();
+    let absences = replica.parts().store.absence.signed().map(|subject| (*subject, Attachment::None));
+    let promises = safety.promises().into_iter().map(|Promise { subject, attachment, .. }| (subject, attachment));
+    let mut promises: Vec<(Subject, Attachment)> = promises.chain(absences).collect();
     promises.sort_by_key(|(subject, _)| (subject.domain as u8, subject.height, subject.view));
     Past { promises, away: safety.is_away().then(|| safety.abstains()), claims: P::claims(replica) }
 }

@@ -103,8 +103,9 @@ fn bundle() -> BoxedStrategy<Bundle> {
 fn batch() -> impl Strategy<Value = Arc<Batch>> {
     let entry =
         (digest(), any::<u32>(), any::<u32>()).prop_map(|(bundle, commands, bytes)| Entry { bundle, commands, bytes });
-    (0..5u16, number(), collection::vec(entry, 0..4))
-        .prop_map(|(spreader, number, entries)| Arc::new(Batch::new(ReplicaId(spreader), number, entries)))
+    (0..5u16, number(), number(), collection::vec(entry, 0..4)).prop_map(|(spreader, number, until, entries)| {
+        Arc::new(Batch::new(ReplicaId(spreader), number, Height(until), entries))
+    })
 }
 
 fn cover() -> impl Strategy<Value = Cover> {
@@ -169,6 +170,8 @@ fn envelope() -> BoxedStrategy<Envelope<ChainedMessage>> {
         1 => certificate().prop_map(|certificate| Envelope::Certified(Box::new(certificate))),
         1 => collection::vec(cover(), 0..3).prop_map(Envelope::Covers),
         1 => digest().prop_map(|bundle| Envelope::Noted { bundle }),
+        1 => vote().prop_map(Envelope::Absent),
+        1 => certificate().prop_map(|certificate| Envelope::Void(Box::new(certificate))),
         1 => number().prop_map(|nonce| Envelope::Ask { nonce }),
         1 => (number(), standing()).prop_map(|(nonce, standing)| Envelope::Standing { nonce, standing }),
         2 => vote().prop_map(Envelope::Checkpoint),
@@ -237,6 +240,8 @@ fn basic(envelope: Envelope<ChainedMessage>, phase: Option<Certificate>) -> Enve
         (Envelope::Certified(certificate), None) => Envelope::Certified(certificate),
         (Envelope::Covers(covers), None) => Envelope::Covers(covers),
         (Envelope::Noted { bundle }, None) => Envelope::Noted { bundle },
+        (Envelope::Absent(vote), None) => Envelope::Absent(vote),
+        (Envelope::Void(certificate), None) => Envelope::Void(certificate),
         (Envelope::Ask { nonce }, None) => Envelope::Ask { nonce },
         (Envelope::Standing { nonce, standing }, None) => Envelope::Standing { nonce, standing },
         (Envelope::Checkpoint(vote), None) => Envelope::Checkpoint(vote),
@@ -260,6 +265,11 @@ fn record() -> BoxedStrategy<Record> {
     prop_oneof![
         3 => promise.prop_map(Record::Promise),
         2 => collection::vec(bundle(), 0..4).prop_map(Record::Bundles),
+        1 => (0..5u16, number(), collection::vec(bundle(), 0..4)).prop_map(|(spreader, until, bundles)| Record::Kept {
+            spreader: ReplicaId(spreader),
+            until: Height(until),
+            bundles,
+        }),
         2 => block().prop_map(Record::Block),
         1 => certificate().prop_map(|certificate| Record::Certificate(Box::new(certificate))),
         1 => bytes().prop_map(Record::Message),
@@ -267,6 +277,7 @@ fn record() -> BoxedStrategy<Record> {
         1 => number().prop_map(|view| Record::Abstain(View(view))),
         1 => (number(), digest()).prop_map(|(height, digest)| Record::Summary { height: Height(height), digest }),
         1 => Just(Record::Summed),
+        1 => certificate().prop_map(|certificate| Record::Void(Box::new(certificate))),
         1 => standing().prop_map(Record::Standing),
         1 => collection::vec(certificate(), 0..4).prop_map(Record::Claims),
         1 => (block(), collection::vec((0..9u16).prop_map(ReplicaId), 0..4))
@@ -328,6 +339,7 @@ fn action() -> BoxedStrategy<Action<ChainedMessage>> {
             .prop_map(|(view, rule)| Mark::Refused { view: View(view), rule }),
         number().prop_map(|height| Mark::Stable { height: Height(height) }),
         number().prop_map(|height| Mark::Fetches { height: Height(height) }),
+        (number(), digest()).prop_map(|(height, bundle)| Mark::Voided { height: Height(height), bundle }),
         (number(), number()).prop_map(|(from, height)| Mark::Adopted { from: Height(from), height: Height(height) }),
         (any::<u16>(), prop::sample::select(&[Drop::Stale, Drop::Late][..]))
             .prop_map(|(from, why)| Mark::Dropped { from: ReplicaId(from), why }),
@@ -498,12 +510,12 @@ fn hostile_counts_are_refused_by_name() {
         );
     }
     for count in [4097, u32::MAX] {
-        let batch = [&[WIRE_VERSION, 15][..], &[0; 2 + 8], &count.to_le_bytes()].concat();
+        let batch = [&[WIRE_VERSION, 15][..], &[0; 2 + 8 + 8], &count.to_le_bytes()].concat();
         let error = decode_message::<Envelope<ChainedMessage>>(batch.into()).expect_err("the count exceeds the limit");
         let over = DecodeReason::OverLimit { value: count as usize, limit: 4096 };
         assert_eq!((error.what, error.why), ("bundles of a batch", over));
     }
-    for kind in [0, 19, 255] {
+    for kind in [0, 21, 255] {
         assert_eq!(refused(kind, 0).what, "envelope");
     }
     for kind in [6, 7] {

@@ -183,8 +183,18 @@ impl<'a> Audit<'a> {
                 }
             }
             Record::Bundles(bundles) => self.bundles.extend(bundles),
+            Record::Kept { until, bundles, .. } => {
+                let outcome = self.chain.keep(until, bundles);
+                self.demand(id, outcome);
+            }
             Record::Block(block) => self.block(id, block),
             Record::Certificate(certificate) => self.certificate(id, &certificate),
+            Record::Void(certificate) => {
+                let outcome = self.certificates.check(&certificate);
+                if self.demand(id, outcome) {
+                    self.chain.void(*certificate);
+                }
+            }
             Record::Message(message) => match shown(self.place.config.consensus.protocol, message) {
                 Ok(certificates) => certificates.iter().for_each(|certificate| self.certificate(id, certificate)),
                 Err(why) => self.fault(Some(id), format!("cannot decode a protocol message: {why}")),

@@ -52,7 +52,8 @@ impl<'a> Certificates<'a> {
             self.check(attached)?;
         }
         let Subject { domain, view, height, digest } = certificate.subject;
-        let by_height = domain == Domain::Checkpoint || self.place.config.consensus.protocol.has_slots();
+        let by_height =
+            matches!(domain, Domain::Checkpoint | Domain::Absent) || self.place.config.consensus.protocol.has_slots();
         let slot = (domain, view, if by_height { height } else { Height(0) });
         let other = self.certified.insert(slot, digest).filter(|other| *other != digest);
         self.cache.insert(fingerprint);

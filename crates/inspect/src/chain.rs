@@ -16,11 +16,16 @@ use std::sync::Arc;
 
 /// Committed blocks to keep in addition to those that leader election reads: a commit rule reads a block's ancestors.
 const MAX_KEPT_BLOCKS: usize = 8;
+/// Number of heights between two scans for acknowledged bundles that no block may rely on any more.
+const KEPT_SCAN_BLOCKS: u64 = 256;
 
 /// A committed block and its bundles.
 pub(super) struct Committed {
     pub block: Arc<Block>,
+    /// Its bundles, except the void ones.
     pub bundles: Vec<Bundle>,
+    /// Certificates that the others are absent.
+    pub voids: Vec<Certificate>,
 }
 
 /// Proof that a block and its ancestors are committed.
@@ -43,6 +48,10 @@ pub(super) struct Chain {
     bundles: BTreeMap<Digest, Vec<Bundle>>,
     /// Bundles that were journaled after their blocks.
     late: BTreeMap<Digest, Bundle>,
+    /// Acknowledged bundles, which blocks that follow need not repeat, and the heights up to which they are kept.
+    kept: BTreeMap<Digest, (Height, Bundle)>,
+    /// Certificates that bundles are absent, by their blocks and positions.
+    voids: BTreeMap<(Digest, u64), Certificate>,
     /// The last committed blocks, oldest first.
     latest: VecDeque<Arc<Block>>,
     /// Whether the next blocks may precede the start of the chain.
@@ -77,6 +86,8 @@ impl Chain {
             certifies: config.consensus.dissemination.is_certified(),
             bundles: BTreeMap::new(),
             late: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            voids: BTreeMap::new(),
             latest: VecDeque::new(),
             awaits_ancestors: false,
             early: BTreeMap::new(),
@@ -148,7 +159,7 @@ impl Chain {
         let here: BTreeMap<Digest, Bundle> = bundles.into_iter().map(|bundle| (bundle.digest(), bundle)).collect();
         let mut in_order = Vec::with_capacity(block.payload.len());
         for wanted in &block.payload {
-            match here.get(wanted) {
+            match here.get(wanted).or_else(|| self.kept.get(wanted).map(|(_, bundle)| bundle)) {
                 Some(bundle) => in_order.push(bundle.clone()),
                 None if self.certifies => {}
                 None => return Err(format!("{} lacks its bundle {wanted}", name_of(&block))),
@@ -172,26 +183,56 @@ impl Chain {
         Ok(())
     }
 
+    /// Adds bundles that the replica acknowledged.
+    pub fn keep(&mut self, until: Height, bundles: Vec<Bundle>) -> Result<(), String> {
+        self.check_clients(&bundles)?;
+        self.kept.extend(bundles.into_iter().map(|bundle| (bundle.digest(), (until, bundle))));
+        Ok(())
+    }
+
     fn check_bundles(&mut self, bundles: &[Bundle]) -> Result<(), String> {
+        self.check_clients(bundles)?;
+        self.bundles_checked += bundles.len() as u64;
+        Ok(())
+    }
+
+    fn check_clients(&mut self, bundles: &[Bundle]) -> Result<(), String> {
         let forged: BTreeSet<Digest> = self.verifier.forged(bundles);
         if let Some(forged) = forged.first() {
             return Err(format!("bundle {forged} is not signed by the client it names"));
         }
-        self.bundles_checked += bundles.len() as u64;
         Ok(())
     }
 
     /// Returns all bundles of a block in order, given those that were journaled before it.
     fn complete(&mut self, block: &Block, early: Vec<Bundle>) -> Result<Vec<Bundle>, String> {
-        if early.len() == block.payload.len() {
+        if early.len() == block.payload.len() && self.voids.is_empty() {
             return Ok(early);
         }
+        let digest = block.digest();
         let mut here: BTreeMap<Digest, Bundle> = early.into_iter().map(|bundle| (bundle.digest(), bundle)).collect();
-        let take = |wanted: &Digest| {
-            let bundle = here.remove(wanted).or_else(|| self.late.remove(wanted));
+        let mut take = |wanted: &Digest| {
+            let kept = || self.kept.get(wanted).map(|(_, bundle)| bundle.clone());
+            let bundle = here.remove(wanted).or_else(|| self.late.remove(wanted)).or_else(kept);
             bundle.ok_or_else(|| format!("{} lacks its bundle {wanted}", name_of(block)))
         };
-        block.payload.iter().map(take).collect()
+        let executed =
+            block.payload.iter().zip(0..).filter(|(_, position)| !self.voids.contains_key(&(digest, *position)));
+        executed.map(|(wanted, _)| take(wanted)).collect()
+    }
+
+    /// Notes that a bundle of a block is void: the block is executed without it.
+    pub fn void(&mut self, certificate: Certificate) {
+        let subject = certificate.subject;
+        if subject.domain == Domain::Absent {
+            self.voids.insert((subject.digest, subject.view.0), certificate);
+        }
+    }
+
+    fn take_voids(&mut self, block: &Digest) -> Vec<Certificate> {
+        let of_block = self.voids.range((*block, 0)..=(*block, u64::MAX)).map(|(place, _)| *place);
+        let places: Vec<(Digest, u64)> = of_block.collect();
+        places.iter().filter_map(|place| self.voids.remove(place)).collect()
     }
 
     /// Checks that a block extends one of the chain.
@@ -278,6 +319,8 @@ impl Chain {
         }
         let early = self.bundles.remove(&digest).unwrap_or_default();
         let bundles = self.complete(&block, early)?;
+        self.forget_kept(&block);
+        let voids = self.take_voids(&digest);
         self.latest.push_back(block.clone());
         while self.latest.len() > self.leaders.lookback() + MAX_KEPT_BLOCKS {
             let oldest = self.latest.pop_front().expect("it was counted");
@@ -287,7 +330,16 @@ impl Chain {
         let contradicts = |proof: &Proof| proof.height == block.height && proof.digest != digest;
         match self.proof.as_ref().is_some_and(contradicts) {
             true => Err(format!("it commits {}, but a certificate commits another there", name_of(&block))),
-            false => Ok(Committed { block, bundles }),
+            false => Ok(Committed { block, bundles, voids }),
+        }
+    }
+
+    fn forget_kept(&mut self, committed: &Block) {
+        for bundle in &committed.payload {
+            self.kept.remove(bundle);
+        }
+        if committed.height.0.is_multiple_of(KEPT_SCAN_BLOCKS) {
+            self.kept.retain(|_, (until, _)| *until > committed.height);
         }
     }
 

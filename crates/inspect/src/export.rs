@@ -80,6 +80,9 @@ enum Line<'a> {
         covers: Vec<Option<&'a Digest>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         bundles: Option<Vec<String>>,
+        /// Certificates that bundles are absent, without which the block was executed.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        voids: Vec<CertificateForm>,
         #[serde(skip_serializing_if = "Option::is_none")]
         results: Option<Vec<String>>,
     },
@@ -188,7 +191,7 @@ impl Writer {
     }
 
     /// Writes a committed block with its bundles, and their results if they were executed.
-    pub fn committed(&mut self, Committed { block, bundles }: &Committed, executed: Option<Executed<'_>>) {
+    pub fn committed(&mut self, Committed { block, bundles, voids }: &Committed, executed: Option<Executed<'_>>) {
         self.blocks += 1;
         if let Some(history) = executed.as_ref().and_then(|executed| executed.begins_after) {
             self.line(&Line::History { height: block.height.0 - 1, history });
@@ -196,10 +199,17 @@ impl Writer {
         let bundles = bundles.iter().map(|bundle| encode_hex(bundle.body())).collect();
         let results_of = |reply: &Reply| encode_hex(reply.results.body());
         let results = executed.map(|executed| executed.replies.iter().map(results_of).collect());
-        self.block(block, Some(bundles), results);
+        let voids = voids.iter().map(|certificate| self.form(certificate)).collect();
+        self.block(block, Some(bundles), voids, results);
     }
 
-    fn block(&mut self, block: &Block, bundles: Option<Vec<String>>, results: Option<Vec<String>>) {
+    fn block(
+        &mut self,
+        block: &Block,
+        bundles: Option<Vec<String>>,
+        voids: Vec<CertificateForm>,
+        results: Option<Vec<String>>,
+    ) {
         let justify = (!block.is_unlinked()).then(|| self.form(&block.justify));
         self.line(&Line::Block {
             committed: bundles.is_some(),
@@ -211,6 +221,7 @@ impl Writer {
             payload: &block.payload,
             covers: block.covers().of_bundles().collect(),
             bundles,
+            voids,
             results,
         });
     }
@@ -236,7 +247,7 @@ impl Writer {
 
     /// Completes the file and puts it in place.
     pub fn finish(mut self, path: &Path, ending: &Ending<'_>) -> Result<Exported, InspectError> {
-        ending.beyond.iter().for_each(|block| self.block(block, None, None));
+        ending.beyond.iter().for_each(|block| self.block(block, None, Vec::new(), None));
         if let Some(certificate) = &ending.certificate {
             self.line(&Line::Certificate { certificate: self.form(certificate) });
         }

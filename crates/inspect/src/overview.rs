@@ -59,6 +59,7 @@ pub(super) fn kind_of(domain: Domain) -> &'static str {
         Domain::Commit => "commit",
         Domain::Checkpoint => "checkpoint",
         Domain::Stored => "stored",
+        Domain::Absent => "absent",
         Domain::ViewChange => "view-change",
     }
 }
@@ -144,6 +145,8 @@ impl Overview {
 
     fn note(&mut self, record: &Record) {
         match record {
+            // Its view is a position.
+            Record::Promise(promise) if promise.subject.domain == Domain::Absent => {}
             Record::Promise(promise) => {
                 let Subject { domain, view, height, .. } = promise.subject;
                 let last = self.promises.entry(domain).or_insert(promise.subject);

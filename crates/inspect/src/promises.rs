@@ -35,7 +35,7 @@ impl Promises {
         // The proof that accompanies a vote on a slot is recorded with it, but not signed.
         let attachment = if on_slot { &Attachment::None } else { &promise.attachment };
         let statement = Statement::new(&self.epoch, &promise.subject, attachment).as_bytes().to_vec();
-        let by_height = on_slot || domain == Domain::Checkpoint;
+        let by_height = on_slot || matches!(domain, Domain::Checkpoint | Domain::Absent);
         let place = (domain, view, if by_height { height } else { Height(0) });
         let kind = kind_of(domain);
         let known = self.said.get(&place);

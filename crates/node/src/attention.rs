@@ -5,11 +5,21 @@ use crate::measure;
 use crate::observer::disagreement;
 use crate::progress::STANDSTILL;
 use quorate_consensus::{Evidence, Protocol};
-use quorate_types::ReplicaId;
+use quorate_types::{Digest, Height, ReplicaId};
 
 /// Free disk space below which the disk needs attention: a journal grows by segments of 16 MiB, and a new state is
 /// written before the old one is removed.
 const MIN_FREE_BYTES: u64 = 512 << 20;
+
+/// Describes the bundles that were executed as void.
+fn voided(executed: (u64, Option<(Height, Digest)>)) -> Option<String> {
+    let (count, last) = executed;
+    let (height, bundle) = last?;
+    Some(format!(
+        "executed blocks without {count} bundles that a quorum signed to be absent, the last one {bundle} of block \
+         {height}: more replicas have lost their disks than the cluster tolerates"
+    ))
+}
 
 impl<P: Protocol> Host<P> {
     /// Returns the other replicas that are connected.
@@ -59,6 +69,7 @@ impl<P: Protocol> Host<P> {
             attention.push("refuses clients: their commands would wait longer than max_queue_ms".to_owned());
         }
         attention.extend(self.replica.silence().map(|silence| silence.to_string()));
+        attention.extend(voided(self.replica.parts().store.absence.executed()));
         attention.extend(self.evidence(true).map(|evidence| format!("holds proof against a replica: {evidence}")));
         attention.extend(self.evidence(false).map(Evidence::hearsay));
         let free = devices.directory.as_deref().and_then(measure::free_bytes);

@@ -283,6 +283,7 @@ impl<M: Message> Devices<M> {
     fn note(&mut self, mark: Mark) {
         match mark {
             Mark::Fetches { height } => self.tell(NodeEvent::FetchesState { height }),
+            Mark::Voided { height, bundle } => self.tell(NodeEvent::Voided { height, bundle }),
             Mark::Adopted { from, height } => self.tell(NodeEvent::AdoptedState { from, height }),
             Mark::Restarted { view, height } => self.tell(NodeEvent::Restarted { view, height }),
             Mark::Forgot => self.tell(NodeEvent::Forgot),

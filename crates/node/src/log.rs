@@ -101,7 +101,7 @@ impl Observer for LogObserver {
             }
             Disagrees { .. } => emit!(ERROR, "network", replica, left_out, event),
             Evidence(_) => emit!(ERROR, "consensus", replica, left_out, event),
-            Misbehaving(_) | Hearsay(_) | Forgot | Abstains { .. } | TimedOut(_) => {
+            Misbehaving(_) | Hearsay(_) | Forgot | Abstains { .. } | TimedOut(_) | Voided { .. } => {
                 emit!(WARN, "consensus", replica, left_out, event);
             }
             TakesPart(_) => emit!(INFO, "consensus", replica, left_out, event),

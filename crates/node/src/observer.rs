@@ -5,7 +5,7 @@ use crate::laboratory::Fault;
 use quorate_consensus::Evidence;
 use quorate_transports::{Listening, PathChange, Remote};
 use quorate_types::text::escaped;
-use quorate_types::{Address, Difference, Height, ReplicaId, View};
+use quorate_types::{Address, Difference, Digest, Height, ReplicaId, View};
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
@@ -35,6 +35,12 @@ pub enum NodeEvent {
         /// Executed height before.
         from: Height,
         height: Height,
+    },
+    /// A block was executed without a bundle that a quorum signed to be absent.
+    Voided {
+        /// Height of the block.
+        height: Height,
+        bundle: Digest,
     },
     /// The journal was lost or truncated by a repair.
     Forgot,
@@ -101,6 +107,12 @@ impl fmt::Display for NodeEvent {
                     "adopted the peers' state of height {height}, certified by a quorum, in place of its own of {from}"
                 )
             }
+            NodeEvent::Voided { height, bundle } => write!(
+                f,
+                "WARNING: block {height} was executed without its bundle {bundle}: a quorum signed that it is absent, so \
+                 more replicas have lost their disks than the cluster tolerates. The clients' commands in it were not \
+                 executed and may be sent again; see OPERATIONS.md"
+            ),
             NodeEvent::Forgot => f.write_str(
                 "WARNING: the journal is lost or was truncated by a repair, so this replica may have cast votes that \
                  it does not remember: it does not vote until a quorum has reported its views. A replica that has \

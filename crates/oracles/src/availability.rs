@@ -15,14 +15,19 @@ struct Signed {
     found: bool,
 }
 
-/// Checks that when a quorum has voted for a block, each of its bundles is in the journal of an honest replica. From
-/// then on the block may be final, and a replica that lacks a bundle must be able to fetch it.
+/// Checks that when a quorum has voted for a block, each of its bundles is in the journals of f+1 honest replicas. From
+/// then on the block may be final, and a quorum of signatures that a bundle is absent must be impossible. Each lost
+/// disk takes one of the f+1 away, but not the last.
 ///
 /// It sees records and signatures, no certificate of storage and no pool. Liars count as voters of every block and
 /// as holders of no bundle.
 pub struct Availability {
     quorum: usize,
+    /// f+1.
+    needed: usize,
     liars: Signers,
+    /// Replicas that lost their disks.
+    lost: Signers,
     blocks: Words<Signed>,
     /// Replicas whose journals have a bundle.
     journaled: Words<Signers>,
@@ -32,7 +37,9 @@ impl Availability {
     pub fn new(replicas: usize, faults: usize) -> Availability {
         Availability {
             quorum: crate::quorum(replicas, faults),
+            needed: faults + 1,
             liars: Signers::empty(),
+            lost: Signers::empty(),
             blocks: Words::default(),
             journaled: Words::default(),
         }
@@ -40,7 +47,7 @@ impl Availability {
 
     /// Forgets everything but the size of the committee.
     pub fn clear(&mut self) {
-        self.liars = Signers::empty();
+        (self.liars, self.lost) = (Signers::empty(), Signers::empty());
         self.blocks.clear();
         self.journaled.clear();
     }
@@ -54,7 +61,7 @@ impl Availability {
     /// it.
     pub fn journals(&mut self, replica: ReplicaId, record: &Record) {
         match record {
-            Record::Bundles(bundles) => {
+            Record::Bundles(bundles) | Record::Kept { bundles, .. } => {
                 for bundle in bundles {
                     self.journaled.entry(bundle.digest().prefix()).or_default().insert(replica);
                 }
@@ -65,6 +72,11 @@ impl Availability {
             }
             _ => {}
         }
+    }
+
+    /// Observes that a replica has lost its disk.
+    pub fn loses_disk(&mut self, replica: ReplicaId) {
+        self.lost.insert(replica);
     }
 
     /// Observes that a replica restarts. The records of its journal follow.
@@ -84,8 +96,10 @@ impl Availability {
         if voters.len() < self.quorum || signed.found {
             return Ok(());
         }
+        let needed = self.needed.saturating_sub(self.lost.len()).max(1);
         let holders = |bundle: &Digest| self.journaled.get(&bundle.prefix()).copied().unwrap_or_default();
-        let is_lost = |bundle: &&Digest| holders(bundle).iter().all(|holder| self.liars.contains(holder));
+        let honest = |bundle: &Digest| holders(bundle).iter().filter(|holder| !self.liars.contains(*holder)).count();
+        let is_lost = |bundle: &&Digest| honest(bundle) < needed;
         match signed.payload.iter().find(is_lost) {
             None => {
                 signed.found = true;
@@ -94,8 +108,8 @@ impl Availability {
             Some(bundle) => {
                 let (height, block) = (signed.height.0, subject.digest);
                 let what = format!(
-                    "a quorum voted for block {block:?} at height {height}, and no honest replica has journaled its \
-                     bundle {bundle:?}"
+                    "a quorum voted for block {block:?} at height {height}, and fewer than {needed} honest replicas have \
+                     journaled its bundle {bundle:?}"
                 );
                 Err(Violation { property: Property::Availability, what })
             }

@@ -1,7 +1,8 @@
 //! Agreement: the chains that replicas commit are prefixes of one chain.
 
 use crate::property::Property;
-use quorate_types::{Block, Bundle, Digest, Height};
+use quorate_types::{Block, Bundle, Digest, Domain, Height, ReplicaId, Signers, Subject};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Contradiction between a commit and earlier commits or the block itself.
@@ -57,18 +58,46 @@ pub struct Chain {
     /// Genesis first.
     agreed: Vec<Digest>,
     heights: Vec<u64>,
+    /// Replicas that signed that a bundle of a block is absent, by the block and the bundle's position.
+    absent: BTreeMap<(Digest, u64), Signers>,
+    /// Number of such signatures that let a block be executed without the bundle.
+    quorum: usize,
 }
 
 impl Chain {
     /// Makes a chain of genesis only, for `watched` replicas numbered from 0.
     pub fn new(genesis: Digest, watched: usize) -> Chain {
-        Chain { agreed: vec![genesis], heights: vec![0; watched] }
+        let (agreed, heights, absent) = (vec![genesis], vec![0; watched], BTreeMap::new());
+        Chain { agreed, heights, absent, quorum: usize::MAX }
     }
 
     /// Drops everything except genesis.
     pub fn clear(&mut self) {
         self.agreed.truncate(1);
         self.heights.fill(0);
+        self.absent.clear();
+    }
+
+    /// Lets blocks be executed without a bundle if at least `honest_quorum` honest replicas signed that it is absent.
+    pub fn allow_voids(&mut self, honest_quorum: usize) {
+        self.quorum = honest_quorum;
+    }
+
+    /// Observes a statement of an honest replica.
+    pub fn signs(&mut self, replica: ReplicaId, subject: &Subject) {
+        if subject.domain == Domain::Absent {
+            self.absent.entry((subject.digest, subject.view.0)).or_default().insert(replica);
+        }
+    }
+
+    /// Returns whether the executed bundles are those that a block names, except the void ones.
+    fn are_of(&self, block: &Block, bundles: &[Bundle]) -> bool {
+        let mut executed = bundles.iter().map(Bundle::digest).peekable();
+        let names = (0u64..).zip(&block.payload).all(|(position, named)| {
+            let signers = || self.absent.get(&(block.digest(), position)).map_or(0, Signers::len);
+            executed.next_if_eq(named).is_some() || signers() >= self.quorum
+        });
+        names && executed.next().is_none()
     }
 
     /// Notes that a replica commits a block and executes bundles. Returns whether it is the first at that height.
@@ -96,7 +125,7 @@ impl Chain {
         if digest != agreed {
             return Err(Discord::Fork { height, digest, agreed });
         }
-        if !bundles.iter().map(Bundle::digest).eq(block.payload.iter().copied()) {
+        if !self.are_of(block, bundles) {
             return Err(Discord::OtherBundles { height });
         }
         Ok(is_first)

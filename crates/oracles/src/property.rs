@@ -22,7 +22,7 @@ choice!(
     Order = "statement-order",
     /// Certificates that honest replicas show or vote on, and their commits, are backed by signed votes of a quorum.
     Backing = "backing",
-    /// Each bundle of a block that a quorum voted for is in the journal of an honest replica.
+    /// Each bundle of a block that a quorum voted for is in the journals of f+1 honest replicas.
     Availability = "availability",
     /// No honest replica is in a view far above what a quorum can have caused.
     Views = "view-gap",

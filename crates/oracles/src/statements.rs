@@ -103,8 +103,8 @@ impl Statements {
                 if first && trusted { self.voices[who.index()].on_timeout(subject.view, told) } else { None }
             }
             Domain::ViewChange => return self.on_view_change(who, subject, message, trusted),
-            // It binds its sender to nothing.
-            Domain::Stored => None,
+            // They restrict no other statement.
+            Domain::Stored | Domain::Absent => None,
             _ if !self.tallies.add_vote(who, &subject) || !trusted => None,
             Domain::Checkpoint => None,
             _ => {

@@ -2,7 +2,9 @@
 
 use crate::fixture::{certified, genesis};
 use quorate_oracles::{Chain, Discord, Property};
-use quorate_types::{Block, Bundle, BundleBuilder, Certificate, ClientId, Digest, Domain, Height, ReplicaId, View};
+use quorate_types::{
+    Block, Bundle, BundleBuilder, Certificate, ClientId, Digest, Domain, Height, ReplicaId, Subject, View,
+};
 
 fn bundle(sequence: u64) -> Bundle {
     let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
@@ -74,6 +76,30 @@ fn bundles_that_the_block_does_not_name_are_found() {
         assert_eq!(chain.commits(0, &second, &wrong), Err(other));
         assert_eq!(other.property(), Property::Validity);
     }
+}
+
+#[test]
+fn a_bundle_is_left_out_only_if_a_quorum_signed_that_it_is_absent() {
+    let (mut chain, [first, second, _]) = (chain(), blocks());
+    chain.allow_voids(3);
+    let absence = |position| Subject {
+        domain: Domain::Absent,
+        view: View(position),
+        height: second.height,
+        digest: second.digest(),
+    };
+    let left_out = |chain: &mut Chain| {
+        chain.goes_to(0, first.height);
+        chain.commits(0, &second, &[])
+    };
+    assert_eq!(chain.commits(0, &first, &[]), Ok(true));
+    for voter in [0, 1, 1] {
+        chain.signs(ReplicaId(voter), &absence(0));
+    }
+    (0..4).for_each(|voter| chain.signs(ReplicaId(voter), &absence(1)));
+    assert_eq!(left_out(&mut chain), Err(Discord::OtherBundles { height: Height(2) }));
+    chain.signs(ReplicaId(2), &absence(0));
+    assert_eq!(left_out(&mut chain), Ok(false));
 }
 
 #[test]

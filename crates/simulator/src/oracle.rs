@@ -199,9 +199,15 @@ impl Oracle {
             self.breached(found);
         }
         let by_slot = match subject.domain {
-            // It binds its signer to nothing.
+            // It restricts no other statement.
             Domain::Stored => return,
             Domain::Checkpoint => true,
+            Domain::Absent => {
+                let quorum = self.quorum;
+                self.chain.allow_voids(quorum.quorum() - quorum.faults());
+                self.chain.signs(replica, subject);
+                true
+            }
             Domain::Prepare | Domain::Commit => self.slotted,
             _ => false,
         };
@@ -327,6 +333,7 @@ impl Oracle {
     /// Observes that a replica restarts without its journal and is aware of it.
     pub fn forgets(&mut self, replica: ReplicaId) {
         self.statements.forgets(replica);
+        self.availability.iter_mut().for_each(|availability| availability.loses_disk(replica));
     }
 
     #[inline]

@@ -201,9 +201,15 @@ impl Checker {
         }
         let Subject { domain, view, height, .. } = *subject;
         let by_slot = match domain {
-            // It binds its signer to nothing.
+            // It restricts no other statement.
             Domain::Stored => return,
             Domain::Checkpoint => true,
+            Domain::Absent => {
+                let quorum = self.participants.quorum();
+                self.chain.allow_voids(quorum.quorum() - quorum.faults());
+                self.chain.signs(self.participants.identity(instance), subject);
+                true
+            }
             Domain::Prepare | Domain::Commit => self.slotted,
             _ => false,
         };
@@ -342,7 +348,9 @@ impl Checker {
 
     /// Notes that a stopped instance has lost its journal, and knows it.
     pub fn loses_journal(&mut self, instance: InstanceId) {
-        self.oracle.forgets(self.participants.identity(instance));
+        let identity = self.participants.identity(instance);
+        self.oracle.forgets(identity);
+        self.availability.iter_mut().for_each(|availability| availability.loses_disk(identity));
     }
 
     /// Notes that an instance has lost its state and executes everything again.

@@ -34,16 +34,18 @@ pub enum Domain {
     Checkpoint = 7,
     /// PBFT's VIEW-CHANGE: "I move to this view, with the proofs that have this digest".
     ViewChange = 8,
-    /// "I hold every bundle of this batch": n-f of these prove that the batch can be fetched.
+    /// "I have journaled every bundle of this batch": a quorum of these proves that f+1 honest replicas keep it.
     Stored = 9,
     /// "I propose this block for the next view, before its parent is certified": the leader's signature. It contradicts
     /// no proposal of another kind, and is the evidence if its leader signs two.
     OptimisticProposal = 10,
+    /// "I lack this bundle of a final block": a quorum of these makes it void. The view is the bundle's position.
+    Absent = 11,
 }
 
 impl Domain {
     /// All domains, in the order of their numbers.
-    pub const ALL: [Domain; 10] = [
+    pub const ALL: [Domain; 11] = [
         Domain::Proposal,
         Domain::Vote,
         Domain::Timeout,
@@ -54,6 +56,7 @@ impl Domain {
         Domain::ViewChange,
         Domain::Stored,
         Domain::OptimisticProposal,
+        Domain::Absent,
     ];
 
     /// Returns whether a leader alone signs statements of this kind, so that no quorum can certify them.

@@ -104,7 +104,7 @@ fn instead(fault: Fault, messages: Vec<Envelope<ViewMessage>>) -> Vec<(To, Envel
 #[test]
 fn acknowledgements_are_withheld_or_forged_and_batches_contradict_each_other() {
     let entry = Entry { bundle: Digest([1; 32]), commands: 1, bytes: 100 };
-    let batch = Arc::new(Batch::new(ME, 7, vec![entry]));
+    let batch = Arc::new(Batch::new(ME, 7, Height(9), vec![entry]));
     let stored = || Envelope::Stored(unsigned(batch.subject(), Attachment::None));
     assert_eq!(instead(Fault::WithholdAcknowledgements, vec![stored()]), []);
     let forged = instead(Fault::ForgeAcknowledgements, vec![stored(), Envelope::Batch(batch.clone())]);
@@ -135,7 +135,7 @@ fn acknowledgements_are_withheld_or_forged_and_batches_contradict_each_other() {
 #[test]
 fn bundles_are_certified_twice_and_each_certificate_is_shown_to_those_who_did_not_sign_it() {
     let entry = Entry { bundle: Digest([1; 32]), commands: 1, bytes: 100 };
-    let batch = Arc::new(Batch::new(ME, 7, vec![entry]));
+    let batch = Arc::new(Batch::new(ME, 7, Height(9), vec![entry]));
     let quorum = Quorum::of(4).expect("a sound size");
     let context = Context { me: ME, quorum, shape: SHAPE, view_timeout: VIEW_TIMEOUT };
     let mut hoarder = Hoarder::default();

@@ -8,7 +8,7 @@
 use crate::config::Config;
 use crate::recovery::transfer::Part;
 use crate::seam::Drop;
-use quorate_types::{Digest, Height, Quorum, ReplicaId, Time, View};
+use quorate_types::{Digest, Height, Quorum, ReplicaId, Subject, Time, View};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub enum Question {
     Blocks(Digest, Height),
     /// First bundle and number of bundles.
     Bundles(Option<Digest>, usize),
+    /// A bundle of a final block that the peer has signed that it lacks.
+    Absent(Subject),
     /// A part of the state at a height.
     State(Height, Part),
     /// The recipient's NEW-VIEW of this view, because it refutes the claims of the peer's view change.

@@ -1,9 +1,10 @@
 //! Batches of spread bundles, and the certificates that n-f replicas hold them.
 //!
-//! A replica that spreads bundles lists them in a [`Batch`]. Each replica that holds all of them signs that it does
-//! ([`Domain::Stored`]), and n-f signatures make a certificate. From then on a leader may propose the bundles. Its
-//! block names the certificate of each, and a replica that lacks a bundle may vote for the block if it did not sign
-//! that one: at least one honest voter did, and had the bundle. The argument is in `docs/adr/045-certified-bundles.md`.
+//! A replica that spreads bundles lists them in a [`Batch`]. Each replica that has journaled all of them signs that it
+//! keeps them ([`Domain::Stored`]), and n-f signatures make a certificate. From then on a leader may propose the
+//! bundles. Its block names the certificate of each, and a replica that lacks a bundle may vote for the block if it did
+//! not sign that one: at least f+1 honest replicas did, and keep the bundle. The argument is in
+//! `docs/adr/045-certified-bundles.md`.
 
 use crate::data::block_limits::Load;
 use crate::data::digest_map::{DigestMap, Salt};
@@ -75,22 +76,31 @@ pub struct Batch {
     spreader: ReplicaId,
     /// Count of the spreader since its last start, by which it tallies acknowledgements.
     number: u64,
+    /// Last height of a block that may rely on the certificate.
+    until: Height,
     entries: Vec<Entry>,
 }
 
 impl Batch {
-    pub fn new(spreader: ReplicaId, number: u64, entries: Vec<Entry>) -> Batch {
-        let mut out = Encoder::with_capacity(16 + entries.len() * ENTRY_BYTES);
+    /// Creates a batch on whose certificate blocks up to the height `until` may rely.
+    pub fn new(spreader: ReplicaId, number: u64, until: Height, entries: Vec<Entry>) -> Batch {
+        let mut out = Encoder::with_capacity(24 + entries.len() * ENTRY_BYTES);
         spreader.encode(&mut out);
         out.put_u64(number);
+        until.encode(&mut out);
         encode_list(&entries, &mut out);
-        let mut hasher = Hasher::new(*b"qA01");
+        let mut hasher = Hasher::new(*b"qA03");
         hasher.update(&out.finish());
-        Batch { digest: hasher.finish(), spreader, number, entries }
+        Batch { digest: hasher.finish(), spreader, number, until, entries }
     }
 
     pub fn spreader(&self) -> ReplicaId {
         self.spreader
+    }
+
+    /// Returns the last height of a block that may rely on the certificate. Acknowledged bundles are kept up to there.
+    pub fn until(&self) -> Height {
+        self.until
     }
 
     pub fn entries(&self) -> &[Entry] {
@@ -107,13 +117,15 @@ impl Wire for Batch {
     fn encode(&self, out: &mut Encoder) {
         self.spreader.encode(out);
         out.put_u64(self.number);
+        self.until.encode(out);
         encode_list(&self.entries, out);
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
         let spreader = ReplicaId::decode(input)?;
-        let number = input.get_u64("number of a batch")?;
-        Ok(Batch::new(spreader, number, decode_list(input, "bundles of a batch", MAX_BATCH_BUNDLES, ENTRY_BYTES)?))
+        let (number, until) = (input.get_u64("number of a batch")?, Height::decode(input)?);
+        let entries = decode_list(input, "bundles of a batch", MAX_BATCH_BUNDLES, ENTRY_BYTES)?;
+        Ok(Batch::new(spreader, number, until, entries))
     }
 }
 
@@ -315,14 +327,17 @@ impl Batches {
     }
 
     /// Returns the size of the bundle at this position of a block, which is not here, if the certificate that the block
-    /// names for it shows that an honest voter has the bundle. One that this replica signed itself does not show that:
-    /// this replica has lost the bundle since, and the other signers may have, too.
+    /// names for it shows that honest replicas keep the bundle. One that this replica signed itself does not show that:
+    /// this replica has lost its disk since, and the other signers may have, too.
     pub(crate) fn vouch(&self, block: &Block, position: usize) -> Option<Load> {
         let bundle = block.payload.get(position)?;
         let any = || bug!(AnyCertificate).then(|| self.names(std::slice::from_ref(bundle)).names().first().copied());
         let name = any().flatten().or(block.covers().of(position).copied())?;
         let known = self.known.get(self.named.get(&name)?)?;
         if known.certificate(&name)?.signers.contains(self.me) && !bug!(StoredUnseen) {
+            return None;
+        }
+        if block.height > known.batch.until {
             return None;
         }
         let (last, at) = self.of_bundle.get(bundle)?;

@@ -499,6 +499,15 @@ impl Pool {
         bundle
     }
 
+    /// Records that a block of the current branch is executed without the bundle. If it is here, it is pending again
+    /// unless another block refers to it.
+    pub fn on_void(&mut self, digest: &Digest) {
+        match self.entries.contains(digest) {
+            true => self.release(digest),
+            false => self.count_absent(digest, |absent| absent.proposals -= 1),
+        }
+    }
+
     /// Forgets all bundles except `needed`, which are pending afterwards. It is not known which of the others were
     /// executed meanwhile; their clients have an answer by now, or send them again.
     pub fn begin_again<'a>(&mut self, needed: impl IntoIterator<Item = &'a Digest>) {

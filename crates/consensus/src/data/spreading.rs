@@ -93,8 +93,9 @@ impl Spreading {
         self.sent.values().map(|sent| sent.due).chain(close).min()
     }
 
-    /// Closes a batch of the open bundles that still need a certificate, if it is time.
-    pub fn close(&mut self, now: Time, needs: impl Fn(&Digest) -> bool) -> Option<Arc<Batch>> {
+    /// Closes a batch of the open bundles that still need a certificate, if it is time. Blocks up to the height `until`
+    /// may rely on it.
+    pub fn close(&mut self, now: Time, until: Height, needs: impl Fn(&Digest) -> bool) -> Option<Arc<Batch>> {
         let is_early = self.last_at.is_some_and(|last| now < last + self.interval);
         if is_early || self.sent.len() >= MAX_UNACKNOWLEDGED {
             return None;
@@ -115,7 +116,7 @@ impl Spreading {
         }
         self.last += 1;
         self.last_at = Some(now);
-        let batch = Arc::new(Batch::new(self.me, self.last, entries));
+        let batch = Arc::new(Batch::new(self.me, self.last, until, entries));
         let due = now + self.patience * self.factor;
         self.sent.insert(self.last, Sent { batch: batch.clone(), due, stored_by: Signers::empty() });
         Some(batch)

@@ -9,26 +9,32 @@
 //! block between that one and the tree; otherwise it might request bundles it can never use, because its peers no
 //! longer keep the blocks in between.
 
+mod adoption;
 pub(crate) mod answers;
 mod aside;
 mod certified;
 pub(crate) mod delivery;
 mod expected;
+mod keeping;
+mod voids;
 
 use crate::config::Config;
 use crate::data::batches::Batches;
 use crate::data::block_limits::{BlockLimits, Load};
 use crate::data::block_tree::BlockTree;
 use crate::data::digest_map::{DigestMap, Salt};
+use crate::data::kept::Kept;
 use crate::data::lateness::Lateness;
 use crate::data::ledger::Ledger;
 use crate::data::pool::{Need, Offered, Pool, Source};
 use crate::data::spreading::PATIENCE;
 use crate::data::wants::Wants;
+use crate::recovery::absence::Absence;
 use crate::recovery::frontier::Frontier;
 use crate::seam::{Envelope, MAX_FETCHED_BLOCKS};
 use crate::voting::leader::LeaderElection;
 pub use delivery::MAX_UNEXECUTED_BLOCKS;
+use delivery::Stuck;
 use quorate_types::{Block, Bundle, Digest, Height, Quorum, ReplicaId, Time, View};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -79,10 +85,13 @@ pub struct Store {
     /// bundles are here.
     certifies: bool,
     batches: Batches,
+    kept: Kept,
     /// Last block that is known to be final, if it is above the committed one.
     decided: Option<(Height, Digest)>,
     /// Missing bundle for which the execution of final blocks waits.
-    stuck: Option<Digest>,
+    stuck: Option<Stuck>,
+    /// Bundles of final blocks that nobody may have.
+    pub absence: Absence,
     /// Missing bundles of blocks in the tree that are yet to be requested, with their heights.
     fresh_absent: Vec<(Digest, Height)>,
     /// Waiting blocks that turned out to be certified, and need not wait for bundles.
@@ -135,8 +144,10 @@ impl Store {
             certifies: config.dissemination.is_certified(),
             // Half of the patience of an honest spreader, because messages may be late.
             batches: Batches::new(quorum, me, config.view_timeout() * PATIENCE / 2, salt),
+            kept: Kept::new(config, quorum, salt),
             decided: None,
             stuck: None,
+            absence: Absence::new(config, quorum),
             fresh_absent: Vec::new(),
             released: Vec::new(),
             ahead: BTreeMap::new(),
@@ -147,50 +158,6 @@ impl Store {
     /// Returns the height of the last committed block.
     pub fn committed(&self) -> Height {
         self.ledger.height()
-    }
-
-    /// Replaces everything committed so far by the committed block `digest`, whose state comes from a snapshot. The
-    /// block itself is not here.
-    pub fn begin_on(&mut self, height: Height, digest: Digest) {
-        self.begin_above(height, digest);
-        self.pool.begin_again([]);
-        self.decide_again(height);
-    }
-
-    fn begin_above(&mut self, height: Height, digest: Digest) -> Vec<(Arc<Block>, bool)> {
-        self.ledger.begin_at(height);
-        self.pool.on_commit(height);
-        self.tip = digest;
-        self.aside.clear();
-        self.tree.begin_on(height, digest)
-    }
-
-    /// Starts from the frontier of a fetched state, like [`Store::begin_on`], but keeps the later blocks that are here.
-    /// Appends the blocks that become whole to `whole`.
-    pub fn adopt(&mut self, now: Time, frontier: Frontier, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
-        let (height, digest) = (frontier.height(), frontier.head().digest());
-        let above = self.begin_above(height, digest);
-        frontier.into_blocks().into_iter().for_each(|(block, candidates)| self.recall_ancestor(block, candidates));
-        let mut waiting: Vec<Waiting> = self.waiting.drain().map(|(_, waiting)| waiting).collect();
-        waiting.retain(|waiting| waiting.block.height > height);
-        waiting.sort_by_key(|waiting| (waiting.block.height, waiting.block.digest()));
-        self.children.clear();
-        self.users.clear();
-        self.wants.clear_bundles();
-        let kept = above.iter().map(|(block, _)| block).chain(waiting.iter().map(|waiting| &waiting.block));
-        self.pool.begin_again(kept.flat_map(|block| &block.payload));
-        for (block, journaled) in above {
-            let digest = block.digest();
-            self.offer(now, block, self.me, leaders, whole);
-            if journaled {
-                self.tree.set_journaled(&digest);
-            }
-        }
-        for Waiting { block, source, is_proposal, .. } in waiting {
-            self.take(now, block, source, is_proposal, leaders, whole);
-        }
-        self.decide_again(height);
-        self.forget_overtaken();
     }
 
     /// Returns the height above which every committed block is kept with its bundles.
@@ -227,6 +194,8 @@ impl Store {
         for bundle in bundles {
             self.pool.offer(bundle, Need::Certified);
         }
+        let kept: Vec<Digest> = block.payload.iter().filter(|bundle| self.kept.contains(bundle)).copied().collect();
+        self.restore_kept(&kept);
         let source = self.me;
         let taken = self.offer(Time(0), block, source, leaders, &mut whole);
         self.tree.take_unjournaled(&digest);
@@ -283,7 +252,10 @@ impl Store {
         if !lacks_parent && !self.tree.links(&block) {
             return Taken::Mislinked;
         }
-        let (lacking, load) = self.look_at_payload(&block, is_proposal);
+        let (mut lacking, mut load) = self.look_at_payload(&block, is_proposal);
+        if self.restore_kept(&lacking) {
+            (lacking, load) = self.look_at_payload(&block, is_proposal);
+        }
         if is_proposal && !self.limits.allow(&load) {
             return Taken::TooLarge;
         }
@@ -369,6 +341,9 @@ impl Store {
         whole: &mut Vec<Digest>,
     ) -> Offered {
         let (digest, load) = (bundle.digest(), Load::of(&bundle));
+        if self.absence.refuses(&digest) {
+            return Offered::Full;
+        }
         self.wants.remove_bundle(&digest);
         let users = self.users.remove(&digest).unwrap_or_default();
         let is_proposal = |user: &Digest| self.waiting.get(user).is_none_or(|waiting| waiting.is_proposal);
@@ -413,7 +388,10 @@ impl Store {
     fn take_whole(&mut self, digest: &Digest) -> Option<Arc<Block>> {
         let waiting = self.waiting.get(digest).filter(|waiting| !waiting.lacks_parent && waiting.lacks_bundles == 0)?;
         let (block, source, is_proposal) = (waiting.block.clone(), waiting.source, waiting.is_proposal);
-        let (gone, _) = self.look_at_payload(&block, is_proposal);
+        let (mut gone, _) = self.look_at_payload(&block, is_proposal);
+        if self.restore_kept(&gone) {
+            (gone, _) = self.look_at_payload(&block, is_proposal);
+        }
         if gone.is_empty() {
             self.waiting.remove(digest);
             return Some(block);
@@ -505,16 +483,21 @@ impl Store {
                 orphan.payload.iter().for_each(|bundle| self.pool.on_drop(bundle));
             }
             self.pool.warm(block.payload.iter().copied());
-            let bundles: Vec<Bundle> = block.payload.iter().map(|bundle| self.pool.on_execution(bundle)).collect();
+            let bundles = self.execute(&block);
             let bytes = bundles.iter().map(|bundle| bundle.body().len() + BUNDLE_OVERHEAD_BYTES).sum();
             self.ledger.append(block.clone(), bytes);
             self.pool.on_commit(block.height);
+            if self.certifies {
+                block.payload.iter().for_each(|bundle| self.kept.release(bundle));
+                self.kept.on_commit(block.height);
+                self.absence.on_commit(block.height);
+            }
             let frontier = block.height.0.is_multiple_of(self.checkpoint_interval).then(|| self.frontier());
             commit(block, bundles, frontier);
         }
         while let Some(block) = self.ledger.strip() {
             self.pool.warm(block.payload.iter().copied());
-            block.payload.iter().for_each(|bundle| self.pool.release(bundle));
+            self.release_bundles(&block);
         }
         while let Some(block) = self.ledger.retire() {
             self.tree.retire(&block);
@@ -576,6 +559,7 @@ impl Store {
         self.pool.invariants();
         self.ledger.invariants();
         self.lateness.invariants();
+        self.kept.invariants();
         if shrunk || self.checked_tip != Some(self.tip) {
             assert!(self.tree.contains(&self.tip), "the tip is in the tree");
             self.checked_tip = Some(self.tip);

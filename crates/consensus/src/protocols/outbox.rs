@@ -1,9 +1,9 @@
 //! Output of a step: actions for the host, and items that the shell handles before the step ends.
 
-use crate::data::pool::Pool;
+use crate::data::store::Store;
 use crate::recovery::journal::{BUNDLES_RECORD_BYTES, Record};
 use crate::seam::{Action, Drop, Envelope, Evidence, Halt, Mark, Message, Purpose, RecordId, Timer, To};
-use quorate_types::{Block, Bundle, Digest, Encoder, ReplicaId, View, Vote};
+use quorate_types::{Block, Bundle, Digest, Encoder, Height, ReplicaId, View, Vote};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,32 +94,35 @@ impl<M: Message> Outbox<M> {
     }
 
     /// Journals a block after its bundles.
-    pub(crate) fn persist_block(&mut self, pool: &Pool, block: Arc<Block>) {
-        let bundles = block.payload.iter().filter_map(|digest| {
-            let bundle = pool.get(digest).cloned();
-            // Some may be on their way if their storage is certified. They are journaled when they are executed.
-            assert!(bundle.is_some() || pool.is_absent(digest), "a block's bundles are kept as long as the block");
-            bundle
-        });
-        self.persist_bundles(bundles);
+    pub(crate) fn persist_block(&mut self, store: &Store, block: Arc<Block>) {
+        self.persist_bundles(store.bundles_to_journal(&block));
         self.persist(Record::Block(block));
     }
 
     /// Journals bundles without a block, in as many records as they need.
     pub(crate) fn persist_bundles(&mut self, bundles: impl IntoIterator<Item = Bundle>) {
+        self.persist_as(bundles, Record::Bundles);
+    }
+
+    /// Journals bundles that this replica is about to acknowledge, in as many records as they need.
+    pub(crate) fn persist_kept(&mut self, spreader: ReplicaId, until: Height, bundles: Vec<Bundle>) {
+        self.persist_as(bundles, |bundles| Record::Kept { spreader, until, bundles });
+    }
+
+    fn persist_as(&mut self, bundles: impl IntoIterator<Item = Bundle>, wrap: impl Fn(Vec<Bundle>) -> Record) {
         let bundles = bundles.into_iter();
         let (mut record, mut bytes) = (Vec::with_capacity(bundles.size_hint().1.unwrap_or(0)), 0);
         for bundle in bundles {
             let size = bundle.body().len();
             if bytes + size > BUNDLES_RECORD_BYTES && !record.is_empty() {
-                self.persist(Record::Bundles(std::mem::take(&mut record)));
+                self.persist(wrap(std::mem::take(&mut record)));
                 bytes = 0;
             }
             bytes += size;
             record.push(bundle);
         }
         if !record.is_empty() {
-            self.persist(Record::Bundles(record));
+            self.persist(wrap(record));
         }
     }
 

@@ -69,7 +69,7 @@ impl<M: Message> Turn<'_, M> {
     /// Journals a block with its bundles, after any of its ancestors that are not journaled yet.
     pub fn keep_block(&mut self, digest: &Digest) {
         for block in self.parts.store.tree.take_unjournaled(digest) {
-            self.out.persist_block(&self.parts.store.pool, block);
+            self.out.persist_block(&self.parts.store, block);
         }
     }
 
@@ -161,6 +161,9 @@ impl<M: Message> Turn<'_, M> {
             actions.push(Action::Commit { block, bundles });
             actions.extend(frontier.map(|frontier| Action::DigestState { frontier }));
         });
+        for (height, bundle) in self.parts.store.absence.take_fresh() {
+            self.out.mark(Mark::Voided { height, bundle });
+        }
     }
 
     /// Relays waiting bundles, preceded by the proof that they may be proposed, if they need one.

@@ -26,6 +26,13 @@ pub enum Record {
     Promise(Promise),
     /// Bundles of the next block: a vote for a block states that the voter holds them.
     Bundles(Vec<Bundle>),
+    /// Acknowledged bundles, which this replica keeps. A block that names them needs no further record of them.
+    Kept {
+        spreader: ReplicaId,
+        /// They are kept until this height is committed, or until they are executed.
+        until: Height,
+        bundles: Vec<Bundle>,
+    },
     /// A block. Its parent and its bundles precede it.
     Block(Arc<Block>),
     /// Certificate that later statements rely on: the highest one, or one that began a view.
@@ -58,6 +65,8 @@ pub enum Record {
     /// All certificates that a view change shows, in protocols with slots: one for each slot that was prepared here.
     /// They may be [bare](crate::protocols::pbft::message::bare). Part of a summary.
     Claims(Vec<Certificate>),
+    /// Certificate that a bundle of a final block is absent, so that the block is executed without it.
+    Void(Box<Certificate>),
 }
 
 /// Bound of a replica that does not know yet in which views it may have voted.
@@ -68,8 +77,8 @@ impl Record {
     /// equal the output of [`Wire::encode`].
     pub fn pieces(&self, out: &mut Encoder) -> Vec<Bytes> {
         match self {
-            Record::Bundles(bundles) => {
-                encode_bundle_lengths(bundles, out);
+            Record::Bundles(bundles) | Record::Kept { bundles, .. } => {
+                self.encode_head(out);
                 std::iter::once(out.take()).chain(bundles.iter().map(|bundle| bundle.body().clone())).collect()
             }
             _ => {
@@ -79,14 +88,38 @@ impl Record {
         }
     }
 
+    /// Returns the bundles that the journal holds from this record on.
+    pub fn bundles(&self) -> &[Bundle] {
+        match self {
+            Record::Bundles(bundles) | Record::Kept { bundles, .. } => bundles,
+            _ => &[],
+        }
+    }
+
+    /// Encodes the record without the bodies of its bundles.
+    fn encode_head(&self, out: &mut Encoder) {
+        if let Record::Kept { spreader, until, .. } = self {
+            out.put_u8(13);
+            spreader.encode(out);
+            until.encode(out);
+        } else {
+            out.put_u8(2);
+        }
+        let bundles = self.bundles();
+        out.put_count(bundles.len());
+        bundles.iter().for_each(|bundle| out.put_count(bundle.body().len()));
+    }
+
     /// Returns the approximate size of the record in bytes.
     pub fn bytes(&self) -> usize {
         match self {
-            Record::Bundles(bundles) => bundles.iter().map(|bundle| bundle.body().len()).sum(),
+            Record::Bundles(bundles) | Record::Kept { bundles, .. } => {
+                bundles.iter().map(|bundle| bundle.body().len()).sum()
+            }
             Record::Block(block) | Record::Ancestor { block, .. } => {
                 block.justify.proof.len() + block.payload.len() * size_of::<Digest>() + block.covers().wire_bytes()
             }
-            Record::Certificate(certificate) => certificate.proof.len(),
+            Record::Certificate(certificate) | Record::Void(certificate) => certificate.proof.len(),
             Record::Claims(claims) => claims.iter().map(|claim| size_of::<Certificate>() + claim.proof.len()).sum(),
             Record::Message(message) => message.len(),
             Record::Standing(standing) => {
@@ -100,12 +133,6 @@ impl Record {
             | Record::Summed => 0,
         }
     }
-}
-
-fn encode_bundle_lengths(bundles: &[Bundle], out: &mut Encoder) {
-    out.put_u8(2);
-    out.put_count(bundles.len());
-    bundles.iter().for_each(|bundle| out.put_count(bundle.body().len()));
 }
 
 fn decode_bundles(input: &mut Decoder) -> Result<Vec<Bundle>, DecodeError> {
@@ -131,8 +158,8 @@ impl Wire for Record {
                 out.put_u8(1);
                 promise.encode(out);
             }
-            Record::Bundles(bundles) => {
-                encode_bundle_lengths(bundles, out);
+            Record::Bundles(bundles) | Record::Kept { bundles, .. } => {
+                self.encode_head(out);
                 bundles.iter().for_each(|bundle| out.put_slice(bundle.body()));
             }
             Record::Block(block) => {
@@ -175,6 +202,10 @@ impl Wire for Record {
                 out.put_u8(12);
                 encode_list(claims, out);
             }
+            Record::Void(certificate) => {
+                out.put_u8(14);
+                certificate.encode(out);
+            }
         }
     }
 
@@ -195,6 +226,12 @@ impl Wire for Record {
             10 => Record::Summed,
             11 => Record::Standing(Wire::decode(input)?),
             12 => Record::Claims(decode_list(input, "claims of a record", MAX_WINDOW, 49)?),
+            13 => Record::Kept {
+                spreader: Wire::decode(input)?,
+                until: Wire::decode(input)?,
+                bundles: decode_bundles(input)?,
+            },
+            14 => Record::Void(Box::new(Wire::decode(input)?)),
             _ => return Err(input.invalid("record", "no such kind")),
         })
     }

@@ -1,5 +1,6 @@
-//! Restart and catch-up: the journal, checkpoints of the executed state, and state transfer.
+//! Restart and catch-up: the journal, checkpoints of the executed state, state transfer, and bundles that nobody has.
 
+pub mod absence;
 pub mod checkpoints;
 pub mod frontier;
 pub(crate) mod jobs;

@@ -11,13 +11,13 @@ use quorate_types::{Digest, Height, ReplicaId, Time};
 
 impl<P: Protocol> Replica<P> {
     /// Returns whether to answer a peer's question; counts it as dropped otherwise.
-    fn admits(&mut self, now: Time, from: ReplicaId, question: Question) -> bool {
+    pub(super) fn admits(&mut self, now: Time, from: ReplicaId, question: Question) -> bool {
         let refused = self.parts.answers.admit(now, from, question);
         refused.map_err(|why| self.drop_message(from, why)).is_ok()
     }
 
     /// Sends an answer and charges the peer for its bytes, not counting small fixed fields.
-    fn answer(&mut self, to: ReplicaId, bytes: usize, message: Envelope<P::Message>) {
+    pub(super) fn answer(&mut self, to: ReplicaId, bytes: usize, message: Envelope<P::Message>) {
         self.parts.answers.charge(to, bytes);
         self.out.actions.push(Action::Send { to: To::One(to), message, after: None, sign: false });
     }
@@ -31,6 +31,8 @@ impl<P: Protocol> Replica<P> {
         }
         let blocks = self.parts.store.blocks(digest, above, usize::from(most).min(MAX_FETCHED_BLOCKS));
         if !blocks.is_empty() {
+            let voids = self.parts.store.voids_of(&blocks);
+            self.show_voids(from, voids);
             let bytes = blocks.iter().map(|block| bytes_of(block)).sum();
             self.answer(from, bytes, Envelope::Blocks(blocks));
         }
@@ -41,6 +43,8 @@ impl<P: Protocol> Replica<P> {
             return;
         }
         self.parts.alone.on_request(now, from, digests, &self.parts.store.pool);
+        let voids = self.parts.store.voids_among(digests);
+        self.show_voids(from, voids);
         let bundles = self.parts.store.bundles(digests);
         if !bundles.is_empty() {
             let bytes = bundles.iter().map(|bundle| bundle.body().len()).sum();

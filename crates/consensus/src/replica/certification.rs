@@ -1,17 +1,21 @@
 //! Acknowledgements that bundles are stored, and the certificates that they form.
 //!
-//! Bundles are proposed only once n-f replicas have signed that they hold them, so that no vote waits for a bundle; see
+//! Bundles are proposed only once n-f replicas have signed that they keep them, so that no vote waits for a bundle; see
 //! `docs/adr/045-certified-bundles.md`.
 
 use super::{Event, Pending, Protocol, Replica};
 use crate::data::batches::{Batch, Cover, Entry};
-use crate::seam::{Action, Drop, Envelope, To};
-use quorate_types::{Attachment, Bundle, Certificate, Domain, ReplicaId, Time, Vote};
+use crate::data::kept::RELIANCE_BLOCKS;
+use crate::seam::{Action, Drop, Envelope, RecordId, To};
+use quorate_types::{Attachment, Bundle, Certificate, Domain, Height, ReplicaId, Time, Vote};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Time between two sweeps of batches and uncertified bundles that are no longer needed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// A batch on which blocks further above the committed one may rely is not acknowledged: its bundles would be kept too
+/// long. Its spreader may be ahead by half of this.
+const MAX_RELIANCE_BLOCKS: u64 = 2 * RELIANCE_BLOCKS;
 
 impl<P: Protocol> Replica<P> {
     fn certifies(&self) -> bool {
@@ -40,22 +44,27 @@ impl<P: Protocol> Replica<P> {
             }
         }
         let pool = &self.parts.store.pool;
-        let Some(batch) = self.parts.spreading.close(now, |bundle| pool.is_uncertified(bundle)) else { return };
+        let until = Height(self.parts.store.committed().0 + RELIANCE_BLOCKS);
+        let Some(batch) = self.parts.spreading.close(now, until, |bundle| pool.is_uncertified(bundle)) else { return };
         self.parts.store.list(now, batch.clone());
         self.send_unsigned(To::Others, Envelope::Batch(batch.clone()));
         self.acknowledge(self.parts.me, &batch);
         self.fetch_armed = None;
     }
 
-    /// Signs that this replica holds the bundles of a batch. They need not be durable first: a replica that has lost a
-    /// bundle in a crash votes for no block that relies on a certificate with its own signature.
-    fn acknowledge(&mut self, to: ReplicaId, batch: &Batch) {
+    /// Signs that this replica keeps the bundles of a batch, once they are in its journal. Returns false if the spreader
+    /// has no room for them.
+    fn acknowledge(&mut self, to: ReplicaId, batch: &Batch) -> bool {
+        let Some(new) = self.parts.store.keep(batch) else { return false };
+        self.out.persist_kept(batch.spreader(), batch.until(), new);
         let vote = self.parts.safety.stored(batch).to_vote(self.parts.me);
-        let (to, message) = (To::One(to), Envelope::Stored(vote));
-        self.out.actions.push(Action::Send { to, message, after: None, sign: true });
+        // The journal may hold some of them for longer.
+        let after = Some(RecordId(self.out.records)).filter(|_| !bug!(AnyCertificate));
+        self.out.actions.push(Action::Send { to: To::One(to), message: Envelope::Stored(vote), after, sign: true });
+        true
     }
 
-    fn send_unsigned(&mut self, to: To, message: Envelope<P::Message>) {
+    pub(super) fn send_unsigned(&mut self, to: To, message: Envelope<P::Message>) {
         self.out.actions.push(Action::Send { to, message, after: None, sign: false });
     }
 
@@ -69,6 +78,9 @@ impl<P: Protocol> Replica<P> {
             return self.drop_message(from, Drop::Malformed);
         }
         let store = &mut self.parts.store;
+        if batch.until().0 > store.committed().0.saturating_add(MAX_RELIANCE_BLOCKS) {
+            return self.drop_message(from, Drop::TooFarAhead);
+        }
         if store.batches().is_listed_again(now, &batch) {
             return self.drop_message(from, Drop::Repeated);
         }
@@ -76,10 +88,9 @@ impl<P: Protocol> Replica<P> {
         if !batch.entries().iter().all(held) && !bug!(StoredUnseen) {
             return self.drop_message(from, Drop::BundlesMissing);
         }
-        if !store.list(now, batch.clone()) {
-            return self.drop_message(from, Drop::PoolFull);
+        if !store.list(now, batch.clone()) || !self.acknowledge(from, &batch) {
+            self.drop_message(from, Drop::PoolFull);
         }
-        self.acknowledge(from, &batch);
     }
 
     /// Counts a peer's acknowledgement of a batch of this replica.

@@ -5,6 +5,7 @@
 
 pub mod silence;
 
+mod absence;
 mod answers;
 mod certification;
 mod checkpoints;
@@ -73,6 +74,10 @@ enum Pending<M> {
     Covers {
         from: ReplicaId,
         covers: Vec<Cover>,
+    },
+    Void {
+        from: ReplicaId,
+        certificate: Box<Certificate>,
     },
 }
 
@@ -232,6 +237,7 @@ impl<P: Protocol> Replica<P> {
         if self.started {
             self.settle(now);
             self.pace_batches(now);
+            self.pace_absence(now);
             self.request_missing(now);
             self.confirm_return();
             self.protocol.invariants(&self.parts);
@@ -284,6 +290,8 @@ impl<P: Protocol> Replica<P> {
             Envelope::Stored(vote) => self.on_stored(now, from, vote),
             Envelope::Certified(certificate) => self.on_certified(from, *certificate),
             Envelope::Covers(covers) => self.on_covers(from, covers),
+            Envelope::Absent(vote) => self.on_absent(now, from, vote),
+            Envelope::Void(certificate) => self.on_void(from, *certificate),
             Envelope::Noted { bundle } => self.parts.fairness.on_note(now, from, &bundle),
             Envelope::Ask { .. } if from == self.parts.me => self.on_return_durable(),
             Envelope::Ask { nonce } => self.answer_how_far(now, from, nonce),
@@ -317,6 +325,8 @@ impl<P: Protocol> Replica<P> {
         if bundles.len() < came {
             self.drop_message(from, Drop::Unasked);
         }
+        let absence = &mut self.parts.store.absence;
+        bundles.retain(|bundle| absence.may_take(from, &bundle.digest()));
         if !bundles.is_empty() {
             self.submit(now, from, bundles.into_iter().map(|bundle| (bundle, Need::Proposed)));
             self.parts.store.on_answer(now, from);
@@ -434,6 +444,13 @@ impl<P: Protocol> Replica<P> {
                     false => self.drop_message(from, Drop::NotGenuine),
                 }
             }
+            Some(Pending::Void { from, certificate }) => {
+                self.checks[from.index()] -= 1;
+                match genuine {
+                    true => _ = self.take_void(*certificate),
+                    false => self.drop_message(from, Drop::NotGenuine),
+                }
+            }
             Some(Pending::Quorum(_)) | None => panic!("the host answered {job:?}, which is not pending"),
         }
     }
@@ -451,6 +468,7 @@ impl<P: Protocol> Replica<P> {
                         self.tell(now, Event::Stable);
                     }
                     Domain::Stored => self.on_quorum_stored(now, certificate),
+                    Domain::Absent => self.on_quorum_absent(certificate),
                     _ => self.tell(now, Event::Certified(certificate)),
                 }
             }
@@ -472,6 +490,7 @@ impl<P: Protocol> Replica<P> {
         match subject.domain {
             Domain::Checkpoint => &mut self.parts.checkpoints.tally,
             Domain::Stored => &mut self.parts.spreading.tally,
+            Domain::Absent => &mut self.parts.store.absence.tally,
             _ => &mut self.parts.tally,
         }
     }
@@ -557,7 +576,9 @@ impl<P: Protocol> Replica<P> {
         let asking = self.asking.as_ref().map(|asking| asking.due);
         let state = self.transfer.as_ref().and_then(Transfer::next_request);
         let batches = self.parts.spreading.next_act();
-        let due = self.parts.store.next_request().into_iter().chain(asking).chain(state).chain(batches).min();
+        let absence = self.parts.store.absence.next_act();
+        let due = self.parts.store.next_request().into_iter().chain(asking).chain(state).chain(batches).chain(absence);
+        let due = due.min();
         let Some(due) = due else { return };
         if self.fetch_armed.is_none_or(|armed| armed > due) {
             self.fetch_armed = Some(due);

@@ -9,7 +9,7 @@ use crate::data::pool::Need;
 use crate::recovery::journal::{Asking, FORGOTTEN, RecallError, Record, Standing};
 use crate::replica::silence::Silence;
 use crate::seam::{Action, Drop, Envelope, Halt, Mark, RecordId, To};
-use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Height, ReplicaId, Time, Wire};
+use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Domain, Height, ReplicaId, Time, Wire};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,12 +85,17 @@ impl<P: Protocol> Replica<P> {
     fn take_kept(&mut self, record: Record) -> Result<(), RecallError> {
         let Self { parts, protocol, out, recalled, returning, .. } = self;
         match record {
+            Record::Promise(promise) if promise.subject.domain == Domain::Absent => {
+                parts.store.recall_absent(&promise.subject);
+            }
+            Record::Void(certificate) => _ = parts.store.absence.add(*certificate),
             Record::Promise(promise) => {
                 let by_slot = P::counting(promise.subject.domain).by_height;
                 parts.safety.recall(&promise, by_slot);
                 protocol.recall(Recalled::Promise(&promise), parts);
             }
             Record::Bundles(bundles) => recalled.bundles.extend(bundles),
+            Record::Kept { spreader, until, bundles } => parts.store.recall_kept(spreader, until, bundles),
             Record::Block(block) => {
                 let (height, digest) = (block.height, block.digest());
                 let bundles = std::mem::take(&mut recalled.bundles);
@@ -109,6 +114,7 @@ impl<P: Protocol> Replica<P> {
             Record::Commit { height, digest } if height > parts.store.committed() => {
                 // Bundles that arrived after the votes for their blocks.
                 for bundle in std::mem::take(&mut recalled.bundles) {
+                    parts.store.absence.took(&bundle.digest());
                     parts.store.supply_for(bundle, Need::Certified, &parts.leaders, &mut Vec::new());
                 }
                 let known = parts.store.tree.get(&digest).is_some_and(|block| block.height == height);
@@ -204,9 +210,19 @@ impl<P: Protocol> Replica<P> {
         if self.parts.safety.is_away() {
             self.out.persist(Record::Abstain(self.parts.safety.abstains()));
         }
+        for ((until, spreader), bundles) in self.parts.store.kept().all() {
+            self.out.persist_kept(spreader, until, bundles);
+        }
         let open: Vec<_> = self.parts.store.tree.journaled_above_commit().cloned().collect();
         for block in open {
-            self.out.persist_block(&self.parts.store.pool, block);
+            self.out.persist_block(&self.parts.store, block);
+        }
+        let absence = &self.parts.store.absence;
+        for certificate in absence.certificates_above(height) {
+            self.out.persist(Record::Void(Box::new(certificate.clone())));
+        }
+        for subject in absence.signed() {
+            self.out.persist(Record::Promise(self.parts.safety.promise(&self.parts.safety.absent(*subject))));
         }
     }
 

@@ -340,7 +340,9 @@ fn encode_conditions(to: To, after: Option<RecordId>, sign: bool, out: &mut Enco
 fn encode_persisted(id: RecordId, record: &Record, out: &mut Encoder) {
     out.put_u64(id.0);
     match record {
-        Record::Bundles(bundles) => bundles.iter().for_each(|bundle| bundle.digest().encode(out)),
+        Record::Bundles(bundles) | Record::Kept { bundles, .. } => {
+            bundles.iter().for_each(|bundle| bundle.digest().encode(out));
+        }
         record => record.encode(out),
     }
 }
@@ -423,6 +425,10 @@ fn encode_mark(mark: &Mark, out: &mut Encoder) {
             view.encode(out);
         }
         Mark::Fetches { height } => encode_at(14, *height, out),
+        Mark::Voided { height, bundle } => {
+            encode_at(16, *height, out);
+            bundle.encode(out);
+        }
         Mark::Adopted { from, height } => {
             out.put_u8(15);
             from.encode(out);

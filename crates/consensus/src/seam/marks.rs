@@ -63,6 +63,12 @@ pub enum Mark {
         /// Height of the checkpoint.
         height: Height,
     },
+    /// A block was executed without a bundle, because a quorum signed that it is absent.
+    Voided {
+        /// Height of the block.
+        height: Height,
+        bundle: Digest,
+    },
     /// A rule of the protocol forbade a vote.
     Refused {
         /// View of the proposal.

@@ -316,9 +316,9 @@ pub enum Envelope<M> {
     /// Lists bundles that the sender has spread, for the others to acknowledge
     /// ([`Dissemination::ReplicasCertified`](crate::config::Dissemination::ReplicasCertified)).
     Batch(Arc<Batch>),
-    /// Answer to [`Envelope::Batch`]: the sender holds all bundles of the batch.
+    /// Answer to [`Envelope::Batch`]: the sender has journaled all bundles of the batch and keeps them.
     Stored(Vote),
-    /// A quorum holds the bundles of this batch of the sender.
+    /// A quorum keeps the bundles of this batch of the sender.
     Certified(Box<Certificate>),
     /// Certified batches whose bundles the sender proposes or relays next.
     Covers(Vec<Cover>),
@@ -326,6 +326,10 @@ pub enum Envelope<M> {
     Noted {
         bundle: Digest,
     },
+    /// The sender lacks a bundle of a final block, and has asked all others for it.
+    Absent(Vote),
+    /// A quorum lacks a bundle of a final block, which is executed without it.
+    Void(Box<Certificate>),
     /// Request for the recipient's standing. To itself, a replica that lost its journal sends it to learn that the
     /// journal holds what lets it vote after a restart.
     Ask {
@@ -401,6 +405,8 @@ impl<M: Message> Envelope<M> {
             | Envelope::Ask { .. }
             | Envelope::Standing { .. }
             | Envelope::Offer { .. }
+            | Envelope::Absent(_)
+            | Envelope::Void(_)
             | Envelope::FetchState { .. }
             | Envelope::StatePart { .. } => MessageKind::Repair,
         }
@@ -432,7 +438,7 @@ impl<M: Message> Envelope<M> {
     pub fn vote_to_sign(&mut self) -> Option<&mut Vote> {
         match self {
             Envelope::Protocol(message) => message.vote_to_sign(),
-            Envelope::Checkpoint(vote) | Envelope::Stored(vote) => Some(vote),
+            Envelope::Checkpoint(vote) | Envelope::Stored(vote) | Envelope::Absent(vote) => Some(vote),
             _ => None,
         }
     }
@@ -505,6 +511,8 @@ impl<M: Wire> Wire for Envelope<M> {
             Envelope::Stored(vote) => tagged(16, vote, out),
             Envelope::Certified(certificate) => tagged(17, &**certificate, out),
             Envelope::Covers(covers) => tagged_list(18, covers, out),
+            Envelope::Absent(vote) => tagged(19, vote, out),
+            Envelope::Void(certificate) => tagged(20, &**certificate, out),
         }
     }
 
@@ -539,6 +547,8 @@ impl<M: Wire> Wire for Envelope<M> {
             16 => Ok(Envelope::Stored(Wire::decode(input)?)),
             17 => Ok(Envelope::Certified(Box::new(Wire::decode(input)?))),
             18 => Ok(Envelope::Covers(decode_list(input, "covers", MAX_COVERS, MIN_COVER_BYTES)?)),
+            19 => Ok(Envelope::Absent(Wire::decode(input)?)),
+            20 => Ok(Envelope::Void(Box::new(Wire::decode(input)?))),
             _ => Err(input.invalid("envelope", "no such kind")),
         }
     }

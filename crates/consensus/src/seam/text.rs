@@ -115,6 +115,7 @@ pub fn mark(mark: &Mark) -> String {
         Mark::Stable { height } => format!("finds all up to {height:?} stable"),
         Mark::Fetches { height } => format!("is too far behind for blocks and fetches the state after {height:?}"),
         Mark::Adopted { from, height } => format!("goes on from the state after {height:?} in place of {from:?}"),
+        Mark::Voided { height, bundle } => format!("executes {height:?} without {bundle:?}, which nobody has"),
         Mark::Refused { view, rule } => format!("refuses to vote in {view:?}: {rule}"),
         Mark::Restarted { view, height } => format!("comes back, has spoken in {view:?} and committed {height:?}"),
         Mark::Forgot => "has lost its memory and asks the others how far they are".into(),
@@ -155,6 +156,8 @@ pub fn envelope<M: Message>(envelope: &Envelope<M>) -> String {
             let names: Vec<String> = covers.iter().map(|cover| certificate_name(&cover.certificate)).collect();
             format!("shows {}", names.join(", "))
         }
+        Envelope::Absent(said) => vote(said),
+        Envelope::Void(certificate) => certificate_name(certificate),
         Envelope::Noted { bundle } => format!("has noted {bundle:?}"),
         Envelope::Ask { .. } => "asks how far it is".into(),
         Envelope::Standing { standing, .. } => stands_on(standing),
@@ -178,6 +181,9 @@ pub fn record(record: &Record) -> String {
     match record {
         Record::Promise(promise) => format!("{}, lock {:?}", subject(&promise.subject), promise.lock.view),
         Record::Bundles(bundles) => bundle_list(bundles),
+        Record::Kept { spreader, until, bundles } => {
+            format!("keeps {spreader:?}'s {} up to {until:?}", bundle_list(bundles))
+        }
         Record::Block(whole) => block(whole),
         Record::Certificate(certificate) => certificate_name(certificate),
         Record::Message(message) => format!("a message of {} bytes", message.len()),
@@ -187,6 +193,7 @@ pub fn record(record: &Record) -> String {
         Record::Ancestor { block: whole, .. } => format!("{}, committed", block(whole)),
         Record::Summed => "that is all that is needed".into(),
         Record::Standing(standing) => stands_on(standing),
+        Record::Void(certificate) => certificate_name(certificate),
         Record::Claims(claims) => {
             format!("claims {}", claims.iter().map(certificate_name).collect::<Vec<_>>().join(", "))
         }
@@ -211,6 +218,7 @@ pub fn subject(subject: &Subject) -> String {
         Domain::ViewChange => format!("ViewChange({view:?})"),
         Domain::Checkpoint => format!("Checkpoint({height:?} {digest:?})"),
         Domain::Stored => format!("Stored(batch {} {digest:?})", height.0),
+        Domain::Absent => format!("Absent(bundle {} of {height:?} {digest:?})", view.0),
         _ => format!("{domain:?}({view:?} {height:?} {digest:?})"),
     }
 }
@@ -237,6 +245,7 @@ pub fn certificate_name(certificate: &Certificate) -> String {
         Domain::Checkpoint => format!("STABLE({:?})", certificate.subject.height),
         Domain::PreCommit => format!("precommitQC({view:?})"),
         Domain::Commit => format!("commitQC({view:?})"),
+        Domain::Absent => format!("VOID(bundle {} of {:?})", view.0, certificate.subject.height),
         other => format!("{other:?} certificate({view:?})"),
     }
 }

@@ -258,10 +258,16 @@ impl Safety {
         self.mint(Ballot { subject, attachment: Attachment::None, proof: None })
     }
 
-    /// Returns a ballot to acknowledge a batch, all of whose bundles are here. It binds this replica to nothing: a
-    /// certificate with its signature does not let it vote for a block without the bundles.
+    /// Returns a ballot to acknowledge a batch, all of whose bundles are here and in the journal, or on their way there.
+    /// It restricts no later statement.
     pub fn stored(&self, batch: &Batch) -> Ballot {
         Ballot { subject: batch.subject(), attachment: Attachment::None, proof: None }
+    }
+
+    /// Returns a ballot to sign that a bundle of a final block is absent. The journal holds it: from then on this replica
+    /// takes the bundle only if f+1 others show it.
+    pub fn absent(&self, subject: Subject) -> Ballot {
+        Ballot { subject, attachment: Attachment::None, proof: None }
     }
 
     /// Returns a ballot to ask for a view, in ascending views. From then on this replica votes on no slot in an earlier
@@ -338,8 +344,8 @@ impl Safety {
             Domain::Timeout => raise(&mut self.timed_out, view),
             Domain::ViewChange => raise(&mut self.slots.view, view),
             Domain::Checkpoint => self.slots.checkpoint = self.slots.checkpoint.max(height),
-            // It binds a replica to nothing, and is not journaled.
-            Domain::Stored => return,
+            // It restricts no later statement. The journal holds the bundles instead.
+            Domain::Stored | Domain::Absent => return,
             Domain::Vote | Domain::Prepare | Domain::PreCommit | Domain::Commit => {
                 raise(&mut self.voted[phase_of(domain)], view);
             }

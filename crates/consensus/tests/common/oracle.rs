@@ -101,8 +101,14 @@ impl<P: Play> Oracle<P> {
         }
     }
 
+    /// Records that a replica lost its disk, or the bundles on it.
+    pub fn loses_disk(&mut self, replica: ReplicaId) {
+        self.availability.loses_disk(replica);
+    }
+
     /// Records that a replica lost its whole journal.
     pub fn forgets(&mut self, replica: ReplicaId) {
+        self.loses_disk(replica);
         let signed = &self.signed;
         self.persisted.retain(|slot, _| slot.0 != replica || signed.contains_key(slot));
     }
@@ -116,6 +122,8 @@ impl<P: Play> Oracle<P> {
         if self.is_byzantine(replica) || subject.domain == Domain::Stored {
             return;
         }
+        self.chain.signs(replica, &subject);
+        self.chain.allow_voids(self.quorum.quorum() - self.byzantine.len());
         if let Err(violation) = self.availability.signs(replica, &subject) {
             panic!("{replica:?} signs {subject:?}: {}", violation.what);
         }
@@ -191,6 +199,7 @@ impl<P: Play> Oracle<P> {
 
 /// Checkpoints belong to no view: there is one statement for each height.
 fn slot<P: Play>(replica: ReplicaId, subject: &Subject) -> Slot {
-    let height = if subject.domain == Domain::Checkpoint { subject.height } else { P::slot(subject) };
+    let of_height = matches!(subject.domain, Domain::Checkpoint | Domain::Absent);
+    let height = if of_height { subject.height } else { P::slot(subject) };
     (replica, subject.domain, subject.view, height)
 }

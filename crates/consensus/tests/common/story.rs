@@ -144,6 +144,14 @@ impl Story {
                     covers.iter().flat_map(|cover| cover.batch.entries()).map(|entry| entry.bundle).collect();
                 format!("shows {names} that a quorum holds {}", self.payload(&digests))
             }
+            Envelope::Absent(vote) => {
+                let Subject { view, height, .. } = vote.subject;
+                format!("tells {names} that it lacks bundle {} of {height:?}", view.0)
+            }
+            Envelope::Void(certificate) => {
+                let Subject { view, height, .. } = certificate.subject;
+                format!("shows {names} that bundle {} of {height:?} is void", view.0)
+            }
             Envelope::Noted { bundle } => format!("tells {names} that {} waits", self.payload(&[*bundle])),
             Envelope::Ask { .. } => format!("asks {names} how far they are"),
             Envelope::Standing { .. } => format!("tells {names} how far it is"),
@@ -210,6 +218,7 @@ impl Story {
             Mark::Fetches { height } => {
                 format!("fetches the state after {height:?}: the blocks that it lacks are gone")
             }
+            Mark::Voided { height, bundle } => format!("executes {height:?} without {bundle:?}, which nobody has"),
             Mark::Adopted { from, height } => format!("goes on from the state after {height:?} in place of {from:?}"),
             Mark::TimedOut(_) | Mark::Proposed { .. } => return,
         };

@@ -186,6 +186,12 @@ impl<P: Play> World<P> {
         &self.nodes[usize::from(replica)].commits
     }
 
+    /// Returns the height up to which a replica has executed in this life, and the digest of all that it executed.
+    pub fn state_of(&self, replica: u16) -> (Height, Digest) {
+        let node = &self.nodes[usize::from(replica)];
+        (node.executed, node.state)
+    }
+
     /// Returns the marks that a replica emitted.
     pub fn marks(&self, replica: u16) -> &[Mark] {
         &self.nodes[usize::from(replica)].marks

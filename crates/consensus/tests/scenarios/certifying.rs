@@ -10,9 +10,10 @@ use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
 use quorate_consensus::config::{Dissemination, LeaderKind};
 use quorate_consensus::data::batches::{Batch, Cover, Entry};
+use quorate_consensus::data::kept::RELIANCE_BLOCKS;
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Envelope};
-use quorate_types::{Digest, ReplicaId};
+use quorate_types::{Digest, Height, ReplicaId};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -166,6 +167,7 @@ mod bodies_of_all {
         world.run_for(20 * TICK);
         for replica in [1, 2] {
             world.kill(replica);
+            world.lose_kept(replica);
             world.restart(replica, 0);
         }
         // From now on nobody gives them the bundle again, and the leader learns that it is certified.
@@ -220,7 +222,9 @@ mod bodies_of_all {
     pub fn lies_about_batches_change_nothing<P: Play>() {
         let mut world = certifying::<P>();
         let bundles = [world.bundle(1), world.bundle(2)];
-        let batch = |spreader, bundle| Arc::new(Batch::new(ReplicaId(spreader), 9, vec![Entry::of(bundle)]));
+        let batch = |spreader, bundle| {
+            Arc::new(Batch::new(ReplicaId(spreader), 9, Height(RELIANCE_BLOCKS), vec![Entry::of(bundle)]))
+        };
         let batches = [batch(3, &bundles[0]), batch(3, &bundles[1])];
         world.inject_letter(3, 0, Envelope::Spread(bundles.to_vec()));
         for batch in &batches {
@@ -238,7 +242,11 @@ mod bodies_of_all {
         assert_eq!(world.replica(0).dropped().get(&Drop::NotGenuine), Some(&4));
         let listed = world.replica(0).parts().store.batches().len();
         let false_size = Entry { commands: 1000, ..Entry::of(&bundles[0]) };
-        world.inject_letter(3, 0, Envelope::Batch(Arc::new(Batch::new(ReplicaId(3), 10, vec![false_size]))));
+        world.inject_letter(
+            3,
+            0,
+            Envelope::Batch(Arc::new(Batch::new(ReplicaId(3), 10, Height(RELIANCE_BLOCKS), vec![false_size]))),
+        );
         world.inject_letter(3, 0, Envelope::Batch(batch(2, &bundles[0])));
         let certificate = forged_certificate(batches[1].subject(), [0, 1, 2]);
         world.inject_letter(3, 0, Envelope::Covers(vec![Cover { batch: batches[0].clone(), certificate }]));

@@ -7,11 +7,12 @@ use crate::common::told_pbft::{Pbft, PbftMac};
 use crate::common::world::World;
 use quorate_consensus::config::{Dissemination, LeaderKind};
 use quorate_consensus::data::batches::{Batch, Cover, Entry};
+use quorate_consensus::data::kept::RELIANCE_BLOCKS;
 use quorate_consensus::data::store::MAX_UNEXECUTED_BLOCKS;
 use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, bare};
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Action, Config, Envelope};
-use quorate_types::{Attachment, Bundle, ReplicaId, Signers, Subject, Vote};
+use quorate_types::{Attachment, Bundle, Height, ReplicaId, Signers, Subject, Vote};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -23,6 +24,7 @@ const TICK: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 /// Byzantine replica, which leads first.
 const LIAR: u16 = 0;
+const UNTIL: Height = Height(RELIANCE_BLOCKS);
 
 crate::for_every_protocol! {
     /// Control: a bundle that was certified once and that nobody has any more costs the liar its views.
@@ -31,7 +33,7 @@ crate::for_every_protocol! {
     two_batches_for_one_bundle_stop_nobody,
     /// One batch is acknowledged by all, and gives two certificates with different signers.
     two_sets_of_signers_of_one_batch_stop_nobody,
-    /// The replicas lose the bundle by restarting one after the other, as for a new release, not by waiting.
+    /// The replicas lose the bundle with their disks, one after the other, not by waiting.
     two_batches_and_a_rolling_restart_stop_nobody,
     /// An honest leader gets such a bundle from the liar: it is proposed, fetched and executed.
     a_bundle_that_the_leader_alone_has_is_executed,
@@ -125,7 +127,9 @@ impl<P: Play> Hoard<P> {
     pub fn certify(&mut self, bundle: &Bundle, signers: &[&[u16]]) -> Vec<Cover> {
         let batches: Vec<Arc<Batch>> = (1u64..)
             .zip(signers)
-            .map(|(number, _)| Arc::new(Batch::new(ReplicaId(self.liar), 1_000 + number, vec![Entry::of(bundle)])))
+            .map(|(number, _)| {
+                Arc::new(Batch::new(ReplicaId(self.liar), 1_000 + number, UNTIL, vec![Entry::of(bundle)]))
+            })
             .collect();
         self.certify_as(bundle, &batches, signers)
     }
@@ -172,10 +176,11 @@ impl<P: Play> Hoard<P> {
         }
     }
 
-    /// Restarts the honest replicas one after the other.
+    /// Restarts the honest replicas one after the other, each without the bundles that it has acknowledged.
     pub fn restart_in_turn(&mut self) {
         for replica in self.others() {
             self.world.kill(replica);
+            self.world.lose_kept(replica);
             self.world.restart(replica, 0);
             self.world.run_for(SECOND);
         }
@@ -281,7 +286,7 @@ mod bodies_of_all {
     pub fn two_sets_of_signers_of_one_batch_stop_nobody<P: Play>() {
         let mut hoard = Hoard::<P>::new(LIAR);
         let bundle = hoard.world.bundle(1);
-        let batch = Arc::new(Batch::new(ReplicaId(LIAR), 1_000, vec![Entry::of(&bundle)]));
+        let batch = Arc::new(Batch::new(ReplicaId(LIAR), 1_000, UNTIL, vec![Entry::of(&bundle)]));
         let covers = hoard.certify_as(&bundle, &[batch.clone(), batch], &[&[2, 3], &[1, 2]]);
         let signers: Vec<Signers> = covers.iter().map(|cover| cover.certificate.signers).collect();
         assert!(covers[0].batch == covers[1].batch && signers[0] != signers[1]);
@@ -317,7 +322,8 @@ mod bodies_of_all {
         let mut hoard = Hoard::<P>::new(3);
         let bundle = hoard.world.bundle(1);
         hoard.say(0, Envelope::Spread(vec![bundle.clone()]));
-        let batch = |number| Envelope::Batch(Arc::new(Batch::new(ReplicaId(3), number, vec![Entry::of(&bundle)])));
+        let batch =
+            |number| Envelope::Batch(Arc::new(Batch::new(ReplicaId(3), number, UNTIL, vec![Entry::of(&bundle)])));
         for number in 1..=100 {
             hoard.say(0, batch(number));
             hoard.world.run_for(TICK);
@@ -341,6 +347,7 @@ mod bodies_of_views {
         // R1 keeps the bundle, R2 loses it, and R3 never gets it.
         let covers = hoard.certify(&bundle, &[&[1, 2]]);
         hoard.world.kill(2);
+        hoard.world.lose_kept(2);
         hoard.world.restart(2, 0);
         let acknowledges = hoard.world.network.filter.take();
         let withheld = bundle.digest();

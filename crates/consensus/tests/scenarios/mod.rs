@@ -1,5 +1,6 @@
 //! Directed scenarios under every protocol: each injects events into the cluster and checks the outcome.
 
+mod absence;
 mod attacks;
 mod certifying;
 mod covers;

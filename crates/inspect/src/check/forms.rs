@@ -181,6 +181,9 @@ pub struct BlockForm {
     pub covers: Vec<Option<Name>>,
     #[serde(default, deserialize_with = "few_or_none::<_, _, MAX_BLOCK_BUNDLES>")]
     pub bundles: Option<Vec<Hex>>,
+    /// Certificates that bundles are absent, without which the block was executed.
+    #[serde(default, deserialize_with = "few::<_, _, MAX_BLOCK_BUNDLES>")]
+    pub voids: Vec<CertificateForm>,
     #[serde(default, deserialize_with = "few_or_none::<_, _, MAX_BLOCK_BUNDLES>")]
     pub results: Option<Vec<Hex>>,
 }

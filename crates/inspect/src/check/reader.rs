@@ -19,7 +19,7 @@ use quorate_types::{
     Block, Bundle, Certificate, Committee, CoverNames, Decoder, Digest, Domain, EpochId, Genesis, Height, Member,
     Outcome, Quorum, ReplicaId, Results, Subject, View, Wire,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 
 const FORMAT: u32 = 4;
@@ -209,7 +209,8 @@ impl Reader {
         }
         if form.committed {
             let bundles = form.bundles.ok_or_else(|| format!("{name} is committed but lacks its bundles"))?;
-            self.execute(&block, bundles, form.results).map_err(|what| format!("{name}: {what}"))?;
+            let executed = self.not_void(&block, form.voids).map_err(|what| format!("{name}: {what}"))?;
+            self.execute(&block, &executed, bundles, form.results).map_err(|what| format!("{name}: {what}"))?;
         }
         self.is_beyond |= !form.committed;
         self.head = Some((form.height, digest));
@@ -221,17 +222,37 @@ impl Reader {
         Ok(())
     }
 
+    /// Returns the bundles that a block names, except those that a quorum signed to be absent.
+    fn not_void(&mut self, block: &Block, voids: Vec<CertificateForm>) -> Result<Vec<Digest>, String> {
+        let mut absent = BTreeSet::new();
+        for form in voids {
+            let Subject { domain, view, height, digest } = self.certificate(form)?.subject;
+            if (domain, height, digest) != (Domain::Absent, block.height, block.digest()) {
+                return Err("it has a certificate of absence that is not its own".into());
+            }
+            absent.insert(view.0);
+        }
+        let named = (0..).zip(&block.payload).filter(|(position, _)| !absent.contains(position));
+        Ok(named.map(|(_, bundle)| *bundle).collect())
+    }
+
     /// Checks the bundles of a committed block, and updates the digest of the history.
-    fn execute(&mut self, block: &Block, bundles: Vec<Hex>, results: Option<Vec<Hex>>) -> Result<(), String> {
+    fn execute(
+        &mut self,
+        block: &Block,
+        named: &[Digest],
+        bundles: Vec<Hex>,
+        results: Option<Vec<Hex>>,
+    ) -> Result<(), String> {
         if self.is_beyond {
             return Err("it is committed, but its predecessor is not".into());
         }
-        if bundles.len() != block.payload.len() {
-            return Err(format!("it names {} bundles but contains {}", block.payload.len(), bundles.len()));
+        if bundles.len() != named.len() {
+            return Err(format!("it names {} bundles but contains {}", named.len(), bundles.len()));
         }
         let (mut signed, height) = (Vec::new(), block.height);
         let mut results_of = results.as_deref().unwrap_or_default().iter();
-        for (Hex(body), expected) in bundles.into_iter().zip(&block.payload) {
+        for (Hex(body), expected) in bundles.into_iter().zip(named) {
             let bundle = Bundle::from_body(Bytes::from(body)).map_err(|error| format!("invalid bundle: {error}"))?;
             if bundle.digest() != *expected {
                 return Err(format!("a bundle does not match its digest {expected}"));
@@ -254,11 +275,11 @@ impl Reader {
         self.last_committed = Some((height, digest));
         self.checked.committed_height = height;
         self.history = match (self.history, results) {
-            (Some(before), Some(results)) if results.len() == block.payload.len() => {
+            (Some(before), Some(results)) if results.len() == named.len() => {
                 let mut hasher = Hasher::new(*b"qX01");
                 hasher.update(&before.0);
                 hasher.update(&height.to_le_bytes());
-                for (bundle, Hex(results)) in block.payload.iter().zip(&results) {
+                for (bundle, Hex(results)) in named.iter().zip(&results) {
                     hasher.update(&bundle.0);
                     hasher.update(results);
                 }

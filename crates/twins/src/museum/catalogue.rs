@@ -295,7 +295,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     exhibit(35, "", "a replica acknowledges that it stores bundles of which it knows only the digests")
         .source("ProvableHQ/snarkOS #4412")
         .mutant(Mutant::Hook(Bug::StoredUnseen))
-        .breaks(Property::Liveness, Jolteon, spreading::bundle_shown_to_nobody),
+        .breaks(Property::Availability, Jolteon, spreading::bundle_shown_to_nobody),
     exhibit(36, "", "an optimistic block is voted for before its parent is certified")
         .source("Doidge et al., DSN 2024")
         .mutant(Mutant::Hook(Bug::ParentUncertified))
@@ -312,7 +312,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     exhibit(38, "", "a voter relies on any certificate that a bundle is stored, not on the one that the block names")
         .source("our own, found by review")
         .mutant(Mutant::Hook(Bug::AnyCertificate))
-        .breaks(Property::Liveness, Jolteon, spreading::certificates_that_do_not_add_up),
+        .breaks(Property::Availability, Jolteon, spreading::certificates_that_do_not_add_up),
     exhibit(
         39,
         "",

@@ -5,9 +5,10 @@ use crate::participants::InstanceId;
 use crate::world::Rewrite;
 use quorate_consensus::config::Dissemination;
 use quorate_consensus::data::batches::{Batch, Cover, Entry};
+use quorate_consensus::data::kept::RELIANCE_BLOCKS;
 use quorate_consensus::seam::{Action, To};
 use quorate_consensus::{Config, Envelope, Message};
-use quorate_types::{Bundle, BundleBuilder, Certificate, ClientId, ReplicaId, View};
+use quorate_types::{Bundle, BundleBuilder, Certificate, ClientId, Height, ReplicaId, View};
 use std::sync::Arc;
 
 const LIAR: ReplicaId = ReplicaId(3);
@@ -83,7 +84,7 @@ pub fn certificates_that_do_not_add_up(how: &Play) -> Ending {
     play_jolteon_with(how, certified, |world| {
         let bundle = BundleBuilder::single(ClientId(77), 1, b"certified twice");
         let cover = |(number, signers): (u64, [u16; 3])| {
-            let batch = Arc::new(Batch::new(LIAR, number, vec![Entry::of(&bundle)]));
+            let batch = Arc::new(Batch::new(LIAR, number, Height(RELIANCE_BLOCKS), vec![Entry::of(&bundle)]));
             let signers = signers.into_iter().map(ReplicaId).collect();
             let proof = bytes::Bytes::new();
             let certificate = Certificate { subject: batch.subject(), signers, attachments: Vec::new(), proof };

@@ -28,7 +28,7 @@ impl Store {
     /// Answers a request for bundles with as many as fit.
     pub fn bundles(&self, digests: &[Digest]) -> Vec<Bundle> {
         let mut bytes = 0;
-        let held = digests.iter().filter_map(|digest| self.pool.get(digest).cloned());
+        let held = digests.iter().filter_map(|digest| self.pool.get(digest).or_else(|| self.kept.get(digest)).cloned());
         let fitting = held.take_while(|bundle| {
             let fits = bytes == 0 || bytes + bundle.body().len() <= MAX_BUNDLES_ANSWER_BYTES;
             bytes += bundle.body().len();

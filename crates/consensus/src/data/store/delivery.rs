@@ -21,6 +21,13 @@ const MAX_SWEEPS: u64 = 60;
 /// window.
 pub const MAX_UNEXECUTED_BLOCKS: u64 = 512;
 
+/// Final block whose execution waits for a bundle, and the position of the bundle.
+pub(super) struct Stuck {
+    block: Arc<Block>,
+    position: usize,
+    bundle: Digest,
+}
+
 impl Store {
     /// Returns the blocks that are not whole without a bundle.
     pub fn blocks_waiting_for(&self, bundle: &Digest) -> &[Digest] {
@@ -51,7 +58,7 @@ impl Store {
         let Some((_, digest)) = self.decided else { return Vec::new() };
         let mut path = self.tree.path_to(&digest).expect("what is final extends the committed block");
         let whole = path.iter().take_while(|block| self.first_absent(block).is_none()).count();
-        self.stuck = path.get(whole).and_then(|block| self.first_absent(block));
+        self.stuck = path.get(whole).and_then(|block| self.stuck_on(block));
         if whole == path.len() {
             self.decided = None;
         }
@@ -60,21 +67,42 @@ impl Store {
     }
 
     /// Returns whether the bundles of a final block are here. If not, [`Store::take_supplied`] tells when to ask again.
-    pub fn is_deliverable(&mut self, block: &Block) -> bool {
-        self.stuck = self.first_absent(block);
+    pub fn is_deliverable(&mut self, block: &Arc<Block>) -> bool {
+        self.stuck = self.stuck_on(block);
         self.stuck.is_none()
     }
 
-    fn first_absent(&self, block: &Block) -> Option<Digest> {
-        if !self.certifies {
-            return None;
-        }
-        block.payload.iter().find(|bundle| self.pool.is_absent(bundle)).copied()
+    fn stuck_on(&self, block: &Arc<Block>) -> Option<Stuck> {
+        let (position, bundle) = self.first_absent(block)?;
+        Some(Stuck { block: block.clone(), position, bundle })
     }
 
-    /// Returns whether the bundle has arrived for which the execution of final blocks waits. True once.
+    fn first_absent(&self, block: &Block) -> Option<(usize, Digest)> {
+        if self.certifies { self.absent_bundles(block).next() } else { None }
+    }
+
+    /// Returns the missing bundles of a block that are not void, each with its position.
+    fn absent_bundles(&self, block: &Block) -> impl Iterator<Item = (usize, Digest)> {
+        let absent = block.payload.iter().copied().enumerate().filter(|(_, bundle)| self.pool.is_absent(bundle));
+        absent.filter(|(position, _)| !self.absence.is_void(block.height, *position))
+    }
+
+    /// Returns whether the bundle has arrived for which the execution of final blocks waits, or is void. True once.
     pub fn take_supplied(&mut self) -> bool {
-        self.stuck.take_if(|bundle| !self.pool.is_absent(bundle)).is_some()
+        let Store { stuck, pool, absence, .. } = self;
+        let waits =
+            |stuck: &Stuck| pool.is_absent(&stuck.bundle) && !absence.is_void(stuck.block.height, stuck.position);
+        stuck.take_if(|stuck| !waits(stuck)).is_some()
+    }
+
+    /// Returns the final block whose execution waits for bundles.
+    pub fn stuck_block(&self) -> Option<&Arc<Block>> {
+        self.stuck.as_ref().map(|stuck| &stuck.block)
+    }
+
+    /// Returns the first missing bundles of a block, at most `most`, each with its position.
+    pub fn absent_of(&self, block: &Block, most: usize) -> Vec<(usize, Digest)> {
+        self.absent_bundles(block).take(most).collect()
     }
 
     /// Returns whether final blocks wait for bundles.
@@ -94,7 +122,7 @@ impl Store {
 
     /// Returns the missing bundle for which the execution of final blocks waits.
     pub fn awaited(&self) -> Option<Digest> {
-        self.stuck
+        self.stuck.as_ref().map(|stuck| stuck.bundle)
     }
 
     /// Adds a batch, all of whose bundles are here. Returns false if its spreader has too many.
@@ -219,17 +247,22 @@ impl Store {
         &self.batches
     }
 
-    /// Returns the bundles of these blocks that arrived after their blocks were journaled.
+    /// Returns the bundles of these blocks that arrived after their blocks were journaled, and are not in the journal
+    /// otherwise.
     pub fn late_bundles(&self, blocks: &[Arc<Block>]) -> Vec<Bundle> {
         let named = blocks.iter().flat_map(|block| &block.payload).filter(|bundle| self.pool.came_late(bundle));
-        named.filter_map(|bundle| self.pool.get(bundle).cloned()).collect()
+        named.filter(|bundle| !self.kept.contains(bundle)).filter_map(|bundle| self.pool.get(bundle).cloned()).collect()
     }
 
     /// Notes which bundles of a block in the tree are missing.
     pub(super) fn note_absent(&mut self, block: &Block) {
-        if self.certifies {
-            let absent = block.payload.iter().filter(|bundle| self.pool.is_absent(bundle));
-            self.fresh_absent.extend(absent.map(|bundle| (*bundle, block.height)));
+        if !self.certifies {
+            return;
+        }
+        for bundle in &block.payload {
+            if self.pool.is_absent(bundle) && !self.restore_kept(std::slice::from_ref(bundle)) {
+                self.fresh_absent.push((*bundle, block.height));
+            }
         }
     }
 

@@ -17,11 +17,11 @@ impl<P: Play> Node<P> {
     /// Checks that a statement leaves after its own record, each time it is sent. A proposal may instead leave after
     /// the record of a vote or a proposal in the previous view.
     pub(super) fn waits_for_its_record(&self, me: ReplicaId, vote: &Vote, after: Option<RecordId>) {
-        // An acknowledgement of a batch binds its sender to nothing, also after a crash.
+        let Some(after) = after else { panic!("{me:?} sends {:?} without waiting for its record", vote.subject) };
+        // The journal holds the bundles of an acknowledged batch, which the vote does not name.
         if vote.subject.domain == Domain::Stored {
             return;
         }
-        let Some(after) = after else { panic!("{me:?} sends {:?} without waiting for its record", vote.subject) };
         let reserves = |earlier: &Subject| {
             let timed_out = earlier.domain == Domain::Timeout || earlier.domain == Domain::Checkpoint;
             P::RESERVES && vote.subject.domain.is_proposal() && !timed_out && earlier.view.next() == vote.subject.view
@@ -44,7 +44,7 @@ impl<P: Play> World<P> {
         let Some(missing) = missing else { return };
         let holds = |other: &ReplicaId| {
             let node = &self.nodes[other.index()];
-            let journaled = |record: &Record| matches!(record, Record::Bundles(bundles) if bundles.iter().any(|bundle| bundle.digest() == missing));
+            let journaled = |record: &Record| record.bundles().iter().any(|bundle| bundle.digest() == missing);
             let executed = || node.commits.iter().any(|commit| commit.block.payload.contains(&missing));
             let held = node.alive && node.replica.parts().store.pool.contains(&missing);
             !self.oracle.is_byzantine(*other) && (held || node.durable.values().any(journaled) || executed())
@@ -134,6 +134,15 @@ impl<P: Play> World<P> {
         self.tell(me, "comes back".into());
         self.tell_of_adoption(me);
         self.step(me, Input::Start);
+    }
+
+    /// Takes the bundles that a crashed replica has acknowledged from its journal, as if it had lost its disk and voted
+    /// again since.
+    pub fn lose_kept(&mut self, replica: u16) {
+        let node = &mut self.nodes[usize::from(replica)];
+        assert!(!node.alive, "only a crashed replica loses a part of its journal");
+        node.durable.retain(|_, record| !matches!(record, Record::Kept { .. }));
+        self.oracle.loses_disk(ReplicaId(replica));
     }
 
     /// Returns the replica that this one would be if it restarted now, and lost nothing, and the new statements that it

@@ -1,0 +1,63 @@
+//! Bundles that this replica has acknowledged: they are in the journal, and back up the pool.
+
+use super::Store;
+use crate::data::batches::Batch;
+use crate::data::kept::Kept;
+use crate::data::pool::Need;
+use quorate_types::{Block, Bundle, Digest, Height, ReplicaId};
+
+impl Store {
+    /// Returns the bundles that must be journaled with a block: all but those that are in the journal as acknowledged,
+    /// or missing.
+    pub fn bundles_to_journal(&self, block: &Block) -> impl Iterator<Item = Bundle> {
+        let bundles = block.payload.iter().filter(|digest| !self.kept.contains(digest));
+        bundles.filter_map(|digest| {
+            let bundle = self.pool.get(digest).cloned();
+            // Some may be on their way if their storage is certified. They are journaled when they are executed.
+            assert!(bundle.is_some() || self.pool.is_absent(digest), "a block's bundles are kept as long as the block");
+            bundle
+        })
+    }
+
+    /// Keeps the bundles of a batch up to the height that it states. Returns those that the journal must hold before
+    /// the acknowledgement, or `None` if the spreader has no room for them.
+    pub fn keep(&mut self, batch: &Batch) -> Option<Vec<Bundle>> {
+        let Store { pool, kept, .. } = self;
+        // No block that is still to come may rely on the certificate.
+        if batch.until() <= self.ledger.height() || bug!(AnyCertificate) {
+            return Some(Vec::new());
+        }
+        let held: Vec<&Bundle> = batch.entries().iter().filter_map(|entry| pool.get(&entry.bundle)).collect();
+        let bytes = held.iter().map(|bundle| bundle.body().len()).sum();
+        if !kept.has_room(batch.spreader(), held.len(), bytes) {
+            return None;
+        }
+        let new = held.into_iter().filter(|bundle| kept.keep(batch.spreader(), batch.until(), bundle));
+        Some(new.cloned().collect())
+    }
+
+    /// Restores acknowledged bundles from the journal.
+    pub fn recall_kept(&mut self, spreader: ReplicaId, until: Height, bundles: Vec<Bundle>) {
+        if spreader.index() >= self.quorum.replicas() {
+            return;
+        }
+        for bundle in bundles {
+            self.kept.keep(spreader, until, &bundle);
+            if self.pool.is_absent(&bundle.digest()) {
+                self.pool.offer(bundle, Need::Certified);
+            }
+        }
+    }
+
+    /// Puts missing bundles back into the pool that this replica has acknowledged. Returns whether there are any.
+    pub(super) fn restore_kept(&mut self, missing: &[Digest]) -> bool {
+        let Store { pool, kept, .. } = self;
+        let found = missing.iter().filter_map(|bundle| kept.get(bundle));
+        found.map(|bundle| pool.offer(bundle.clone(), Need::Certified)).count() > 0
+    }
+
+    /// Returns the acknowledged bundles, each with its spreader and the height up to which it is kept.
+    pub fn kept(&self) -> &Kept {
+        &self.kept
+    }
+}
