@@ -2,6 +2,9 @@
 
 use quorate_experiments::Figure;
 
+/// Gets a figure from a struct.
+pub type Getter<T> = fn(&T) -> Option<f64>;
+
 /// Field of a struct of results: a key of its JSON and, if it has a figure, a column of rows.
 pub struct Field<T> {
     pub key: &'static str,
@@ -10,7 +13,7 @@ pub struct Field<T> {
     /// The documentation, with the spaces of its comments.
     pub(crate) doc: &'static str,
     pub(crate) figure: &'static str,
-    pub(crate) of: Option<fn(&T) -> Option<f64>>,
+    pub(crate) of: Option<Getter<T>>,
     /// Note beside its row in the terminal's table; empty if it has no row.
     pub note: &'static str,
 }
@@ -55,7 +58,7 @@ impl<T> Field<T> {
     }
 
     /// Returns the figure that the field is, and how to get it; `None` if it is none.
-    pub fn figure(&self) -> Option<(Figure, fn(&T) -> Option<f64>)> {
+    pub fn figure(&self) -> Option<(Figure, Getter<T>)> {
         Some((Figure::new(self.figure, self.unit, self.about()), self.of?))
     }
 }

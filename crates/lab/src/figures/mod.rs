@@ -18,10 +18,12 @@ use std::sync::LazyLock;
 
 pub use run::{Outcome, Run};
 
+type Of = dyn Fn(&Run) -> Option<f64> + Send + Sync;
+
 /// A figure, and the way to get it from a run.
 struct Declared {
     figure: Figure,
-    of: Box<dyn Fn(&Run) -> Option<f64> + Send + Sync>,
+    of: Box<Of>,
 }
 
 static DECLARED: LazyLock<Vec<Declared>> = LazyLock::new(|| {
