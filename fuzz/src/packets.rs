@@ -10,7 +10,7 @@ use quorate_channels::{
 use quorate_transports::{QuicVotes, TransportKind, WireSettings};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::limits::MAX_FRAME_BYTES;
-use quorate_types::{ClusterId, EpochId, Parameters, ReplicaId, Time};
+use quorate_types::{ClusterId, EpochId, Parameters, ReplicaId, Time, Lane};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -169,8 +169,8 @@ pub fn check(transport: TransportKind, channel: ChannelKind, mut data: &[u8]) {
                 let frame = Bytes::from(vec![*kind; detail * 7 % STEP_FRAME_BYTES]);
                 ground.step(A, |machine, now, out| {
                     match detail % 2 {
-                        0 => machine.send(now, frame, out),
-                        _ => machine.send_vote(now, frame, out),
+                        0 => machine.send(now, frame, Lane::Ordinary, out),
+                        _ => machine.send(now, frame, Lane::Vote, out),
                     }
                     machine.flush(now, out);
                 });

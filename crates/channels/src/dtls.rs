@@ -25,8 +25,8 @@ use crate::{
 };
 use bytes::Bytes;
 use dimpl::{Config, DtlsCertificate};
-use quorate_types::Time;
 use quorate_types::meter::{self, Primitive};
+use quorate_types::{Lane, Time};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -394,11 +394,11 @@ impl Machine for DtlsPackets {
         }
     }
 
-    fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
+    fn send(&mut self, now: Time, frame: Bytes, lane: Lane, out: &mut Vec<Output>) {
         self.metered(frame.len(), |end| {
             end.run(now, out, |end, inside| {
                 let inner = end.inner.as_mut().expect("nothing is sent before the handshake is complete");
-                inner.send(now, frame, inside);
+                inner.send(now, frame, lane, inside);
                 Ok(())
             })
         });

@@ -18,7 +18,7 @@ use crate::output::{Detour, Output};
 use crate::path_limit::{PathLimit, SHORT_BYTES};
 use crate::{ChannelConfig, ChannelError, NONCE_BYTES, RemoteIdentity, Side};
 use bytes::Bytes;
-use quorate_types::Time;
+use quorate_types::{Lane, Time};
 use std::time::Duration;
 
 /// What a machine has sent again, and why.
@@ -47,20 +47,9 @@ pub trait Machine: Send {
     /// [`Output::Moved`]. By default the packet is dropped.
     fn packet_from(&mut self, _now: Time, _detour: Detour, _packet: Bytes, _out: &mut Vec<Output>) {}
 
-    /// Queues a frame, to be sent as soon as the other end is ready for it.
-    fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>);
-
-    /// Queues a frame like [`Machine::send`], but such that frames of `send` need not wait for it. A machine without
-    /// separate queues or streams sends both in one order.
-    fn send_bulk(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
-        self.send(now, frame, out);
-    }
-
-    /// Queues a vote of a replica for another like [`Machine::send`]. A machine may send votes such that they can be
-    /// lost, and wait for no other frame.
-    fn send_vote(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
-        self.send(now, frame, out);
-    }
+    /// Queues a frame, to be sent as soon as the other end is ready for it. A machine without separate queues or
+    /// streams sends the frames of all lanes in one order.
+    fn send(&mut self, now: Time, frame: Bytes, lane: Lane, out: &mut Vec<Output>);
 
     /// Sends what [`Machine::send`] has held back to put several frames into one packet. Drivers call it after the last
     /// frame that they have for now.
@@ -137,7 +126,7 @@ pub trait Machine: Send {
     /// Returns the bytes of frames given to [`Machine::send`] that may still have to be sent or resent.
     fn unsent_bytes(&self) -> usize;
 
-    /// Returns how many of these belong to frames of [`Machine::send_bulk`] that others still overtake.
+    /// Returns how many of these belong to [`Lane::Bulk`] and can still be overtaken.
     fn unsent_bulk_bytes(&self) -> usize {
         0
     }
@@ -210,7 +199,7 @@ impl Stack {
                     Output::Packet(packet) if self.is_prefixed => {
                         self.below.send_prefixed(now, packet, &mut from_below);
                     }
-                    Output::Packet(packet) => self.below.send(now, packet, &mut from_below),
+                    Output::Packet(packet) => self.below.send(now, packet, Lane::Ordinary, &mut from_below),
                     other => self.tell(other, out),
                 }
             }
@@ -294,16 +283,8 @@ impl Machine for Stack {
         self.run(now, out, |below, _, from_below, _| below.packet_from(now, detour, packet, from_below));
     }
 
-    fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
-        self.run(now, out, |_, above, _, from_above| above.send(now, frame, from_above));
-    }
-
-    fn send_bulk(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
-        self.run(now, out, |_, above, _, from_above| above.send_bulk(now, frame, from_above));
-    }
-
-    fn send_vote(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
-        self.run(now, out, |_, above, _, from_above| above.send_vote(now, frame, from_above));
+    fn send(&mut self, now: Time, frame: Bytes, lane: Lane, out: &mut Vec<Output>) {
+        self.run(now, out, |_, above, _, from_above| above.send(now, frame, lane, from_above));
     }
 
     fn flush(&mut self, now: Time, out: &mut Vec<Output>) {

@@ -20,9 +20,9 @@ use crate::{
     Side,
 };
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use quorate_types::Time;
 use quorate_types::limits::MAX_SIGNATURE_BYTES;
 use quorate_types::parameters::MAX_PARAMETERS_BYTES;
+use quorate_types::{Lane, Time};
 use std::time::Duration;
 
 /// Bytes before this end's part of a handshake.
@@ -290,7 +290,7 @@ impl Machine for PlainPackets {
         }
     }
 
-    fn send(&mut self, _: Time, frame: Bytes, out: &mut Vec<Output>) {
+    fn send(&mut self, _: Time, frame: Bytes, _: Lane, out: &mut Vec<Output>) {
         let mut packet = self.data_head(frame.len());
         packet.extend_from_slice(&frame);
         out.push(Output::Packet(packet.freeze()));

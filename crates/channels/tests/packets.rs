@@ -7,7 +7,7 @@ use quorate_channels::envelope::{self, DATA_HEAD_BYTES, HANDSHAKE_HEAD_BYTES, He
 use quorate_channels::{
     ChannelConfig, ChannelError, ChannelKind, LocalEnd, Loss, Machine, Output, RemoteIdentity, Side, certificate,
 };
-use quorate_types::{ClientId, ReplicaId, Time};
+use quorate_types::{ClientId, Lane, ReplicaId, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ impl Post {
     }
 
     fn send(&mut self, frame: &'static [u8]) {
-        self.act(|machine, now, out| machine.send(now, Bytes::from_static(frame), out));
+        self.act(|machine, now, out| machine.send(now, Bytes::from_static(frame), Lane::Ordinary, out));
     }
 
     fn take_sent(&mut self) -> Vec<Bytes> {

@@ -12,8 +12,8 @@ use quorate_crypto::{ClientIdentity, ReplyFault, ReplyVerifier};
 use quorate_transports::{Event, Remote, Transport};
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, Digest, Dissemination, Height, Outcome, ReplicaId, ReplicaReply,
-    ReplyMode, Results, Signers, Time, decode_message, encode_message, question_digest,
+    Bundle, BundleBuilder, ClientId, ClientRequest, Digest, Dissemination, Height, Lane, Outcome, ReplicaId,
+    ReplicaReply, ReplyMode, Results, Signers, Time, decode_message, encode_message, question_digest,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -389,8 +389,8 @@ impl Client {
         for Outgoing { to, frame } in self.outgoing.drain(..) {
             match to {
                 Destination::All => (0..self.session.options().quorum.replicas() as u16)
-                    .for_each(|to| self.transport.send_to(ReplicaId(to), frame.clone())),
-                Destination::One(to) => self.transport.send_to(to, frame),
+                    .for_each(|to| self.transport.send_to(ReplicaId(to), frame.clone(), Lane::Ordinary)),
+                Destination::One(to) => self.transport.send_to(to, frame, Lane::Ordinary),
             }
         }
         let due = self.session.next_deadline().map_or(deadline, |retry| retry.min(deadline));

@@ -8,7 +8,7 @@ use quorate_crypto::ClientIdentity;
 use quorate_transports::{Event, Remote, Transport};
 use quorate_types::text::escaped;
 use quorate_types::{
-    ClientId, ClientRequest, Digest, ReplicaId, ReplicaReply, Signers, Status, decode_message, encode_message,
+    ClientId, ClientRequest, Digest, Lane, ReplicaId, ReplicaReply, Signers, Status, decode_message, encode_message,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -112,7 +112,7 @@ impl StatusProbe {
             for replica in (0..self.replicas as u16).map(ReplicaId) {
                 if !asked[replica.index()] && self.transport.is_connected(replica) {
                     asked[replica.index()] = true;
-                    self.transport.send_to(replica, question.clone());
+                    self.transport.send_to(replica, question.clone(), Lane::Ordinary);
                 }
             }
             let left = timeout.saturating_sub(start.elapsed());
@@ -150,8 +150,8 @@ impl StatusProbe {
             ReplicaReply::Challenge { challenge } if proved.insert(from) => {
                 match self.prover.as_mut()?.prove(from, &challenge) {
                     Ok(proof) => {
-                        self.transport.send_to(from, proof);
-                        self.transport.send_to(from, question.clone());
+                        self.transport.send_to(from, proof, Lane::Ordinary);
+                        self.transport.send_to(from, question.clone(), Lane::Ordinary);
                     }
                     Err(why) => drop(self.unanswered.insert(from, why)),
                 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quorate_client::reach::{ReachLog, Wanted, await_replicas};
 use quorate_transports::{Counters, Event, LinkId, Transport};
-use quorate_types::ReplicaId;
+use quorate_types::{Lane, ReplicaId};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ struct Partly {
 }
 
 impl Transport for Partly {
-    fn send_to(&mut self, _: ReplicaId, _: Bytes) {}
+    fn send_to(&mut self, _: ReplicaId, _: Bytes, _: Lane) {}
     fn send(&mut self, _: LinkId, _: Bytes) {}
     fn poll(&mut self, timeout: Option<Duration>, _: &mut Vec<Event>) -> io::Result<()> {
         std::thread::sleep(timeout.expect("each poll has a timeout"));

@@ -11,7 +11,7 @@ use crate::error::NodeError;
 use crate::gateway::{BundleLimits, Gateway};
 use crate::host::{Host, Orders, RunningNode};
 use crate::laboratory::{ForReplica, Laboratory, Malleable, for_replica};
-use crate::network::Bell;
+use crate::network::Wakeup;
 use crate::observer::{NodeEvent, Observer};
 use crate::readers::Readers;
 use crate::recording;
@@ -83,8 +83,8 @@ pub(crate) fn assemble(
     let endpoints = endpoints(config, &wire, endpoint)?;
     let transport = wire.replica(&committee, config.parameters(), endpoints, identity_key, identities)?;
     let places = transport.listening().expect("a replica's transport listens");
-    let bell = Bell::new(transport.waker());
-    let waker = bell.waker();
+    let wakeup = Wakeup::new(transport.waker());
+    let waker = wakeup.waker();
     let salt = unguessable();
     observer.observe(config.replica, NodeEvent::Listening(places));
     let baselines = config.baselines.unwrap_or_default();
@@ -116,7 +116,7 @@ pub(crate) fn assemble(
         directory: kept_in,
         epoch: committee.epoch,
         transport,
-        bell,
+        wakeup,
         crypto,
         stages: config.stages(cores()),
         journal,

@@ -10,7 +10,7 @@ use crate::devices::Devices;
 use crate::error::HostError;
 use crate::gateway::FORGED;
 use crate::host::Host;
-use crate::network::{Frame, Outlet, kind_of_request};
+use crate::network::{Frame, kind_of_request};
 use bytes::Bytes;
 use quorate_consensus::data::pool::{self, Totals};
 use quorate_consensus::{Input, Protocol, Refusal};
@@ -147,7 +147,7 @@ impl<P: Protocol> Host<P> {
         if bundles.is_empty() {
             return Ok(());
         }
-        let sources = self.clients.sources(&self.devices.network);
+        let sources = self.clients.sources(&*self.devices.network);
         let _requests = stages::message(MessageKind::Request, bundles.len());
         self.consume(Input::Submit { bundles, sources });
         self.rewrite();
@@ -190,7 +190,7 @@ impl<P: Protocol> Host<P> {
                         Err(panic) => ReplicaReply::Unanswered { id, why: panic.to_string(), again: false },
                     };
                     let bytes = if let ReplicaReply::Answer { answer, .. } = &reply { answer.len() } else { 0 };
-                    gateway.send(network, link, &reply);
+                    gateway.send(&mut **network, link, &reply);
                     // Part of the time since it began.
                     gateway.seals.take_spent_ns();
                     self.charge_answer(link, bytes, begun)
@@ -199,12 +199,12 @@ impl<P: Protocol> Host<P> {
                     let begun = Instant::now();
                     let json = self.recent_status(history);
                     let bytes = json.len();
-                    self.devices.gateway.send(&mut self.devices.network, link, &ReplicaReply::Status { id, json });
+                    self.devices.gateway.send(&mut *self.devices.network, link, &ReplicaReply::Status { id, json });
                     self.charge_answer(link, bytes, begun)
                 }
                 Ok(ClientRequest::Height { id }) => {
                     let height = self.devices.executor.height();
-                    self.devices.gateway.send(&mut self.devices.network, link, &ReplicaReply::Height { id, height });
+                    self.devices.gateway.send(&mut *self.devices.network, link, &ReplicaReply::Height { id, height });
                     return (frame_ns, None);
                 }
                 Ok(ClientRequest::Introduce { credential }) => {
@@ -234,7 +234,7 @@ impl<P: Protocol> Host<P> {
         match gateway.readers.refusal(link, network.crowd(link), id, self.now) {
             None => true,
             Some(refusal) => {
-                gateway.send(network, link, &refusal);
+                gateway.send(&mut **network, link, &refusal);
                 false
             }
         }
@@ -252,7 +252,7 @@ impl<P: Protocol> Host<P> {
         match decode_message(frame) {
             Ok(ClientRequest::Status { id, history }) => {
                 let json = self.recent_status(history);
-                self.devices.gateway.send(&mut self.devices.network, link, &ReplicaReply::Status { id, json });
+                self.devices.gateway.send(&mut *self.devices.network, link, &ReplicaReply::Status { id, json });
             }
             Ok(_) => self.refuse(link, Digest::ZERO, FOR_STATUS_ONLY.to_owned()),
             Err(error) => self.refuse(link, Digest::ZERO, error.to_string()),
@@ -272,13 +272,13 @@ impl<P: Protocol> Host<P> {
             if let Some(reply) = self.devices.gateway.kept_reply(&digest) {
                 // Executed, so its signature has been verified.
                 self.devices.gateway.introduce(client, link);
-                self.devices.gateway.seals.send(&mut self.devices.network, link, reply);
+                self.devices.gateway.seals.send(&mut *self.devices.network, link, reply);
                 return None;
             }
             // Bundles executed while this replica was away may still arrive, and anyone can replay them. Never order
             // them again.
             if let Some(reply) = self.devices.executor.settled(&bundle) {
-                self.devices.gateway.answer_again(&mut self.devices.network, link, reply);
+                self.devices.gateway.answer_again(&mut *self.devices.network, link, reply);
                 return None;
             }
         }
@@ -295,9 +295,9 @@ impl<P: Protocol> Host<P> {
             self.refuse_for_now(link, digest, why);
             return None;
         }
-        let address = self.clients.source(link, &self.devices.network).crowd().unwrap_or_default();
+        let address = self.clients.source(link, &*self.devices.network).crowd().unwrap_or_default();
         if !self.devices.gateway.admits(link, address, &bundle) && !self.replica.is_known(&digest) {
-            self.devices.gateway.refuse_for_load(&mut self.devices.network, link, &bundle);
+            self.devices.gateway.refuse_for_load(&mut *self.devices.network, link, &bundle);
             return None;
         }
         Some(bundle)
@@ -358,7 +358,7 @@ impl<P: Protocol> Host<P> {
             let kept = if why == Refusal::Executed { gateway.kept_reply(&bundle) } else { None };
             let is_answered = !gateway.answers_bundles() || kept.is_some();
             if let Some(reply) = kept {
-                gateway.seals.send(&mut self.devices.network, link, reply);
+                gateway.seals.send(&mut *self.devices.network, link, reply);
             }
             if let Some(why) = refusal(why, is_answered) {
                 self.refuse_for_now(link, bundle, why.to_owned());
@@ -368,13 +368,13 @@ impl<P: Protocol> Host<P> {
 
     fn refuse_for_now(&mut self, link: LinkId, bundle: Digest, why: String) {
         let refused = ReplicaReply::Refused { bundle, why, again: true };
-        self.devices.gateway.send(&mut self.devices.network, link, &refused);
+        self.devices.gateway.send(&mut *self.devices.network, link, &refused);
     }
 
     /// Refuses a bundle permanently.
     fn refuse(&mut self, link: LinkId, bundle: Digest, why: String) {
         let refused = ReplicaReply::Refused { bundle, why, again: false };
-        self.devices.gateway.send(&mut self.devices.network, link, &refused);
+        self.devices.gateway.send(&mut *self.devices.network, link, &refused);
     }
 
     /// Returns a new status, or the last one if new ones have taken too much time lately: many clients ask for it, and

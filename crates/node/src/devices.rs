@@ -8,7 +8,7 @@ use crate::durability::remove_mark;
 use crate::error::HostError;
 use crate::gateway::Gateway;
 use crate::laboratory::Fault;
-use crate::network::{Bell, Network};
+use crate::network::{Network, Wakeup};
 use crate::observer::{NodeEvent, Observer};
 use crate::snapshots::Snapshot;
 use crate::states::{Progress, States, Sum};
@@ -56,7 +56,7 @@ pub(crate) struct Devices<M: Message> {
     pub crypto: Crypto,
     /// Stages that have threads of their own once the replica runs.
     stages: ReplicaStages,
-    bell: Bell,
+    wakeup: Wakeup,
     /// `None` if the replica's thread verifies signatures.
     verifiers: Option<Verifiers>,
     headroom: Headroom,
@@ -124,7 +124,7 @@ pub(crate) struct Fittings {
     pub epoch: EpochId,
     pub transport: Box<dyn Transport>,
     /// Wakes the replica.
-    pub bell: Bell,
+    pub wakeup: Wakeup,
     pub crypto: Crypto,
     /// Stages that have threads of their own.
     pub stages: ReplicaStages,
@@ -148,7 +148,7 @@ impl<M: Message> Devices<M> {
             directory,
             epoch,
             transport,
-            bell,
+            wakeup,
             crypto,
             stages,
             mut journal,
@@ -160,7 +160,7 @@ impl<M: Message> Devices<M> {
             settings,
             payload_path,
         } = fittings;
-        let waker = bell.waker();
+        let waker = wakeup.waker();
         journal.set_waker(waker.clone());
         let keeps = journal.outlives_process();
         Devices {
@@ -171,10 +171,10 @@ impl<M: Message> Devices<M> {
             fault,
             directory,
             epoch,
-            network: Network::new(transport, bell.clone()),
+            network: Network::new(transport, wakeup.clone()),
             crypto,
             stages,
-            bell,
+            wakeup,
             verifiers: None,
             headroom: Headroom::default(),
             journal,
@@ -441,7 +441,7 @@ impl<M: Message> Devices<M> {
     pub fn start_threads(&mut self, is_recorded: bool) -> Result<(), HostError> {
         let ReplicaStages { network, verifiers } = self.stages;
         if verifiers > 0 {
-            self.verifiers = Some(Verifiers::start(verifiers.into(), &self.bell.waker())?);
+            self.verifiers = Some(Verifiers::start(verifiers.into(), &self.wakeup.waker())?);
         }
         match network {
             true => self.network.start(self.me, self.replicas, self.payload_path, is_recorded),
@@ -537,25 +537,20 @@ impl<M: Message> Devices<M> {
             let _stage = stages::enter(Stage::Sign);
             self.sign(&mut message);
         }
-        let ship: fn(&mut Network<M>, ReplicaId, Bytes) = match (message.is_bulk(), message.is_vote()) {
-            (true, _) => Network::send_bulk_to,
-            (_, true) => Network::send_vote_to,
-            _ => Network::send_to,
-        };
-        let me = self.me;
+        let (me, lane) = (self.me, message.lane());
         let (peers, comes_back) = split(to, me);
         match peers {
             Peers::Nobody => {}
             Peers::One(replica) => {
                 let frame = self.encode(&message);
                 stages::sent(kind, frame.len());
-                ship(&mut self.network, replica, frame);
+                self.network.send_to(replica, frame, lane);
             }
             Peers::Others => {
                 let frame = self.encode(&message);
                 for replica in (0..self.replicas).map(ReplicaId).filter(|replica| *replica != me) {
                     stages::sent(kind, frame.len());
-                    ship(&mut self.network, replica, frame.clone());
+                    self.network.send_to(replica, frame.clone(), lane);
                 }
             }
         }
@@ -594,7 +589,7 @@ impl<M: Message> Devices<M> {
             self.executor.try_execute(block.height, bundles, &mut self.replies)?;
         }
         let _replies = stages::message(MessageKind::Reply, self.replies.len());
-        self.gateway.deliver(&mut self.network, &mut self.replies);
+        self.gateway.deliver(&mut *self.network, &mut self.replies);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Seals on replies: which key each client's link has, and which replies leave together.
 
-use crate::network::{Made, Outlet};
+use crate::network::{DeferredFrame, Outlet};
 use bytes::Bytes;
 use quorate_crypto::{ReplyKey, ReplySealer};
 use quorate_transports::LinkId;
@@ -129,7 +129,7 @@ impl Seals {
 
     /// Sends replies of a block. If another thread sends, it signs them too; a code takes less time than that.
     fn send_gathered_to(&mut self, transport: &mut dyn Outlet, link: LinkId, replies: Vec<Bytes>) {
-        let signs = self.sealer.as_ref().filter(|sealer| !sealer.needs_keys() && transport.is_apart());
+        let signs = self.sealer.as_ref().filter(|sealer| !sealer.needs_keys() && transport.has_io_thread());
         let (Some(sealer), Some(recipient)) = (signs, self.recipients.get(&link)) else {
             return self.send_together(transport, link, replies, self.times());
         };
@@ -138,11 +138,11 @@ impl Seals {
         }
         let (sealer, client) = (sealer.clone(), recipient.client);
         let bytes = replies.iter().map(Bytes::len).sum();
-        let make = Box::new(move |encoder: &mut Encoder| {
+        let encode = Box::new(move |encoder: &mut Encoder| {
             let _message = stages::message(MessageKind::Reply, replies.len());
             seal(&sealer, client, None, encoder, &replies)
         });
-        transport.make(Made { link, bytes, times: self.times(), make });
+        transport.send_deferred(DeferredFrame { link, bytes, times: self.times(), encode });
     }
 
     fn send_together(&mut self, transport: &mut dyn Outlet, link: LinkId, replies: Vec<Bytes>, times: usize) {

@@ -5,7 +5,7 @@ use quorate_consensus::{Envelope, Message};
 use quorate_crypto::{Crypto, Identities, Identity, ReplicaKeys, SchemeKind};
 use quorate_node::{EmbeddedCluster, NodeConfig, NodeEvent, Observer, testnet};
 use quorate_transports::{Endpoint, Event, LinkConfig, Remote, TcpTransport, Transport};
-use quorate_types::{Bundle, Committee, Digest, Parameters, ReplicaId, Vote, decode_message, encode_message};
+use quorate_types::{Bundle, Committee, Digest, Lane, Parameters, ReplicaId, Vote, decode_message, encode_message};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ impl Attacker {
     /// Sends a message to every honest replica.
     pub fn say<M: Message>(&mut self, message: &Envelope<M>) {
         let frame = encode_message(message);
-        Attacker::honest().for_each(|to| self.transport.send_to(to, frame.clone()));
+        Attacker::honest().for_each(|to| self.transport.send_to(to, frame.clone(), Lane::Ordinary));
     }
 
     /// Answers requests for any of these bundles with all of them until `done`; returns the other messages received.
@@ -88,7 +88,11 @@ impl Attacker {
                 let Event::Received { remote: Remote::Replica(from), frame, .. } = event else { continue };
                 match decode_message(frame).expect("honest replicas send messages") {
                     Envelope::FetchBundles { digests, .. } if digests.iter().any(is_held) => {
-                        self.transport.send_to(from, encode_message(&Envelope::<M>::Bundles(bundles.to_vec())));
+                        self.transport.send_to(
+                            from,
+                            encode_message(&Envelope::<M>::Bundles(bundles.to_vec())),
+                            Lane::Ordinary,
+                        );
                     }
                     other => heard.push(other),
                 }

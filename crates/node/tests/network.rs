@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use quorate_consensus::protocols::views::message::ViewMessage;
-use quorate_node::network::{Arrival, Bell, MAX_ARRIVED_BYTES, MAX_ORDERED_BYTES, Made, Network, Outlet};
+use quorate_node::network::{Arrival, DeferredFrame, MAX_ARRIVED_BYTES, MAX_COMMANDED_BYTES, Network, Wakeup};
 use quorate_transports::{Counters, Event, LinkId, Remote, Transport};
-use quorate_types::{ClientId, Encoder, PayloadPath, ReplicaId};
+use quorate_types::{ClientId, Encoder, Lane, PayloadPath, ReplicaId};
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -45,7 +45,7 @@ impl Desk {
 struct Fake(Arc<Desk>);
 
 impl Transport for Fake {
-    fn send_to(&mut self, _to: ReplicaId, frame: Bytes) {
+    fn send_to(&mut self, _to: ReplicaId, frame: Bytes, _lane: Lane) {
         while self.0.is_stuck.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(1));
         }
@@ -53,7 +53,7 @@ impl Transport for Fake {
     }
 
     fn send(&mut self, _link: LinkId, frame: Bytes) {
-        self.send_to(ReplicaId(0), frame);
+        self.send_to(ReplicaId(0), frame, Lane::Ordinary);
     }
 
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
@@ -106,13 +106,13 @@ impl Transport for Fake {
 }
 
 /// Starts a network that a thread drives.
-fn start() -> (Arc<Desk>, Bell, Network<ViewMessage>) {
+fn start() -> (Arc<Desk>, Wakeup, Network<ViewMessage>) {
     let desk = Arc::new(Desk::default());
     let transport = Box::new(Fake(desk.clone()));
-    let bell = Bell::new(transport.waker());
-    let mut network = Network::new(transport, bell.clone());
+    let wakeup = Wakeup::new(transport.waker());
+    let mut network = Network::new(transport, wakeup.clone());
     network.start(ReplicaId(0), 4, PayloadPath::Shared, false).expect("a thread starts");
-    (desk, bell, network)
+    (desk, wakeup, network)
 }
 
 fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -131,7 +131,7 @@ fn numbered(number: u64, bytes: usize) -> Bytes {
 
 #[test]
 fn arrivals_are_bounded_and_orders_are_carried_out_meanwhile() {
-    let (desk, _bell, mut network) = start();
+    let (desk, _wakeup, mut network) = start();
     desk.produces.store(true, Ordering::SeqCst);
     desk.wake();
     until("the box is full", || desk.produced.load(Ordering::SeqCst) >= MAX_ARRIVED_BYTES);
@@ -155,20 +155,20 @@ fn arrivals_are_bounded_and_orders_are_carried_out_meanwhile() {
 #[test]
 fn orders_are_bounded_and_keep_their_order() {
     const FRAMES: u64 = 2_000;
-    let (desk, _bell, mut network) = start();
+    let (desk, _wakeup, mut network) = start();
     desk.is_stuck.store(true, Ordering::SeqCst);
     let ordered = AtomicU64::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0..FRAMES {
-                network.send_to(ReplicaId(1), numbered(number, FRAME_BYTES));
+                network.send_to(ReplicaId(1), numbered(number, FRAME_BYTES), Lane::Ordinary);
                 ordered.store(number + 1, Ordering::SeqCst);
             }
             network.poll(Some(Duration::ZERO), &mut Vec::new()).expect("the transport works");
         });
         // What the network has taken, what waits for it, and what is handed over next.
-        let most = 2 * MAX_ORDERED_BYTES / FRAME_BYTES + 64;
-        until("the box is full", || ordered.load(Ordering::SeqCst) as usize * FRAME_BYTES >= MAX_ORDERED_BYTES);
+        let most = 2 * MAX_COMMANDED_BYTES / FRAME_BYTES + 64;
+        until("the box is full", || ordered.load(Ordering::SeqCst) as usize * FRAME_BYTES >= MAX_COMMANDED_BYTES);
         thread::sleep(Duration::from_millis(50));
         assert!(ordered.load(Ordering::SeqCst) as usize <= most, "{} frames", ordered.load(Ordering::SeqCst));
         desk.is_stuck.store(false, Ordering::SeqCst);
@@ -178,24 +178,24 @@ fn orders_are_bounded_and_keep_their_order() {
 }
 
 /// A frame that the network encodes: one at a time, while the test holds `gate`.
-fn made(number: u64, gate: &Arc<Mutex<()>>) -> Made {
+fn deferred(number: u64, gate: &Arc<Mutex<()>>) -> DeferredFrame {
     let gate = gate.clone();
-    let make = Box::new(move |encoder: &mut Encoder| {
+    let encode = Box::new(move |encoder: &mut Encoder| {
         drop(gate.lock().unwrap());
         encoder.put_u64(number);
         encoder.take()
     });
-    Made { link: CLIENT, bytes: 8, times: 1, make }
+    DeferredFrame { link: CLIENT, bytes: 8, times: 1, encode }
 }
 
 #[test]
 fn messages_to_replicas_do_not_wait_for_many_frames_to_be_encoded() {
     const FRAMES: u64 = 200;
-    let (desk, _bell, mut network) = start();
+    let (desk, _wakeup, mut network) = start();
     let gate = Arc::new(Mutex::new(()));
     let held = gate.lock().unwrap();
-    (0..FRAMES).for_each(|number| network.make(made(number, &gate)));
-    network.send_to(ReplicaId(1), numbered(FRAMES, 8));
+    (0..FRAMES).for_each(|number| network.send_deferred(deferred(number, &gate)));
+    network.send_to(ReplicaId(1), numbered(FRAMES, 8), Lane::Ordinary);
     network.flush_replicas();
     drop(held);
     until("all are sent", || desk.sent.lock().unwrap().len() as u64 == FRAMES + 1);
@@ -205,25 +205,25 @@ fn messages_to_replicas_do_not_wait_for_many_frames_to_be_encoded() {
     assert!(place <= 32, "{place} frames for clients went before");
     assert!(sent.iter().filter(|number| **number != FRAMES).copied().eq(0..FRAMES), "clients' frames keep their order");
     // The thread that is taken back has encoded all.
-    (0..FRAMES).for_each(|number| network.make(made(number, &gate)));
+    (0..FRAMES).for_each(|number| network.send_deferred(deferred(number, &gate)));
     network.take_back();
     assert_eq!(desk.sent.lock().unwrap().len() as u64, 2 * FRAMES + 1);
     // Without a thread they are encoded here, at once.
-    assert!(!network.is_apart());
-    network.make(made(7, &gate));
+    assert!(!network.has_io_thread());
+    network.send_deferred(deferred(7, &gate));
     assert_eq!(desk.sent.lock().unwrap().last(), Some(&7));
 }
 
 #[test]
-fn a_bell_ends_the_wait_of_the_replica_and_not_that_of_the_network() {
-    let (desk, bell, mut network) = start();
-    let ring = bell.waker();
+fn a_wakeup_ends_the_wait_of_the_replica_and_not_that_of_the_network() {
+    let (desk, wakeup, mut network) = start();
+    let ring = wakeup.waker();
     let ringer = thread::spawn(move || {
         thread::sleep(Duration::from_millis(20));
         ring();
     });
     network.poll(None, &mut Vec::new()).expect("the transport works");
-    ringer.join().expect("the bell rings");
+    ringer.join().expect("the wakeup rings");
     assert_eq!(desk.wakes.load(Ordering::SeqCst), 0);
     let begun = Instant::now();
     network.poll(Some(Duration::from_millis(30)), &mut Vec::new()).expect("the transport works");
@@ -232,7 +232,7 @@ fn a_bell_ends_the_wait_of_the_replica_and_not_that_of_the_network() {
 
 #[test]
 fn a_taken_back_network_has_sent_everything_and_works_on() {
-    let (desk, bell, mut network) = start();
+    let (desk, wakeup, mut network) = start();
     for number in 0..10 {
         network.send(CLIENT, numbered(number, 8));
     }
@@ -241,13 +241,13 @@ fn a_taken_back_network_has_sent_everything_and_works_on() {
     assert_eq!(desk.sent.lock().unwrap().len(), 10);
     network.send(CLIENT, numbered(10, 8));
     assert_eq!(network.report().counters.frames_sent, 11);
-    bell.waker()();
-    network.poll(None, &mut Vec::new()).expect("the bell wakes the transport again");
+    wakeup.waker()();
+    network.poll(None, &mut Vec::new()).expect("the wakeup wakes the transport again");
 }
 
 #[test]
 fn failures_and_panics_reach_the_replica() {
-    let (desk, _bell, mut network) = start();
+    let (desk, _wakeup, mut network) = start();
     desk.fails.store(true, Ordering::SeqCst);
     desk.wake();
     let failed = network.poll(None, &mut Vec::new()).expect_err("the transport fails");
@@ -258,7 +258,7 @@ fn failures_and_panics_reach_the_replica() {
         network.send(CLIENT, numbered(number, FRAME_BYTES));
     }
     drop(network);
-    let (desk, _bell, mut network) = start();
+    let (desk, _wakeup, mut network) = start();
     desk.panics.store(true, Ordering::SeqCst);
     desk.wake();
     let panicked = panic::catch_unwind(AssertUnwindSafe(|| network.poll(None, &mut Vec::new())));

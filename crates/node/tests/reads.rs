@@ -8,7 +8,7 @@ use quorate_node::{ClientRules, EmbeddedCluster, NoObserver, NodeConfig};
 use quorate_transports::{Event, Remote, Transport, TransportKind, Wire};
 use quorate_types::digest::encode_hex;
 use quorate_types::{
-    BundleBuilder, ClientId, ClientRequest, ClusterId, Digest, Height, ReplicaId, ReplicaReply, decode_message,
+    BundleBuilder, ClientId, ClientRequest, ClusterId, Digest, Height, Lane, ReplicaId, ReplicaReply, decode_message,
     encode_message,
 };
 use std::collections::VecDeque;
@@ -37,12 +37,12 @@ impl Reader {
     }
 
     fn send(&mut self, request: &ClientRequest) {
-        self.transport.send_to(REPLICA, encode_message(request));
+        self.transport.send_to(REPLICA, encode_message(request), Lane::Ordinary);
     }
 
     fn prove(&mut self, identity: &ClientIdentity, claimed: ClientId, challenge: &Digest) {
         let proof = identity.prove(REPLICA, claimed, challenge).expect("the identity has a key");
-        self.transport.send_to(REPLICA, proof);
+        self.transport.send_to(REPLICA, proof, Lane::Ordinary);
     }
 
     /// Asks a question of each kind, and returns what comes back for each.

@@ -4,7 +4,7 @@ use crate::trace::{checksum, mix};
 use quorate_consensus::{Envelope, Message};
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::sealed::SEALED_OVERHEAD_BYTES;
-use quorate_types::{Bundle, Encoder, ReplicaReply, Wire};
+use quorate_types::{Bundle, Encoder, Lane, ReplicaReply, Wire};
 use std::sync::Arc;
 
 /// Bytes of an `Executed` reply without its results: version, kind, digest, height.
@@ -46,17 +46,12 @@ impl<M: Message> Parcel<M> {
         Parcel { checksum: bundle.digest().prefix(), bytes: frame(bytes), body: Body::Request(bundle) }
     }
 
-    /// Returns whether messages between replicas may overtake it in a queue of the sender.
-    pub fn is_bulk(&self) -> bool {
+    /// Returns its class for transports.
+    pub fn lane(&self) -> Lane {
         match &self.body {
-            Body::Peer(envelope) => envelope.is_bulk(),
-            Body::Request(_) | Body::Replies(_) => true,
+            Body::Peer(envelope) => envelope.lane(),
+            Body::Request(_) | Body::Replies(_) => Lane::Bulk,
         }
-    }
-
-    /// Returns whether it is a vote of a replica.
-    pub fn is_vote(&self) -> bool {
-        matches!(&self.body, Body::Peer(envelope) if envelope.is_vote())
     }
 
     pub fn reply(reply: Arc<ReplicaReply>) -> Parcel<M> {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
 use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{Committee, Member, Parameters, ReplicaId};
+use quorate_types::{Committee, Lane, Member, Parameters, ReplicaId};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -106,7 +106,7 @@ fn quorate(depth: u64) {
         let message = Bytes::from(vec![7; MESSAGE_BYTES]);
         let (cpu, clock, before) = (cpu_seconds(), Instant::now(), center.counters());
         for peer in 1..=PEERS {
-            (0..depth).for_each(|_| center.send_to(ReplicaId(peer), message.clone()));
+            (0..depth).for_each(|_| center.send_to(ReplicaId(peer), message.clone(), Lane::Ordinary));
         }
         let mut echoed = 0;
         while echoed < MESSAGES / 2 {

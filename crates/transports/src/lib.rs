@@ -46,7 +46,7 @@ pub use write_queue::{STAGED_BYTES, WriteQueue};
 
 use bytes::Bytes;
 use quorate_channels::RemoteIdentity;
-use quorate_types::{ClientId, ReplicaId};
+use quorate_types::{ClientId, Lane, ReplicaId};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -148,18 +148,9 @@ pub struct Counters {
 /// Moves frames. Owned by one thread.
 pub trait Transport: Send {
     /// Queues a frame for a replica; drops and counts it if the queue is full. While the replica is not connected, the
-    /// newest frames are kept.
-    fn send_to(&mut self, to: ReplicaId, frame: Bytes);
-    /// Queues a frame for a replica like [`Transport::send_to`], but behind all frames of `send_to` that the operating
-    /// system does not have yet, those sent later included. A transport without such a queue sends them in one order.
-    fn send_bulk_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.send_to(to, frame);
-    }
-    /// Queues a vote for a replica like [`Transport::send_to`]. If the wire [loses votes](Wire::loses_votes), it may be
-    /// lost, and may overtake other frames.
-    fn send_vote_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.send_to(to, frame);
-    }
+    /// newest frames are kept. Frames of [`Lane::Bulk`] wait behind all others that the operating system does not have
+    /// yet, those sent later included; a vote may be lost if the wire [loses votes](Wire::loses_votes).
+    fn send_to(&mut self, to: ReplicaId, frame: Bytes, lane: Lane);
     /// Queues a frame on a link; drops and counts it if the link is gone or its queue is full.
     fn send(&mut self, link: LinkId, frame: Bytes);
     /// Writes what is queued, waits for at most `timeout` (`None`: until something happens), reads, and appends the

@@ -15,8 +15,8 @@ use bytes::{Bytes, BytesMut};
 use quorate_channels::{
     Carriage, ChannelConfig, ChannelError, Loss, Machine, NONCE_BYTES, Output, RemoteIdentity, Side,
 };
-use quorate_types::Time;
 use quorate_types::limits::MAX_FRAME_BYTES;
+use quorate_types::{Lane, Time};
 use std::time::Duration;
 
 /// UDP as a kind of transport.
@@ -109,7 +109,7 @@ impl Machine for UdpMachine {
         }
     }
 
-    fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
+    fn send(&mut self, now: Time, frame: Bytes, _: Lane, out: &mut Vec<Output>) {
         self.packer.push(frame);
         if self.config.frames_apart {
             self.flush(now, out);

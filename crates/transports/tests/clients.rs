@@ -5,7 +5,7 @@ use crate::support::{Ground, R0, Stack, TcpPlain, client, client_end, drive, qui
 use bytes::Bytes;
 use quorate_transports::framing::CHUNK_BYTES;
 use quorate_transports::{Event, LinkConfig, LinkId};
-use quorate_types::ReplicaId;
+use quorate_types::{Lane, ReplicaId};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
@@ -51,7 +51,7 @@ fn a_socket_is_not_read_while_its_frames_wait_to_be_served() {
     let mut c = ground.client::<TcpPlain>(5);
     drive([&mut a, &mut c], "a client connects", |[a, c]| a.link_to(client(5)).is_some() && c.link_to(R0).is_some());
     let frame = Bytes::from(vec![1; 1_000]);
-    (0..FRAMES).for_each(|_| c.transport.send_to(ReplicaId(0), frame.clone()));
+    (0..FRAMES).for_each(|_| c.transport.send_to(ReplicaId(0), frame.clone(), Lane::Ordinary));
     for _ in 0..200 {
         a.poll();
         c.poll();
@@ -91,7 +91,7 @@ fn a_deferred_client_does_not_end_a_wait_and_a_peer_does() {
     assert_eq!(frames, 1, "the frame is read at the end of the wait");
     assert!(waited >= PATIENCE, "a client's frame ended the wait after {waited:?}");
     stream.write_all(&frame).expect("write");
-    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"peer"));
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"peer"), Lane::Ordinary);
     b.poll();
     let (frames, waited) = waits(&mut a);
     assert_eq!(frames, 2, "a peer's frame ends the wait, and the client's is read with it");

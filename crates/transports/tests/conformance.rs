@@ -5,7 +5,7 @@ use crate::support::*;
 use bytes::Bytes;
 use quorate_transports::{Event, LinkConfig, PathChange};
 use quorate_types::limits::MAX_FRAME_BYTES;
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{ClusterId, Lane, ReplicaId};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -37,9 +37,9 @@ fn replicas_and_a_client_exchange_frames_in_order<S: Stack>() {
     });
     let frames = numbered(100);
     for frame in &frames {
-        a.transport.send_to(ReplicaId(1), frame.clone());
-        b.transport.send_to(ReplicaId(0), frame.clone());
-        c.transport.send_to(ReplicaId(1), frame.clone());
+        a.transport.send_to(ReplicaId(1), frame.clone(), Lane::Ordinary);
+        b.transport.send_to(ReplicaId(0), frame.clone(), Lane::Ordinary);
+        c.transport.send_to(ReplicaId(1), frame.clone(), Lane::Ordinary);
         let link = b.link_to(client(77)).expect("connected above");
         b.transport.send(link, frame.clone());
     }
@@ -62,9 +62,9 @@ fn replicas_frames_come_before_clients<S: Stack>() {
         a.link_to(client(5)).is_some() && c.link_to(R0).is_some()
     });
     // Both are written before `a` polls, the client's first.
-    c.transport.send_to(ReplicaId(0), Bytes::from_static(b"client"));
+    c.transport.send_to(ReplicaId(0), Bytes::from_static(b"client"), Lane::Ordinary);
     c.poll();
-    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"replica"));
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"replica"), Lane::Ordinary);
     b.poll();
     drive([&mut a], "both frames", |[a]| a.received() == 2);
     let order = a.events.iter().filter_map(|event| match event {
@@ -77,7 +77,7 @@ fn replicas_frames_come_before_clients<S: Stack>() {
 fn many_small_frames_arrive_whole_and_in_order<S: Stack>() {
     let (_ground, mut a, mut b) = pair::<S>();
     let frames = numbered(10_000);
-    frames.iter().for_each(|frame| a.transport.send_to(ReplicaId(1), frame.clone()));
+    frames.iter().for_each(|frame| a.transport.send_to(ReplicaId(1), frame.clone(), Lane::Ordinary));
     drive([&mut a, &mut b], "10,000 frames", |[_, b]| b.received() >= 10_000);
     assert!(ordered::<S>(b.frames_from(R0)) == ordered::<S>(frames));
     let sent = a.transport.counters();
@@ -95,7 +95,7 @@ fn large_and_empty_frames_arrive_among_small_ones<S: Stack>() {
     let large: Bytes = (0..8 << 20).map(|at: u32| ((at * 31) >> 7) as u8).collect::<Vec<u8>>().into();
     let sizes = [0, 1, 8 << 20, 3, 2_048, 2_049, 65_532, 65_533, 65_536, 100_000, 0, 1 << 20, 7];
     let frames: Vec<Bytes> = sizes.iter().map(|&size| large.slice(..size)).collect();
-    frames.iter().for_each(|frame| a.transport.send_to(ReplicaId(1), frame.clone()));
+    frames.iter().for_each(|frame| a.transport.send_to(ReplicaId(1), frame.clone(), Lane::Ordinary));
     drive([&mut a, &mut b], "an 8 MiB frame", |[_, b]| b.received() >= frames.len());
     assert_eq!(a.transport.counters().frames_sent, frames.len() as u64);
     assert!(ordered::<S>(b.frames_from(R0)) == ordered::<S>(frames));
@@ -109,11 +109,11 @@ fn votes_arrive_as_the_wire_promises<S: Stack>() {
     let (_ground, mut a, mut b) = pair::<S>();
     let votes: Vec<Bytes> = (0..100_u8).map(|number| Bytes::from(vec![number; 100])).collect();
     for vote in &votes {
-        a.transport.send_vote_to(ReplicaId(1), vote.clone());
+        a.transport.send_to(ReplicaId(1), vote.clone(), Lane::Vote);
     }
     if S::loses_votes() {
         drive_with([&mut a, &mut b], "votes", |[a, b]| {
-            a.transport.send_vote_to(ReplicaId(1), Bytes::from_static(b"the last vote"));
+            a.transport.send_to(ReplicaId(1), Bytes::from_static(b"the last vote"), Lane::Vote);
             b.frames_from(R0).last().is_some_and(|vote| vote == "the last vote")
         });
         assert!(b.frames_from(R0).iter().all(|vote| votes.contains(vote) || vote == "the last vote"));
@@ -133,8 +133,8 @@ fn keys_are_replaced_on_the_way<S: Stack>() {
     let (mut a, mut b) = (end(0), end(1));
     drive([&mut a, &mut b], "the replicas connect", |[a, b]| connected(a, b));
     for round in 1..=700 {
-        a.transport.send_to(ReplicaId(1), Bytes::from(vec![round as u8; 32 << 10]));
-        b.transport.send_to(ReplicaId(0), Bytes::from_static(b"back"));
+        a.transport.send_to(ReplicaId(1), Bytes::from(vec![round as u8; 32 << 10]), Lane::Ordinary);
+        b.transport.send_to(ReplicaId(0), Bytes::from_static(b"back"), Lane::Ordinary);
         drive([&mut a, &mut b], "a frame each way", |[a, b]| a.received() == round && b.received() == round);
     }
     assert!(a.lost(R1).is_none() && b.lost(R0).is_none(), "the link stands");
@@ -144,8 +144,8 @@ fn a_rebuilt_transport_is_found_again<S: Stack>() {
     let (mut ground, mut a, b) = pair::<S>();
     drop(b);
     drive([&mut a], "the loss is noticed", |[a]| a.lost(R1).is_some() && !a.transport.is_connected(ReplicaId(1)));
-    a.transport.send_to(ReplicaId(1), Bytes::from(vec![0; quick().unconnected_queue_bytes]));
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"waits"));
+    a.transport.send_to(ReplicaId(1), Bytes::from(vec![0; quick().unconnected_queue_bytes]), Lane::Ordinary);
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"waits"), Lane::Ordinary);
     assert_eq!(a.transport.counters().frames_dropped, 1, "the older frame was not dropped");
     let mut b = ground.replica::<S>(1);
     drive([&mut a, &mut b], "the dialling end finds it", |[a, b]| connected(a, b));
@@ -153,15 +153,15 @@ fn a_rebuilt_transport_is_found_again<S: Stack>() {
     drop(a);
     let mut a = ground.replica::<S>(0);
     drive([&mut a, &mut b], "the dialling end is rebuilt", |[a, b]| b.lost(R0).is_some() && connected(a, b));
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"again"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"again"), Lane::Ordinary);
     drive([&mut a, &mut b], "a frame", |[_, b]| b.received() == 2);
 }
 
 fn what_is_sent_before_the_link_is_up_arrives<S: Stack>() {
     let mut ground = Ground::new(2);
     let (mut a, mut b) = (ground.replica::<S>(0), ground.replica::<S>(1));
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"to the one dialled"));
-    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"to the one who dials"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"to the one dialled"), Lane::Ordinary);
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"to the one who dials"), Lane::Ordinary);
     drive([&mut a, &mut b], "both", |[a, b]| a.received() == 1 && b.received() == 1);
 }
 
@@ -186,13 +186,13 @@ fn a_full_queue_drops_and_counts<S: Stack>() {
     let (mut a, mut b) = (ground.end::<S>(0, end, config), ground.replica::<S>(1));
     drive([&mut a, &mut b], "connect", |[a, b]| connected(a, b));
     drive([&mut a, &mut b], "nothing is unacknowledged", |[a, _]| !a.transport.has_unsent());
-    (0..25).for_each(|number| a.transport.send_to(ReplicaId(1), Bytes::from(vec![number; 1_000])));
+    (0..25).for_each(|number| a.transport.send_to(ReplicaId(1), Bytes::from(vec![number; 1_000]), Lane::Ordinary));
     assert_eq!(a.transport.counters().frames_dropped, 15);
     drive([&mut a, &mut b], "the ten that fitted", |[_, b]| b.received() == 10);
     let first: Vec<u8> = b.frames_from(R0).iter().map(|frame| frame[0]).collect();
     assert_eq!(first, (0..10).collect::<Vec<u8>>());
     drive([&mut a, &mut b], "nothing is unacknowledged", |[a, _]| !a.transport.has_unsent());
-    a.transport.send_to(ReplicaId(1), Bytes::from(vec![99; 50_000]));
+    a.transport.send_to(ReplicaId(1), Bytes::from(vec![99; 50_000]), Lane::Ordinary);
     drive([&mut a, &mut b], "an empty queue takes one of any size", |[_, b]| b.received() == 11);
 }
 
@@ -206,11 +206,11 @@ fn bulk_fills_no_room_of_others_and_is_overtaken<S: Stack>() {
     drive([&mut a, &mut b], "connect", |[a, b]| connected(a, b));
     drive([&mut a, &mut b], "nothing is unacknowledged", |[a, _]| !a.transport.has_unsent());
     let bulk = Bytes::from(vec![1; BULK_BYTES]);
-    (0..FITTING + 5).for_each(|_| a.transport.send_bulk_to(ReplicaId(1), bulk.clone()));
+    (0..FITTING + 5).for_each(|_| a.transport.send_to(ReplicaId(1), bulk.clone(), Lane::Bulk));
     assert_eq!(a.transport.counters().frames_dropped, 5, "the queue of bulk is full");
     // As much as the kernel takes while nobody reads.
     a.poll();
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"vote"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"vote"), Lane::Ordinary);
     assert_eq!(a.transport.counters().frames_dropped, 5);
     drive([&mut a, &mut b], "all of it", |[_, b]| b.received() == FITTING + 1);
     let at = b.frames_from(R0).iter().position(|frame| frame == "vote").expect("it arrived");
@@ -228,10 +228,10 @@ fn a_flush_keeps_the_order_and_writes_to_replicas_only<S: Stack>() {
     a.transport.send(link, Bytes::from_static(b"reply"));
     a.transport.flush_replicas();
     assert_eq!(a.transport.counters().bytes_sent, before, "a client's frame waits for the poll");
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"first"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"first"), Lane::Ordinary);
     a.transport.flush_replicas();
     drive([&mut b], "the frame, without a poll of its sender", |[b]| b.received() == 1);
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"second"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"second"), Lane::Ordinary);
     drive([&mut a, &mut b, &mut c], "all frames", |[_, b, c]| b.received() == 2 && c.received() == 1);
     assert_eq!(b.frames_from(R0), ["first", "second"]);
 }
@@ -243,12 +243,12 @@ fn a_slow_reader_gets_everything_later<S: Stack>() {
     // Until the socket is full, while `b` does not read.
     while a.transport.counters().bytes_sent != before {
         before = a.transport.counters().bytes_sent;
-        (0..20).for_each(|_| a.transport.send_to(ReplicaId(1), frame.clone()));
+        (0..20).for_each(|_| a.transport.send_to(ReplicaId(1), frame.clone(), Lane::Ordinary));
         a.poll();
     }
     let queued = a.transport.counters();
     assert_eq!(queued.frames_dropped, 0);
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"end"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"end"), Lane::Ordinary);
     drive([&mut a, &mut b], "all of it", |[_, b]| b.frames_from(R0).last().is_some_and(|last| last == "end"));
     let received = b.frames_from(R0);
     assert_eq!(received.len() as u64, a.transport.counters().frames_sent);
@@ -307,7 +307,7 @@ fn strangers_do_not_disturb<S: Stack>() {
         }
     }
     drive([&mut a, &mut b], "honest replicas connect", |[a, b]| connected(a, b));
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"through"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"through"), Lane::Ordinary);
     drive([&mut a, &mut b], "a frame between strangers", |[_, b]| b.received() == 1);
     drive([&mut a, &mut b], "strangers are shown out", |[_, b]| {
         b.refused_with("not quorate") && b.refused_with("evicted") && b.refused_with("no handshake within 300 ms")
@@ -346,7 +346,7 @@ fn an_over_long_frame_ends_only_its_link<S: Stack>() {
     stream.borrow_mut().write_all(&sealed).expect("write");
     drive([&mut a, &mut b], "the client is shown out", |[_, b]| b.lost(client(9)).is_some());
     assert!(b.lost(client(9)).expect("just seen").contains("over the limit"));
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"still here"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"still here"), Lane::Ordinary);
     drive([&mut a, &mut b], "a frame", |[_, b]| b.received() == 1);
 }
 
@@ -366,8 +366,8 @@ fn clients_are_bounded<S: Stack>() {
 
 fn round_trips_are_known_where_they_are_measured<S: Stack>() {
     let (_ground, mut a, mut b) = pair::<S>();
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"there"));
-    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"and back"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"there"), Lane::Ordinary);
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"and back"), Lane::Ordinary);
     drive([&mut a, &mut b], "the round trips", |[a, b]| [a, b].map(|end| end.transport.round_trips().len()) == [1, 1]);
     let [(replica, trip)] = a.transport.round_trips()[..] else { unreachable!("just seen") };
     assert_eq!(replica, ReplicaId(1));
@@ -411,8 +411,8 @@ fn a_changed_address_keeps_the_link<S: Stack>() {
     let to = relay.source();
     drive_with([&mut a, &mut b], "frames in both directions", |[a, b]| {
         relay.run();
-        a.transport.send_to(ReplicaId(1), Bytes::from_static(b"from another port"));
-        b.transport.send_to(ReplicaId(0), Bytes::from_static(b"to another port"));
+        a.transport.send_to(ReplicaId(1), Bytes::from_static(b"from another port"), Lane::Ordinary);
+        b.transport.send_to(ReplicaId(0), Bytes::from_static(b"to another port"), Lane::Ordinary);
         !b.frames_from(R0).is_empty() && !a.frames_from(R1).is_empty()
     });
     let changes = b.events.iter().filter_map(|event| match event {

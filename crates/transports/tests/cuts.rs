@@ -4,7 +4,7 @@ use crate::support::{End, Ground, R1, TcpPlain, drive, drive_with, quick, replic
 use bytes::{Bytes, BytesMut};
 use quorate_channels::{ChannelFactory, Side};
 use quorate_transports::{TcpConfig, WireSettings};
-use quorate_types::ReplicaId;
+use quorate_types::{Lane, ReplicaId};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -77,12 +77,12 @@ fn make_deaf(stream: &TcpStream) {
 fn a_link_on_which_nothing_is_acknowledged_is_dialled_again() {
     let (ground, mut a, listener, deaf) = transport_and_stream(impatient(300));
     make_deaf(&deaf);
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"into the void"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"into the void"), Lane::Ordinary);
     drive([&mut a], "the cut is noticed", |[a]| a.lost(R1).is_some());
     let why = a.lost(R1).expect("just seen");
     assert!(why.contains("nothing was acknowledged for 300 ms"), "{why}");
     let mut healed = accept(&ground, &mut a, &listener);
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"through"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"through"), Lane::Ordinary);
     let mut heard = Vec::new();
     drive_with([&mut a], "a frame on the new link", |_| {
         let mut buffer = [0; 4_096];
@@ -100,7 +100,7 @@ fn a_remote_that_only_does_not_read_is_kept() {
     let mut before = u64::MAX;
     while a.transport.counters().bytes_sent != before {
         before = a.transport.counters().bytes_sent;
-        (0..20).for_each(|_| a.transport.send_to(ReplicaId(1), frame.clone()));
+        (0..20).for_each(|_| a.transport.send_to(ReplicaId(1), frame.clone(), Lane::Ordinary));
         (0..5).for_each(|_| a.poll());
     }
     // Its window is closed; the kernel probes it, and it answers.

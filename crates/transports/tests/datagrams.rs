@@ -10,7 +10,7 @@ use quorate_channels::{
 use quorate_transports::{
     Association, Datagrams, Endpoint, Endpoints, LinkConfig, TransportKind, TransportProfile, Wire, WireSettings,
 };
-use quorate_types::{ClientId, Committee, EpochId, Parameters, ReplicaId, Time};
+use quorate_types::{ClientId, Committee, EpochId, Lane, Parameters, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ impl Machine for Lossy {
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
         self.lose(now, out, |machine, now, out| machine.packet(now, packet, out));
     }
-    fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
-        self.lose(now, out, |machine, now, out| machine.send(now, frame, out));
+    fn send(&mut self, now: Time, frame: Bytes, lane: Lane, out: &mut Vec<Output>) {
+        self.lose(now, out, |machine, now, out| machine.send(now, frame, lane, out));
     }
     fn due(&self) -> Option<Time> {
         self.0.due()
@@ -180,14 +180,14 @@ fn frames_arrive_once_and_in_order_although_a_third_of_the_packets_are_lost() {
     let (mut a, mut b, mut c) = (ground.replica(0, 0), ground.replica(1, 1), ground.client(7));
     // The first frames are sent before any link exists.
     for frame in frames() {
-        a.transport.send_to(ReplicaId(1), frame.clone());
-        b.transport.send_to(ReplicaId(0), frame);
+        a.transport.send_to(ReplicaId(1), frame.clone(), Lane::Ordinary);
+        b.transport.send_to(ReplicaId(0), frame, Lane::Ordinary);
     }
     drive([&mut a, &mut b, &mut c], "all are connected", |[a, b, c]| {
         connected(a, b) && c.transport.is_connected(ReplicaId(0)) && c.transport.is_connected(ReplicaId(1))
     });
     for frame in frames() {
-        c.transport.send_to(ReplicaId(1), frame);
+        c.transport.send_to(ReplicaId(1), frame, Lane::Ordinary);
     }
     drive([&mut a, &mut b, &mut c], "the frames", |[a, b, _]| {
         a.frames_from(R1).len() == 60 && b.frames_from(R0).len() == 60 && b.frames_from(client(7)).len() == 60
@@ -210,13 +210,13 @@ fn a_remote_that_falls_silent_is_lost_with_its_reason_and_dialled_again() {
     let (mut a, mut b) = (ground.replica(0, 0), ground.replica(1, 1));
     drive([&mut a, &mut b], "connected", |[a, b]| connected(a, b));
     // `b` is stopped: it neither answers nor says farewell.
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"into the void"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"into the void"), Lane::Ordinary);
     drive([&mut a], "the loss is noticed", |[a]| a.lost(R1).is_some());
     let why = a.lost(R1).expect("just seen");
     assert!(why.starts_with("nothing was acknowledged for "), "{why}");
     drop(b);
     let mut b = ground.replica(1, 1);
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"welcome back"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"welcome back"), Lane::Ordinary);
     drive([&mut a, &mut b], "a frame on the new link", |[_, b]| b.frames_from(R0) == [&b"welcome back"[..]]);
 }
 
@@ -230,7 +230,7 @@ fn a_restarted_replica_is_connected_again() {
     // Frames on the old link are lost with it.
     drive_with([&mut a, &mut b], "its frame", |[a, b]| {
         if a.transport.is_connected(ReplicaId(1)) {
-            a.transport.send_to(ReplicaId(1), Bytes::from_static(b"from another life"));
+            a.transport.send_to(ReplicaId(1), Bytes::from_static(b"from another life"), Lane::Ordinary);
         }
         b.frames_from(R0).last().is_some_and(|frame| frame == &b"from another life"[..])
     });
@@ -270,7 +270,7 @@ fn packets_of_strangers_do_not_disturb_links_and_take_a_bounded_number_of_places
     drive([&mut a, &mut b], "the strangers are evicted", |[a, _]| {
         a.refusals.iter().filter(|refusal| refusal.why.to_string().starts_with("evicted")).count() == 16
     });
-    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"still here"));
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"still here"), Lane::Ordinary);
     drive([&mut a, &mut b], "the link of honest replicas", |[a, _]| a.frames_from(R1) == [&b"still here"[..]]);
     assert!(a.lost(R1).is_none() && b.lost(R0).is_none());
 }
@@ -282,8 +282,8 @@ fn a_client_that_sends_a_frame_over_the_limit_is_cut() {
     drive([&mut a, &mut c], "connected", |[a, c]| {
         a.link_to(client(3)).is_some() && c.transport.is_connected(ReplicaId(0))
     });
-    c.transport.send_to(ReplicaId(0), Bytes::from(vec![1; 5_000]));
-    c.transport.send_to(ReplicaId(0), Bytes::from(vec![2; 5_001]));
+    c.transport.send_to(ReplicaId(0), Bytes::from(vec![1; 5_000]), Lane::Ordinary);
+    c.transport.send_to(ReplicaId(0), Bytes::from(vec![2; 5_001]), Lane::Ordinary);
     drive_with([&mut a, &mut c], "the client is cut", |[a, _]| a.lost(client(3)).is_some());
     assert!(a.lost(client(3)).is_some_and(|why| why.contains("over the limit of 5000")));
     assert_eq!(a.frames_from(client(3)).len(), 1, "only the frame within the limit arrives");

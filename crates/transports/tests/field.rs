@@ -5,7 +5,7 @@ use crate::net::MS;
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, Machine, Output, Side};
 use quorate_transports::{Association, LinkId, Route, Router, Wire};
-use quorate_types::{ReplicaId, Time};
+use quorate_types::{Lane, ReplicaId, Time};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -102,7 +102,7 @@ impl Field {
 
     pub fn send(&mut self, from: usize, id: u64, frame: Bytes) {
         self.step(from, id, |machine, now, out| {
-            machine.send(now, frame, out);
+            machine.send(now, frame, Lane::Ordinary, out);
             machine.flush(now, out);
         });
     }

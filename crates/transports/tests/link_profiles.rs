@@ -4,7 +4,7 @@ use crate::relay::Relay;
 use crate::support::{Ground, RudpPlain, SctpPlain, Stack, drive_with, quick, replica_end};
 use bytes::Bytes;
 use quorate_transports::{LinkConfig, LinkProfile, RetransmissionConfig, RetransmissionProfile, WireSettings};
-use quorate_types::ReplicaId;
+use quorate_types::{Lane, ReplicaId};
 
 fn link(text: &str) -> LinkProfile {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
@@ -65,7 +65,7 @@ fn a_socket_repeats_by_the_profile_of_its_link<S: Stack>() {
         [to_others, back] == [[true; 2]; 2]
     });
     for replica in [1, 2] {
-        a.transport.send_to(ReplicaId(replica), Bytes::from_static(b"nobody hears it"));
+        a.transport.send_to(ReplicaId(replica), Bytes::from_static(b"nobody hears it"), Lane::Ordinary);
     }
     let mut lost = [0, 0];
     drive_with([&mut a], "it repeats", |_| {

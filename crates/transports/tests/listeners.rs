@@ -3,7 +3,7 @@
 use crate::support::*;
 use bytes::Bytes;
 use quorate_transports::{Endpoints, Event, LinkConfig, Remote, TcpTransport};
-use quorate_types::{Address, ClientId, Committee, ReplicaId};
+use quorate_types::{Address, ClientId, Committee, Lane, ReplicaId};
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 
@@ -54,7 +54,7 @@ fn each_listener_admits_its_own_audience_and_refuses_others() {
     drive([&mut house, &mut operator], "an operator", |[house, _]| {
         house.link_to(Remote::Operator(ClientId(9))).is_some()
     });
-    operator.transport.send_to(ReplicaId(1), Bytes::from_static(b"how are you"));
+    operator.transport.send_to(ReplicaId(1), Bytes::from_static(b"how are you"), Lane::Ordinary);
     drive([&mut house, &mut operator], "a question", |[house, _]| {
         let asks = |event: &Event| matches!(event, Event::Received { remote: Remote::Operator(_), .. });
         house.events.iter().any(asks)

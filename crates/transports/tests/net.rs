@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use quorate_channels::{Loss, Machine, Output};
-use quorate_types::Time;
+use quorate_types::{Lane, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl Net {
 
     pub fn send(&mut self, from: usize, frame: Bytes) {
         self.step(from, |machine, now, out| {
-            machine.send(now, frame, out);
+            machine.send(now, frame, Lane::Ordinary, out);
             machine.flush(now, out);
         });
     }

@@ -7,7 +7,7 @@ use crate::support::replica_end;
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, Side};
 use quorate_transports::{QuicVotes, TransportKind, WireSettings};
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{ClusterId, Lane, ReplicaId};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -88,8 +88,8 @@ fn attacked(pair: (TransportKind, ChannelKind), seed: u64, on_path: bool) -> Opt
         for from in [A, B] {
             net.step(from, |machine, now, out| {
                 match at % 2 {
-                    0 => machine.send(now, frame.clone(), out),
-                    _ => machine.send_vote(now, frame.clone(), out),
+                    0 => machine.send(now, frame.clone(), Lane::Ordinary, out),
+                    _ => machine.send(now, frame.clone(), Lane::Vote, out),
                 }
                 machine.flush(now, out);
             });

@@ -11,7 +11,7 @@ use quorate_channels::{
     Welcome,
 };
 use quorate_transports::{LinkConfig, PacketConfig, QuicConfig, TransportKind, Wire, WireSettings};
-use quorate_types::{ClientId, ClusterId, EpochId, Parameters, ReplicaId, Time};
+use quorate_types::{ClientId, ClusterId, EpochId, Lane, Parameters, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ fn bulk_delays_no_ordinary_frame() {
     let mut net = pair(&defaults(), even());
     net.connect();
     net.step(A, |machine, now, out| {
-        (0..200).for_each(|_| machine.send_bulk(now, Bytes::from(vec![7; 100_000]), out));
+        (0..200).for_each(|_| machine.send(now, Bytes::from(vec![7; 100_000]), Lane::Bulk, out));
         machine.flush(now, out);
     });
     net.run(50, |_| false);
@@ -104,7 +104,7 @@ fn a_lost_packet_of_bulk_holds_back_no_ordinary_frame() {
     });
     let began = net.now;
     net.step(A, |machine, now, out| {
-        machine.send_bulk(now, Bytes::from(vec![7; 6_000]), out);
+        machine.send(now, Bytes::from(vec![7; 6_000]), Lane::Bulk, out);
         machine.flush(now, out);
     });
     net.send(A, Bytes::from_static(b"vote"));
@@ -416,13 +416,13 @@ fn replicas_and_a_client_exchange_frames_over_udp() {
     let mut ground = Ground::over(2, quic(quick()));
     let (mut a, mut b, mut c) = (ground.replica(0, 0), ground.replica(1, 1), ground.client(7));
     for frame in frames() {
-        a.transport.send_to(ReplicaId(1), frame.clone());
-        b.transport.send_to(ReplicaId(0), frame);
+        a.transport.send_to(ReplicaId(1), frame.clone(), Lane::Ordinary);
+        b.transport.send_to(ReplicaId(0), frame, Lane::Ordinary);
     }
     drive([&mut a, &mut b, &mut c], "all are connected", |[a, b, c]| {
         connected(a, b) && c.transport.is_connected(ReplicaId(0)) && c.transport.is_connected(ReplicaId(1))
     });
-    frames().into_iter().for_each(|frame| c.transport.send_to(ReplicaId(1), frame));
+    frames().into_iter().for_each(|frame| c.transport.send_to(ReplicaId(1), frame, Lane::Ordinary));
     drive([&mut a, &mut b, &mut c], "the frames", |[a, b, _]| {
         a.frames_from(R1).len() == 60 && b.frames_from(R0).len() == 60 && b.frames_from(client(7)).len() == 60
     });
@@ -452,7 +452,7 @@ fn both_ends_connect_again_after_the_restart_of_either() {
 fn greet(from: &mut End, to: &mut End, replica: ReplicaId, sender: quorate_transports::Remote, text: &'static str) {
     drive_with([from, to], text, |[from, to]| {
         if from.transport.is_connected(replica) {
-            from.transport.send_to(replica, Bytes::from_static(text.as_bytes()));
+            from.transport.send_to(replica, Bytes::from_static(text.as_bytes()), Lane::Ordinary);
         }
         to.frames_from(sender).last().is_some_and(|frame| frame == text)
     });
@@ -471,7 +471,7 @@ fn strangers_on_udp_take_no_place() {
     for stranger in &strangers {
         stranger.send_to(JUNK, ground.address(0)).expect("the packet is sent");
     }
-    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"still here"));
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"still here"), Lane::Ordinary);
     drive([&mut a, &mut b], "the link of honest replicas", |[a, _]| {
         let came = a.transport.counters().bytes_received - before;
         a.frames_from(R1) == [&b"still here"[..]] && came > (STRANGERS * JUNK.len()) as u64

@@ -5,7 +5,7 @@ use crate::support::{client_end, replica_end};
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, Loss, Machine, Side};
 use quorate_transports::{QuicConfig, QuicVotes, TransportKind, Wire, WireSettings};
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{ClusterId, Lane, ReplicaId};
 use std::time::Duration;
 
 fn cluster() -> ClusterId {
@@ -41,7 +41,7 @@ fn in_datagrams() -> Net {
 
 fn vote(net: &mut Net, from: usize, frame: Bytes) {
     net.step(from, |machine, now, out| {
-        machine.send_vote(now, frame, out);
+        machine.send(now, frame, Lane::Vote, out);
         machine.flush(now, out);
     });
 }
@@ -129,7 +129,7 @@ fn a_burst_of_votes_waits_within_bounds_and_arrives() {
     const VOTES: usize = 20_000;
     let mut net = in_datagrams();
     net.step(A, |machine, now, out| {
-        (0..VOTES).for_each(|at| machine.send_vote(now, Bytes::from((at as u64).to_le_bytes().repeat(20)), out));
+        (0..VOTES).for_each(|at| machine.send(now, Bytes::from((at as u64).to_le_bytes().repeat(20)), Lane::Vote, out));
         machine.flush(now, out);
     });
     assert!(net.ends[A].unsent_bytes() > VOTES * 160 / 2, "they cannot all have left");

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_channels::{ChannelConfig, ChannelKind, Loss, Machine, Side};
 use quorate_transports::{PacketConfig, RetransmissionConfig, RetransmissionProfile, TransportKind, WireSettings};
-use quorate_types::{ClusterId, ReplicaId, Time};
+use quorate_types::{ClusterId, Lane, ReplicaId, Time};
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000 * MS;
@@ -73,7 +73,7 @@ fn rudp(settings: &WireSettings, us: u64) -> Net {
 /// Sends frames in one go.
 fn send(net: &mut Net, from: usize, frames: &[Bytes]) {
     net.step(from, |machine, now, out| {
-        frames.iter().for_each(|frame| machine.send(now, frame.clone(), out));
+        frames.iter().for_each(|frame| machine.send(now, frame.clone(), Lane::Ordinary, out));
         machine.flush(now, out);
     });
 }

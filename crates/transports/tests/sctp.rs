@@ -6,7 +6,7 @@ use crate::support::replica_end;
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, Loss, Machine, Side};
 use quorate_transports::{TransportKind, WireSettings};
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{ClusterId, Lane, ReplicaId};
 use std::time::Duration;
 
 fn end(replica: u16) -> ChannelConfig {
@@ -95,7 +95,7 @@ fn bulk_delays_no_ordinary_frame() {
     let mut net = pair(&defaults(), even());
     net.connect();
     net.step(A, |machine, now, out| {
-        (0..100).for_each(|_| machine.send_bulk(now, Bytes::from(vec![7; 50_000]), out));
+        (0..100).for_each(|_| machine.send(now, Bytes::from(vec![7; 50_000]), Lane::Bulk, out));
         machine.flush(now, out);
     });
     net.run(50, |_| false);

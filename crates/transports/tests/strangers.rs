@@ -7,7 +7,7 @@ use crate::support::{End, R1, ToyVerifier, client, client_end, connected, drive,
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, Machine, Output, Side};
 use quorate_transports::{Event, LinkConfig, Remote, TransportKind, Wire, WireSettings};
-use quorate_types::{ClusterId, ReplicaId, Time};
+use quorate_types::{ClusterId, Lane, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,8 +108,8 @@ fn ten_thousand(transport: TransportKind, channel: ChannelKind) {
     drive([&mut a, &mut b, &mut newcomer], "a new client", |[a, _, c]| {
         a.link_to(client(7)).is_some() && c.transport.is_connected(ReplicaId(0))
     });
-    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"still here"));
-    newcomer.transport.send_to(ReplicaId(0), Bytes::from_static(b"and new"));
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"still here"), Lane::Ordinary);
+    newcomer.transport.send_to(ReplicaId(0), Bytes::from_static(b"and new"), Lane::Ordinary);
     drive([&mut a, &mut b, &mut newcomer], "their frames", |[a, ..]| {
         a.frames_from(R1) == [&b"still here"[..]] && a.frames_from(client(7)) == [&b"and new"[..]]
     });
@@ -242,7 +242,7 @@ fn connect(ground: &Ground, a: &mut End, relay: &mut Relay) -> End {
 }
 
 fn speak(a: &mut End, c: &mut End, relay: &mut Relay, frame: &'static [u8]) {
-    c.transport.send_to(ReplicaId(0), Bytes::from_static(frame));
+    c.transport.send_to(ReplicaId(0), Bytes::from_static(frame), Lane::Ordinary);
     drive_with([a, c], "its frame", |[a, _]| {
         relay.carry();
         a.frames_from(client(7)).last().is_some_and(|last| last == frame)

@@ -8,7 +8,7 @@ use crate::support::{
 use bytes::{Bytes, BytesMut};
 use quorate_channels::Channel;
 use quorate_transports::{Event, LinkConfig, Remote};
-use quorate_types::ReplicaId;
+use quorate_types::{Lane, ReplicaId};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -87,8 +87,8 @@ fn ten_thousand<S: Stack>() {
     drive([&mut a, &mut b, &mut newcomer], "a new client", |[a, _, c]| {
         a.link_to(client(77_777)).is_some() && c.transport.is_connected(ReplicaId(0))
     });
-    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"still here"));
-    newcomer.transport.send_to(ReplicaId(0), Bytes::from_static(b"and new"));
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"still here"), Lane::Ordinary);
+    newcomer.transport.send_to(ReplicaId(0), Bytes::from_static(b"and new"), Lane::Ordinary);
     drive([&mut a, &mut b, &mut newcomer], "their frames", |[a, ..]| {
         a.frames_from(R1) == [&b"still here"[..]] && a.frames_from(client(77_777)) == [&b"and new"[..]]
     });

@@ -12,7 +12,7 @@ use crate::session::{SessionCounters, SessionOptions};
 use crate::workload::Workload;
 use quorate_crypto::{ClientIdentity, ReplyVerifier};
 use quorate_transports::{Event, Remote, Transport};
-use quorate_types::{ReplicaId, ReplicaReply, ReplyMode, Time, decode_message};
+use quorate_types::{Lane, ReplicaId, ReplicaReply, ReplyMode, Time, decode_message};
 use serde::Serialize;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -294,9 +294,10 @@ impl LoadGenerator {
         for Outgoing { to, frame } in self.outgoing.drain(..) {
             match to {
                 Destination::All => {
-                    (0..self.replicas).for_each(|to| self.transport.send_to(ReplicaId(to), frame.clone()));
+                    (0..self.replicas)
+                        .for_each(|to| self.transport.send_to(ReplicaId(to), frame.clone(), Lane::Ordinary));
                 }
-                Destination::One(to) => self.transport.send_to(to, frame),
+                Destination::One(to) => self.transport.send_to(to, frame, Lane::Ordinary),
             }
         }
     }

@@ -21,7 +21,8 @@ use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::stages::MessageKind;
 use quorate_types::{
-    Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, Manifest, ReplicaId, Subject, Vote, Wire,
+    Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, Lane, Manifest, ReplicaId, Subject,
+    Vote, Wire,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -364,26 +365,23 @@ pub enum Envelope<M> {
 }
 
 impl<M: Message> Envelope<M> {
-    /// Returns whether other messages to the same replica should overtake this one in a queue: it carries commands,
-    /// blocks or state, or lists commands that do. Proposals are not bulk even if they carry commands.
-    pub fn is_bulk(&self) -> bool {
+    /// Returns its class for transports. What carries commands, blocks or state, or lists commands that do, is bulk;
+    /// proposals are not, even if they carry commands. Votes are those of which protocols take any quorum in any order:
+    /// votes on views and checkpoints are rare, and losing one costs a timeout or an interval.
+    pub fn lane(&self) -> Lane {
         match self {
             Envelope::Spread(_)
             | Envelope::Bundles(_)
             | Envelope::Relay(_)
             | Envelope::Blocks(_)
-            | Envelope::StatePart { .. } => true,
+            | Envelope::StatePart { .. } => Lane::Bulk,
             // A batch is acknowledged once its bundles are there, so it must not come before them.
-            Envelope::Batch(_) => true,
-            _ => false,
+            Envelope::Batch(_) => Lane::Bulk,
+            _ => match self.kind() {
+                MessageKind::Vote | MessageKind::Prepare | MessageKind::Commit => Lane::Vote,
+                _ => Lane::Ordinary,
+            },
         }
-    }
-
-    /// Returns whether it is a vote for which a quorum suffices. Protocols take such votes in any order and can do
-    /// without some of them. Votes on views and checkpoints are not included: they are rare, and losing one costs a
-    /// timeout or an interval.
-    pub fn is_vote(&self) -> bool {
-        matches!(self.kind(), MessageKind::Vote | MessageKind::Prepare | MessageKind::Commit)
     }
 
     /// Returns the kind of the message, as far as costs differ.

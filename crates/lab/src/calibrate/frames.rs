@@ -11,7 +11,7 @@ use quorate_simulator::CostTable;
 use quorate_simulator::costs::FrameCosts;
 use quorate_transports::{TransportKind, Wire};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClusterId, EpochId, Parameters, ReplicaId, Time};
+use quorate_types::{ClusterId, EpochId, Lane, Parameters, ReplicaId, Time};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -255,7 +255,7 @@ impl Machines {
         let (frame, expected) = (Bytes::from(vec![7; bytes]), self.received + FRAMES);
         self.act(0, &mut took[0], |machine, now, out| {
             for _ in 0..FRAMES {
-                machine.send(now, frame.clone(), out);
+                machine.send(now, frame.clone(), Lane::Ordinary, out);
             }
             machine.flush(now, out);
         })?;

@@ -1,7 +1,7 @@
 //! The thread of a replica's network: reads, decodes, hashes and writes.
 
 use super::arrival::Arrival;
-use super::mail::{End, Made, Mail, Order, Report};
+use super::mailbox::{DeferredFrame, End, IoCommand, Mailbox, Report};
 use quorate_consensus::Message;
 use quorate_storage::account::thread_cpu_ns;
 use quorate_transports::{Event, LinkId, Remote, Transport};
@@ -15,21 +15,21 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Events that are decoded before the replica gets them, and before its orders are looked at.
+/// Events that are decoded before the replica gets them, and before its commands are looked at.
 const EVENTS_AT_ONCE: usize = 32;
 /// Pause while the replica has more arrivals to take than may wait for it. Orders are carried out meanwhile.
 const FULL_PAUSE: Duration = Duration::from_micros(200);
 
 /// Time after which the network is polled again before further frames are encoded: a signature of a reply takes 7 us to
 /// a millisecond, and replicas' messages do not wait for many.
-const MAKING_AT_ONCE: Duration = Duration::from_micros(100);
-/// Frames that wait to be encoded; beyond them, no further orders are carried out before.
-const MAX_UNMADE: usize = 4096;
+const ENCODING_AT_ONCE: Duration = Duration::from_micros(100);
+/// Frames that wait to be encoded; beyond them, no further commands are carried out before.
+const MAX_DEFERRED: usize = 4096;
 
 /// What the thread works with.
 pub(super) struct Worker<M: Message> {
     transport: Box<dyn Transport>,
-    mail: Arc<Mail<M>>,
+    mailbox: Arc<Mailbox<M>>,
     path: PayloadPath,
     me: ReplicaId,
     replicas: u16,
@@ -37,12 +37,12 @@ pub(super) struct Worker<M: Message> {
     congested: BTreeSet<LinkId>,
     /// Clients' links to which something was sent since the last look.
     written: BTreeSet<LinkId>,
-    /// Memory for the orders that are carried out.
-    orders: Vec<Order>,
+    /// Memory for the commands that are carried out.
+    commands: Vec<IoCommand>,
     /// Memory for the arrivals that are passed on.
     arrivals: Vec<Arrival<M>>,
     /// Frames for clients that are not encoded yet.
-    unmade: VecDeque<Made>,
+    deferred: VecDeque<DeferredFrame>,
     encoder: Encoder,
     /// The replica wants its transport back.
     ends: bool,
@@ -52,22 +52,22 @@ impl<M: Message> Worker<M> {
     /// Makes the worker of the thread of replica `me` of `replicas`.
     pub fn new(
         transport: Box<dyn Transport>,
-        mail: Arc<Mail<M>>,
+        mailbox: Arc<Mailbox<M>>,
         path: PayloadPath,
         me: ReplicaId,
         replicas: u16,
     ) -> Worker<M> {
         Worker {
             transport,
-            mail,
+            mailbox,
             path,
             me,
             replicas,
             congested: BTreeSet::new(),
             written: BTreeSet::new(),
-            orders: Vec::new(),
+            commands: Vec::new(),
             arrivals: Vec::new(),
-            unmade: VecDeque::new(),
+            deferred: VecDeque::new(),
             encoder: Encoder::default(),
             ends: false,
         }
@@ -77,7 +77,7 @@ impl<M: Message> Worker<M> {
     pub fn run(mut self) -> Box<dyn Transport> {
         meter::time_with(thread_cpu_ns);
         stages::begin_thread();
-        let mail = self.mail.clone();
+        let mailbox = self.mailbox.clone();
         let worked = panic::catch_unwind(AssertUnwindSafe(|| self.work()));
         let end = match worked {
             Ok(Ok(())) => None,
@@ -85,8 +85,8 @@ impl<M: Message> Worker<M> {
             Err(panicked) => Some(End::Panicked(panicked)),
         };
         if end.is_some() {
-            mail.deliver(|arrivals| (arrivals.end, arrivals.has_ended) = (end, true));
-            mail.closed();
+            mailbox.deliver(|arrivals| (arrivals.end, arrivals.has_ended) = (end, true));
+            mailbox.closed();
         }
         self.transport
     }
@@ -94,17 +94,17 @@ impl<M: Message> Worker<M> {
     fn work(&mut self) -> io::Result<()> {
         let mut events = Vec::new();
         loop {
-            stages::begin_turn(self.mail.leads.load(Ordering::Relaxed));
-            self.obey();
+            stages::begin_turn(self.mailbox.leads.load(Ordering::Relaxed));
+            self.carry_out();
             if self.ends {
-                self.make(Duration::MAX);
+                self.encode(Duration::MAX);
                 return Ok(());
             }
-            self.make(MAKING_AT_ONCE);
-            match self.mail.is_full() {
+            self.encode(ENCODING_AT_ONCE);
+            match self.mailbox.is_full() {
                 true => {
                     self.transport.flush_replicas();
-                    if self.unmade.is_empty() {
+                    if self.deferred.is_empty() {
                         thread::sleep(FULL_PAUSE);
                     }
                 }
@@ -118,52 +118,50 @@ impl<M: Message> Worker<M> {
     }
 
     fn poll(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
-        self.mail.sleep(true);
-        let wait = (self.mail.has_orders() || !self.unmade.is_empty()).then_some(Duration::ZERO);
+        self.mailbox.sleep(true);
+        let wait = (self.mailbox.has_commands() || !self.deferred.is_empty()).then_some(Duration::ZERO);
         let polled = self.transport.poll(wait, events);
-        self.mail.sleep(false);
+        self.mailbox.sleep(false);
         polled
     }
 
-    /// Carries out the replica's orders.
-    fn obey(&mut self) {
-        let mut orders = std::mem::take(&mut self.orders);
-        self.ends |= self.mail.take_orders(&mut orders);
-        for order in orders.drain(..) {
-            match order {
-                Order::SendTo(to, frame) => self.transport.send_to(to, frame),
-                Order::SendBulkTo(to, frame) => self.transport.send_bulk_to(to, frame),
-                Order::SendVoteTo(to, frame) => self.transport.send_vote_to(to, frame),
-                Order::Send(link, frame) => {
+    /// Carries out the replica's commands.
+    fn carry_out(&mut self) {
+        let mut commands = std::mem::take(&mut self.commands);
+        self.ends |= self.mailbox.take_commands(&mut commands);
+        for command in commands.drain(..) {
+            match command {
+                IoCommand::SendTo(to, frame, lane) => self.transport.send_to(to, frame, lane),
+                IoCommand::Send(link, frame) => {
                     self.written.insert(link);
                     self.transport.send(link, frame);
                 }
-                Order::Make(made) => {
-                    self.unmade.push_back(made);
-                    if self.unmade.len() > MAX_UNMADE {
-                        self.make(MAKING_AT_ONCE);
+                IoCommand::SendDeferred(frame) => {
+                    self.deferred.push_back(frame);
+                    if self.deferred.len() > MAX_DEFERRED {
+                        self.encode(ENCODING_AT_ONCE);
                     }
                 }
-                Order::Release(link, bytes) => self.transport.release(link, bytes),
-                Order::Vouch(link, genuine) => self.transport.vouch(link, genuine),
-                Order::Close(link, why) => self.transport.close(link, why),
-                Order::Defer(patience) => self.transport.defer_clients(patience),
-                Order::Report => self.mail.publish(self.report()),
+                IoCommand::Release(link, bytes) => self.transport.release(link, bytes),
+                IoCommand::Vouch(link, genuine) => self.transport.vouch(link, genuine),
+                IoCommand::Close(link, why) => self.transport.close(link, why),
+                IoCommand::Defer(patience) => self.transport.defer_clients(patience),
+                IoCommand::Report => self.mailbox.publish(self.report()),
             }
         }
-        self.orders = orders;
+        self.commands = commands;
     }
 
     /// Encodes and sends frames that wait for it, and begins with none after `most` of time.
-    fn make(&mut self, most: Duration) {
-        if self.unmade.is_empty() {
+    fn encode(&mut self, most: Duration) {
+        if self.deferred.is_empty() {
             return;
         }
         let begun = Instant::now();
         while begun.elapsed() < most
-            && let Some(Made { link, times, make, .. }) = self.unmade.pop_front()
+            && let Some(DeferredFrame { link, times, encode, .. }) = self.deferred.pop_front()
         {
-            let frame = make(&mut self.encoder);
+            let frame = encode(&mut self.encoder);
             self.written.insert(link);
             std::iter::repeat_n(frame, times).for_each(|frame| self.transport.send(link, frame));
         }
@@ -190,7 +188,7 @@ impl<M: Message> Worker<M> {
         let connected = events.iter().any(changes_links).then(|| self.connected());
         let (congested, refusals) = (self.congestion(), self.transport.take_refusals());
         if connected.is_some() || !congested.is_empty() || !refusals.is_empty() {
-            self.mail.deliver(|arrivals| {
+            self.mailbox.deliver(|arrivals| {
                 arrivals.congested.extend(congested);
                 arrivals.refusals.extend(refusals);
                 arrivals.connected = connected.unwrap_or_else(|| std::mem::take(&mut arrivals.connected));
@@ -203,12 +201,12 @@ impl<M: Message> Worker<M> {
             self.arrivals.extend(some);
             let bytes = self.arrivals.iter().map(Arrival::bytes).sum::<usize>();
             let list = &mut self.arrivals;
-            self.mail.deliver(|arrivals| {
+            self.mailbox.deliver(|arrivals| {
                 arrivals.bytes += bytes;
                 arrivals.list.append(list);
             });
-            if self.mail.has_orders() {
-                self.obey();
+            if self.mailbox.has_commands() {
+                self.carry_out();
                 self.transport.flush_replicas();
             }
         }

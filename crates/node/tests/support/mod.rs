@@ -8,8 +8,8 @@ use quorate_crypto::{ClientIdentity, Identities, ReplyVerifier};
 use quorate_node::EmbeddedCluster;
 use quorate_transports::{Event, LinkConfig, LinkId, Remote, TcpTransport, Transport};
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, Committee, Digest, Height, Parameters, ReplicaId, ReplicaReply,
-    Results, Status, decode_message, encode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, Committee, Digest, Height, Lane, Parameters, ReplicaId,
+    ReplicaReply, Results, Status, decode_message, encode_message,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -128,8 +128,8 @@ impl TestClient {
         }
         for (replica, challenge) in challenges {
             let proof = self.identity.prove(replica, self.id(), &challenge).expect("the client has a key");
-            self.transport.send_to(replica, proof);
-            self.transport.send_to(replica, self.last_sent[&replica].clone());
+            self.transport.send_to(replica, proof, Lane::Ordinary);
+            self.transport.send_to(replica, self.last_sent[&replica].clone(), Lane::Ordinary);
         }
         news
     }
@@ -161,13 +161,13 @@ impl TestClient {
 
     pub fn send_raw(&mut self, to: ReplicaId, frame: Bytes) {
         self.last_sent.insert(to, frame.clone());
-        self.transport.send_to(to, frame);
+        self.transport.send_to(to, frame, Lane::Ordinary);
     }
 
     pub fn send_all(&mut self, request: &ClientRequest) {
         let frame = encode_message(request);
         for replica in self.committee.replicas() {
-            self.transport.send_to(replica, frame.clone());
+            self.transport.send_to(replica, frame.clone(), Lane::Ordinary);
         }
     }
 

@@ -17,7 +17,7 @@ use quorate_consensus::Protocol;
 use quorate_links::{Purpose, Random};
 use quorate_transports::{Association, LinkId, Route, Router, Wire};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, EpochId, Hasher, Parameters, ReplicaId, Time};
+use quorate_types::{ClientId, ClusterId, EpochId, Hasher, Lane, Parameters, ReplicaId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ struct Connection<M> {
     /// Halves of the accepting end that are not established, the oldest first.
     attempts: VecDeque<u64>,
     /// Frames of the accepting end that wait for its half, and whether each is a vote.
-    waiting: VecDeque<(Bytes, bool)>,
+    waiting: VecDeque<(Bytes, Lane)>,
     waiting_bytes: usize,
     /// Parcels of the lower and of the higher endpoint that the other one has not received.
     parcels: [BTreeMap<u64, Parcel<M>>; 2],
@@ -299,7 +299,7 @@ impl<M> Connections<M> {
 
     /// Notes that a half is established, and returns the frames that have waited for it. An earlier half of the same end
     /// is dropped: its remote has begun anew.
-    fn establish(&mut self, id: u64) -> VecDeque<(Bytes, bool)> {
+    fn establish(&mut self, id: u64) -> VecDeque<(Bytes, Lane)> {
         let half = &self.halves[&id];
         let (me, other) = (half.me, half.other);
         if let Some(name) = half.machine.name() {
@@ -337,7 +337,7 @@ impl<M> Connections<M> {
     }
 
     /// Queues a frame at the sending end. Returns the half to which it goes now; `None` if it waits or is dropped.
-    fn queue(&mut self, from: usize, to: usize, is_vote: bool, parcel: Parcel<M>) -> Option<(u64, Bytes, bool)> {
+    fn queue(&mut self, from: usize, to: usize, lane: Lane, parcel: Parcel<M>) -> Option<(u64, Bytes, Lane)> {
         let connection = self.open.get_mut(&pair(from, to))?;
         let (at, bytes) = (side(from, to), parcel.bytes as usize);
         let half = connection.halves[at];
@@ -357,10 +357,10 @@ impl<M> Connections<M> {
         (&mut frame[..NUMBER_BYTES]).put_u64_le(number);
         let frame = frame.freeze();
         match half {
-            Some(id) => Some((id, frame, is_vote)),
+            Some(id) => Some((id, frame, lane)),
             None => {
                 connection.waiting_bytes += frame.len();
-                connection.waiting.push_back((frame, is_vote));
+                connection.waiting.push_back((frame, lane));
                 None
             }
         }
@@ -379,13 +379,6 @@ fn bytes_of(random: &mut Random) -> [u8; NONCE_BYTES] {
     bytes
 }
 
-fn send(machine: &mut dyn Machine, now: Time, frame: Bytes, is_vote: bool, out: &mut Vec<Output>) {
-    match is_vote {
-        true => machine.send_vote(now, frame, out),
-        false => machine.send(now, frame, out),
-    }
-}
-
 impl<P: Protocol> World<'_, P> {
     /// Passes a parcel to the machine of its sender.
     pub(super) fn ship_on_machine(&mut self, at: Time, from: usize, to: usize, parcel: Parcel<P::Message>) {
@@ -393,9 +386,9 @@ impl<P: Protocol> World<'_, P> {
             self.off_path.judge.dials(at, from, to, &self.links);
             self.drive(at, id, |machine, now, out| machine.start(now, out));
         }
-        let Some((id, frame, is_vote)) = self.connections.queue(from, to, parcel.is_vote(), parcel) else { return };
+        let Some((id, frame, lane)) = self.connections.queue(from, to, parcel.lane(), parcel) else { return };
         self.drive(at, id, |machine, now, out| {
-            send(machine, now, frame, is_vote, out);
+            machine.send(now, frame, lane, out);
             machine.flush(now, out);
         });
     }
@@ -444,7 +437,7 @@ impl<P: Protocol> World<'_, P> {
         let waiting = self.step(at, id, act);
         if !waiting.is_empty() {
             self.step(at, id, |machine, now, out| {
-                waiting.into_iter().for_each(|(frame, is_vote)| send(machine, now, frame, is_vote, out));
+                waiting.into_iter().for_each(|(frame, lane)| machine.send(now, frame, lane, out));
                 machine.flush(now, out);
             });
         }
@@ -456,7 +449,7 @@ impl<P: Protocol> World<'_, P> {
         at: Time,
         id: u64,
         act: impl FnOnce(&mut dyn Machine, Time, &mut Vec<Output>),
-    ) -> VecDeque<(Bytes, bool)> {
+    ) -> VecDeque<(Bytes, Lane)> {
         let mut waiting = VecDeque::new();
         let Some(half) = self.connections.halves.get_mut(&id) else { return waiting };
         // A turn sends at its end, so the machine may already have seen a later time.

@@ -6,7 +6,7 @@ use crate::network::Delivery;
 use crate::parcel::Parcel;
 use crate::spec::SimSpec;
 use quorate_consensus::{Message, Protocol};
-use quorate_types::Time;
+use quorate_types::{Lane, Time};
 
 /// Transport state of each pair of endpoints.
 pub(super) struct Pairs<M> {
@@ -59,7 +59,7 @@ impl<P: Protocol> World<'_, P> {
             return self.ship_on_stream(at, from, to, parcel);
         }
         let bytes = parcel.bytes as usize;
-        let overtakes = is_stream && !parcel.is_bulk();
+        let overtakes = is_stream && parcel.lane() != Lane::Bulk;
         // A stream's messages arrive in the order in which its sender writes them.
         let ahead = if overtakes { self.links.overtake(at, from, to, bytes) } else { None };
         let is_ordered = is_stream && ahead.is_none();

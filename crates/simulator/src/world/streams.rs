@@ -7,7 +7,7 @@ use crate::parcel::Parcel;
 use crate::spec::SimSpec;
 use quorate_consensus::{Message, Protocol};
 use quorate_transports::BULK_AHEAD_BYTES;
-use quorate_types::Time;
+use quorate_types::{Lane, Time};
 use std::collections::VecDeque;
 
 /// Streams of all pairs of endpoints.
@@ -58,7 +58,7 @@ impl<M: Message> Half<M> {
     fn write(&mut self, now: Time) {
         while self.writes.front().is_some_and(|(at, _)| *at <= now) {
             let (_, parcel) = self.writes.pop_front().expect("there is a first one");
-            if parcel.is_bulk() && (!self.bulk.is_empty() || self.is_full()) {
+            if parcel.lane() == Lane::Bulk && (!self.bulk.is_empty() || self.is_full()) {
                 self.bulk.push_back(parcel);
             } else {
                 self.append(parcel);

@@ -1,10 +1,10 @@
 //! Link of a packet transport: a machine and its frame queue.
 
 use crate::framing::HEADER_BYTES;
-use crate::links::{Lane, LinkState, Linked};
+use crate::links::{LinkState, Linked};
 use bytes::Bytes;
 use quorate_channels::Machine;
-use quorate_types::Time;
+use quorate_types::{Lane, Time};
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 

@@ -22,7 +22,7 @@ use crate::carrier::{Association, Carrier, TransportProfile};
 use crate::config::WireSettings;
 use crate::endpoint::{Endpoint, Endpoints, Listening};
 use crate::error::{Refusal, SetupError};
-use crate::links::{Audience, Lane, Links, index};
+use crate::links::{Audience, Links, index};
 use crate::{Counters, Event, LinkId, Remote, Transport};
 use buffers::Buffers;
 use bytes::Bytes;
@@ -31,7 +31,7 @@ use mio::{Interest, Token};
 use port::Port;
 use quorate_channels::{ChannelConfig, ChannelFactory, Machine, RemoteIdentity, Side};
 use quorate_types::stages::{self, MessageKind, Stage};
-use quorate_types::{Address, Committee, ReplicaId, Time};
+use quorate_types::{Address, Committee, Lane, ReplicaId, Time};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -203,16 +203,8 @@ impl DatagramTransport {
 }
 
 impl Transport for DatagramTransport {
-    fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.links.send_to(to, frame, Lane::Ordinary);
-    }
-
-    fn send_bulk_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.links.send_to(to, frame, Lane::Bulk);
-    }
-
-    fn send_vote_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.links.send_to(to, frame, Lane::Vote);
+    fn send_to(&mut self, to: ReplicaId, frame: Bytes, lane: Lane) {
+        self.links.send_to(to, frame, lane);
     }
 
     fn send(&mut self, link: LinkId, frame: Bytes) {

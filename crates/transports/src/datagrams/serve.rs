@@ -5,7 +5,7 @@ use super::*;
 use crate::PathChange;
 use crate::config::IP_AND_UDP_BYTES;
 use crate::error::LinkError;
-use crate::links::{Lane, LinkState, Phase};
+use crate::links::{LinkState, Phase};
 use quorate_channels::{Loss, Output};
 use quorate_types::stages::{self, Stage};
 use std::mem::take;
@@ -45,11 +45,7 @@ impl DatagramTransport {
             link.dirty = false;
             while let Some((frame, lane)) = self.links.table.get_mut(id).and_then(PacketLink::next_frame) {
                 self.links.counters.frames_sent += 1;
-                self.with(id, events, |machine, out| match lane {
-                    Lane::Ordinary => machine.send(now, frame, out),
-                    Lane::Vote => machine.send_vote(now, frame, out),
-                    Lane::Bulk => machine.send_bulk(now, frame, out),
-                });
+                self.with(id, events, |machine, out| machine.send(now, frame, lane, out));
             }
             self.with(id, events, |machine, out| machine.flush(now, out));
         }

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use names::Names;
 use peers::Peer;
 use quorate_channels::RemoteIdentity;
-use quorate_types::{Address, Committee, ReplicaId};
+use quorate_types::{Address, Committee, Lane, ReplicaId};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -116,16 +116,6 @@ impl LinkState {
             _ => None,
         }
     }
-}
-
-/// Class of a frame for a replica.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lane {
-    Ordinary,
-    /// An ordinary frame, which may be lost if the wire loses votes.
-    Vote,
-    /// Others may overtake it.
-    Bulk,
 }
 
 /// A link of a transport. Dropping it closes it.

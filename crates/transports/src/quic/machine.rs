@@ -17,7 +17,7 @@ use quorate_channels::{
     Channel, ChannelConfig, ChannelError, Detour, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity,
     Repairs, Side,
 };
-use quorate_types::Time;
+use quorate_types::{Lane, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -549,21 +549,12 @@ impl Machine for QuicMachine {
         (self.remote.is_some() && self.side == Side::Responder).then(|| name_of_tag(self.tag))
     }
 
-    fn send(&mut self, _now: Time, frame: Bytes, _out: &mut Vec<Output>) {
-        if !self.is_over {
-            self.ordinary_out.push(frame);
-        }
-    }
-
-    fn send_bulk(&mut self, _now: Time, frame: Bytes, _out: &mut Vec<Output>) {
-        if !self.is_over {
-            self.bulk_out.push(frame);
-        }
-    }
-
-    fn send_vote(&mut self, _now: Time, frame: Bytes, _out: &mut Vec<Output>) {
-        if !self.is_over {
-            self.votes.push(frame, &mut self.ordinary_out);
+    fn send(&mut self, _now: Time, frame: Bytes, lane: Lane, _out: &mut Vec<Output>) {
+        match lane {
+            _ if self.is_over => {}
+            Lane::Ordinary => self.ordinary_out.push(frame),
+            Lane::Vote => self.votes.push(frame, &mut self.ordinary_out),
+            Lane::Bulk => self.bulk_out.push(frame),
         }
     }
 

@@ -7,8 +7,8 @@ use crate::pieces::{Assembler, Packer};
 use crate::retransmission::RetransmissionConfig;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_channels::{Loss, Machine, Output, RemoteIdentity, Repairs};
-use quorate_types::Time;
 use quorate_types::limits::MAX_FRAME_BYTES;
+use quorate_types::{Lane, Time};
 use std::time::Duration;
 
 const DATA: u8 = 1;
@@ -238,12 +238,11 @@ impl Machine for RudpMachine {
         self.transmit(now, out);
     }
 
-    fn send(&mut self, _: Time, frame: Bytes, _: &mut Vec<Output>) {
-        self.urgent.push(frame);
-    }
-
-    fn send_bulk(&mut self, _: Time, frame: Bytes, _: &mut Vec<Output>) {
-        self.bulk.push(frame);
+    fn send(&mut self, _: Time, frame: Bytes, lane: Lane, _: &mut Vec<Output>) {
+        match lane {
+            Lane::Ordinary | Lane::Vote => self.urgent.push(frame),
+            Lane::Bulk => self.bulk.push(frame),
+        }
     }
 
     fn flush(&mut self, now: Time, out: &mut Vec<Output>) {

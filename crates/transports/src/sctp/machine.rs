@@ -8,7 +8,7 @@ use crate::instants::{REMOTE, instant, time};
 use crate::lanes::{SendLane, take_frames};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_channels::{Loss, Machine, Output, RemoteIdentity, Repairs, Side};
-use quorate_types::Time;
+use quorate_types::{Lane, Time};
 use sctp_proto::{
     Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Event, Payload,
     PayloadProtocolIdentifier, StreamEvent, TransportConfig,
@@ -325,15 +325,11 @@ impl Machine for SctpMachine {
         });
     }
 
-    fn send(&mut self, _now: Time, frame: Bytes, _out: &mut Vec<Output>) {
-        if !self.is_over {
-            self.ordinary_out.push(frame);
-        }
-    }
-
-    fn send_bulk(&mut self, _now: Time, frame: Bytes, _out: &mut Vec<Output>) {
-        if !self.is_over {
-            self.bulk_out.push(frame);
+    fn send(&mut self, _now: Time, frame: Bytes, lane: Lane, _out: &mut Vec<Output>) {
+        match lane {
+            _ if self.is_over => {}
+            Lane::Ordinary | Lane::Vote => self.ordinary_out.push(frame),
+            Lane::Bulk => self.bulk_out.push(frame),
         }
     }
 

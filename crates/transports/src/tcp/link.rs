@@ -3,12 +3,13 @@
 use super::sockets::Protocol;
 use crate::error::LinkError;
 use crate::framing::FrameBuffer;
-use crate::links::{Lane, LinkState, Linked, Phase, Stuck};
+use crate::links::{LinkState, Linked, Phase, Stuck};
 use crate::write_queue::{MAX_SLICES, WriteQueue};
 use crate::{Counters, Event, Remote};
 use bytes::{Bytes, BytesMut};
 use mio::net::TcpStream;
 use quorate_channels::Channel;
+use quorate_types::Lane;
 use quorate_types::line::tcp_packets;
 use socket2::SockRef;
 use std::io::{self, IoSlice};

@@ -15,14 +15,14 @@ mod waiting;
 use crate::carrier::{Carrier, TransportProfile};
 use crate::config::{TcpConfig, WireSettings};
 use crate::error::{LinkError, Refusal, SetupError};
-use crate::links::{Audience, Lane, LinkState, Links, Phase};
+use crate::links::{Audience, LinkState, Links, Phase};
 use crate::{Counters, Endpoint, Endpoints, Event, LinkId, Listening, Remote, Transport};
 use bytes::Bytes;
 use link::Link;
 use listeners::{Listeners, MAX_LISTENERS};
 use mio::{Interest, Token};
 use quorate_channels::{Carriage, ChannelConfig, ChannelFactory, RemoteIdentity, Side};
-use quorate_types::{Address, Committee, ReplicaId, stages};
+use quorate_types::{Address, Committee, Lane, ReplicaId, stages};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -193,12 +193,8 @@ impl TcpTransport {
 }
 
 impl Transport for TcpTransport {
-    fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.links.send_to(to, frame, Lane::Ordinary);
-    }
-
-    fn send_bulk_to(&mut self, to: ReplicaId, frame: Bytes) {
-        self.links.send_to(to, frame, Lane::Bulk);
+    fn send_to(&mut self, to: ReplicaId, frame: Bytes, lane: Lane) {
+        self.links.send_to(to, frame, lane);
     }
 
     fn send(&mut self, link: LinkId, frame: Bytes) {

@@ -11,7 +11,7 @@ use quorate_channels::{
 };
 use quorate_transports::{Association, Datagrams, TransportKind, TransportProfile, Wire, WireSettings};
 use quorate_types::limits::MAX_FRAME_BYTES;
-use quorate_types::{ClientId, ClusterId, Hasher, ReplicaId, Time};
+use quorate_types::{ClientId, ClusterId, Hasher, Lane, ReplicaId, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Retransmission over packets.
@@ -188,7 +188,7 @@ impl Machine for Repeater {
         }
     }
 
-    fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
+    fn send(&mut self, now: Time, frame: Bytes, _: Lane, out: &mut Vec<Output>) {
         self.unsent += frame.len();
         let parts = frame.len().div_ceil(PART_BYTES).max(1);
         for at in 0..parts {
@@ -398,7 +398,7 @@ impl Machine for Signing {
         }
     }
 
-    fn send(&mut self, _: Time, frame: Bytes, out: &mut Vec<Output>) {
+    fn send(&mut self, _: Time, frame: Bytes, _: Lane, out: &mut Vec<Output>) {
         out.push(self.seal(&frame));
     }
 

@@ -1,7 +1,7 @@
-//! Mail between a replica's thread and the thread of its network: two bounded boxes, and who waits for which.
+//! The mailbox of a replica's thread and the thread of its network: two bounded queues, and who waits for which.
 //!
 //! Only the replica's thread ever waits for the other one: for arrivals if it has nothing else to do, and for room in
-//! the box of orders, which the thread of the network empties whatever else is full. So the two cannot wait for each
+//! the queue of commands, which the thread of the network empties whatever else is full. So the two cannot wait for each
 //! other.
 
 use super::arrival::Arrival;
@@ -10,7 +10,7 @@ use quorate_consensus::Message;
 use quorate_transports::{Counters, LinkId, Refusal};
 use quorate_types::meter::Tallies;
 use quorate_types::stages::StageCounts;
-use quorate_types::{Encoder, ReplicaId};
+use quorate_types::{Encoder, Lane, ReplicaId};
 use std::any::Any;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,29 +19,27 @@ use std::time::{Duration, Instant};
 
 /// Bytes of arrivals that the replica has not taken; beyond them, the network is not read.
 pub const MAX_ARRIVED_BYTES: usize = 16 << 20;
-/// Bytes of orders that the network has not taken; beyond them, the replica waits.
-pub const MAX_ORDERED_BYTES: usize = 16 << 20;
+/// Bytes of commands that the network has not taken; beyond them, the replica waits.
+pub const MAX_COMMANDED_BYTES: usize = 16 << 20;
 
-/// Encodes a frame, on whichever thread sends it.
-pub type Make = Box<dyn FnOnce(&mut Encoder) -> Bytes + Send>;
+/// Encodes a frame, on the thread that sends it.
+pub type EncodeFrame = Box<dyn FnOnce(&mut Encoder) -> Bytes + Send>;
 
 /// A frame for a client that the network encodes and sends.
-pub struct Made {
+pub struct DeferredFrame {
     pub link: LinkId,
     /// About how many bytes it will have.
     pub bytes: usize,
     /// How often it is sent.
     pub times: usize,
-    pub make: Make,
+    pub encode: EncodeFrame,
 }
 
 /// What the replica wants of the network.
-pub(crate) enum Order {
-    SendTo(ReplicaId, Bytes),
-    SendBulkTo(ReplicaId, Bytes),
-    SendVoteTo(ReplicaId, Bytes),
+pub(crate) enum IoCommand {
+    SendTo(ReplicaId, Bytes, Lane),
     Send(LinkId, Bytes),
-    Make(Made),
+    SendDeferred(DeferredFrame),
     Release(LinkId, usize),
     Vouch(LinkId, bool),
     Close(LinkId, String),
@@ -49,18 +47,15 @@ pub(crate) enum Order {
     Report,
 }
 
-impl Order {
+impl IoCommand {
     /// Returns about how many bytes it holds.
     pub fn bytes(&self) -> usize {
         let frame = match self {
-            Order::SendTo(_, frame)
-            | Order::SendBulkTo(_, frame)
-            | Order::SendVoteTo(_, frame)
-            | Order::Send(_, frame) => frame.len(),
-            Order::Make(made) => made.bytes,
+            IoCommand::SendTo(_, frame, _) | IoCommand::Send(_, frame) => frame.len(),
+            IoCommand::SendDeferred(deferred) => deferred.bytes,
             _ => 0,
         };
-        frame + size_of::<Order>()
+        frame + size_of::<IoCommand>()
     }
 }
 
@@ -115,23 +110,23 @@ impl<M: Message> Arrivals<M> {
 
 /// For the network.
 #[derive(Default)]
-struct Orders {
-    list: Vec<Order>,
+struct Commands {
+    list: Vec<IoCommand>,
     bytes: usize,
     /// The replica waits for room.
     is_awaited: bool,
-    /// The replica has no further orders, and wants its transport back.
+    /// The replica has no further commands, and wants its transport back.
     ends: bool,
 }
 
-/// The boxes of one replica.
-pub(crate) struct Mail<M: Message> {
+/// The queues of one replica.
+pub(crate) struct Mailbox<M: Message> {
     arrivals: Mutex<Arrivals<M>>,
     arrived: Condvar,
-    orders: Mutex<Orders>,
+    commands: Mutex<Commands>,
     taken: Condvar,
-    /// There are orders, or the end.
-    has_orders: AtomicBool,
+    /// There are commands, or the end.
+    has_commands: AtomicBool,
     /// The thread of the network sleeps, or is about to.
     sleeps: AtomicBool,
     /// The replica leads, as far as stages are concerned.
@@ -142,8 +137,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<M: Message> Mail<M> {
-    pub fn new(connected: Vec<ReplicaId>) -> Mail<M> {
+impl<M: Message> Mailbox<M> {
+    pub fn new(connected: Vec<ReplicaId>) -> Mailbox<M> {
         let arrivals = Arrivals {
             list: Vec::new(),
             bytes: 0,
@@ -157,12 +152,12 @@ impl<M: Message> Mail<M> {
             is_woken: false,
             is_awaited: false,
         };
-        Mail {
+        Mailbox {
             arrivals: Mutex::new(arrivals),
             arrived: Condvar::new(),
-            orders: Mutex::default(),
+            commands: Mutex::default(),
             taken: Condvar::new(),
-            has_orders: AtomicBool::new(false),
+            has_commands: AtomicBool::new(false),
             sleeps: AtomicBool::new(false),
             leads: AtomicBool::new(false),
         }
@@ -212,7 +207,7 @@ impl<M: Message> Mail<M> {
     /// network.
     pub fn report(&self, wake: &dyn Fn()) -> Report {
         let before = lock(&self.arrivals).reports;
-        self.order(&mut vec![Order::Report], wake);
+        self.give(&mut vec![IoCommand::Report], wake);
         let mut arrivals = lock(&self.arrivals);
         while arrivals.reports == before && !arrivals.has_ended {
             arrivals = self.arrived.wait(arrivals).unwrap_or_else(PoisonError::into_inner);
@@ -233,65 +228,65 @@ impl<M: Message> Mail<M> {
         figure(&lock(&self.arrivals))
     }
 
-    /// Hands orders over, once there is room for them. `wake` wakes the network if it sleeps.
-    pub fn order(&self, list: &mut Vec<Order>, wake: &dyn Fn()) {
-        let mut orders = lock(&self.orders);
-        while orders.bytes >= MAX_ORDERED_BYTES && !orders.ends {
-            // Its box is not empty, so it was woken.
-            orders.is_awaited = true;
-            orders = self.taken.wait(orders).unwrap_or_else(PoisonError::into_inner);
+    /// Gives commands, once there is room for them. `wake` wakes the network if it sleeps.
+    pub fn give(&self, list: &mut Vec<IoCommand>, wake: &dyn Fn()) {
+        let mut commands = lock(&self.commands);
+        while commands.bytes >= MAX_COMMANDED_BYTES && !commands.ends {
+            // Its queue is not empty, so it was woken.
+            commands.is_awaited = true;
+            commands = self.taken.wait(commands).unwrap_or_else(PoisonError::into_inner);
         }
-        orders.bytes += list.iter().map(Order::bytes).sum::<usize>();
-        orders.list.append(list);
-        drop(orders);
+        commands.bytes += list.iter().map(IoCommand::bytes).sum::<usize>();
+        commands.list.append(list);
+        drop(commands);
         self.announce(wake);
     }
 
-    /// Tells the network to end, after the orders so far.
+    /// Tells the network to end, after the commands so far.
     pub fn end(&self, wake: &dyn Fn()) {
-        lock(&self.orders).ends = true;
+        lock(&self.commands).ends = true;
         self.announce(wake);
     }
 
     fn announce(&self, wake: &dyn Fn()) {
-        self.has_orders.store(true, Ordering::SeqCst);
+        self.has_commands.store(true, Ordering::SeqCst);
         if self.sleeps.swap(false, Ordering::SeqCst) {
             wake();
         }
     }
 
-    /// Takes all orders, in exchange for an empty list whose memory is used again. Returns whether the replica wants its
+    /// Takes all commands, in exchange for an empty list whose memory is used again. Returns whether the replica wants its
     /// transport back.
-    pub fn take_orders(&self, list: &mut Vec<Order>) -> bool {
-        assert!(list.is_empty(), "the orders before were carried out");
-        if !self.has_orders() {
+    pub fn take_commands(&self, list: &mut Vec<IoCommand>) -> bool {
+        assert!(list.is_empty(), "the last commands were carried out");
+        if !self.has_commands() {
             return false;
         }
-        let mut orders = lock(&self.orders);
-        self.has_orders.store(false, Ordering::SeqCst);
-        orders.bytes = 0;
-        std::mem::swap(&mut orders.list, list);
-        let (ends, is_awaited) = (orders.ends, std::mem::take(&mut orders.is_awaited));
-        drop(orders);
+        let mut commands = lock(&self.commands);
+        self.has_commands.store(false, Ordering::SeqCst);
+        commands.bytes = 0;
+        std::mem::swap(&mut commands.list, list);
+        let (ends, is_awaited) = (commands.ends, std::mem::take(&mut commands.is_awaited));
+        drop(commands);
         if is_awaited {
             self.taken.notify_all();
         }
         ends
     }
 
-    /// Returns whether the network has orders to take.
-    pub fn has_orders(&self) -> bool {
-        self.has_orders.load(Ordering::SeqCst)
+    /// Returns whether the network has commands to take.
+    pub fn has_commands(&self) -> bool {
+        self.has_commands.load(Ordering::SeqCst)
     }
 
-    /// Notes that the network goes to sleep, or does not any more. Orders that were given before are seen after.
+    /// Notes that the network goes to sleep, or does not any more. Commands that were given before are seen after.
     pub fn sleep(&self, sleeps: bool) {
         self.sleeps.store(sleeps, Ordering::SeqCst);
     }
 
     /// Refuses to wait for a network that has ended.
     pub fn closed(&self) {
-        lock(&self.orders).ends = true;
+        lock(&self.commands).ends = true;
         self.taken.notify_all();
         self.arrived.notify_all();
     }
