@@ -10,7 +10,7 @@ mod worker;
 
 pub(crate) use arrival::kind_of_request;
 pub use arrival::{Arrival, Frame};
-pub use mailbox::{DeferredFrame, MAX_ARRIVED_BYTES, MAX_COMMANDED_BYTES, Report};
+pub use mailbox::{DeferredFrame, EncodeFrame, MAX_ARRIVED_BYTES, MAX_COMMANDED_BYTES, Report};
 pub use wakeup::Wakeup;
 
 use crate::error::HostError;
