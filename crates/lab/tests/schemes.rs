@@ -9,7 +9,7 @@ use quorate_lab::spec::{
 };
 use quorate_lab::{BenchResult, bench};
 use quorate_simulator::Signatures;
-use quorate_types::CryptoThreads;
+use quorate_types::ReplicaThreads;
 
 fn short(protocol: ProtocolKind, scheme: SchemeKind) -> BenchSpec {
     BenchSpec {
@@ -126,8 +126,7 @@ fn cryptography_is_reported_by_primitive() {
     ] {
         let what = format!("{} with {} in the profile {}", spec.protocol, spec.scheme, spec.auth_profile);
         let simulated = sim::run(spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}")).bench;
-        let threads = CryptoThreads::Count(1);
-        let helped = BenchSpec { crypto_threads: threads, ..spec.clone() };
+        let helped = BenchSpec { replica_threads: ReplicaThreads::Count(3), ..spec.clone() };
         let [real, helped] =
             [spec, &helped].map(|spec| bench::run(spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}")));
         for (result, source) in

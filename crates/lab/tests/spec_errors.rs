@@ -36,10 +36,6 @@ fn numbers_of_threads_are_checked() {
     for wrong in ["0", "65", "-2", "many", "1.5"] {
         check(&["--replica-threads", wrong], &["--replica-threads", "write `auto`", "from 1 to 64"]);
     }
-    check(
-        &["--replica-threads", "4", "--crypto-threads", "1"],
-        &["--replica-threads, --crypto-threads", "include those that verify", "omit --crypto-threads"],
-    );
     check_of::<TortureArgs>(&["--replica-threads", "0"], &["--replica-threads", "from 1 to 64"]);
 }
 

@@ -9,7 +9,7 @@ use quorate_lab::spec::{
     Misbehaviour, Pacing, PayloadPath, ProtocolKind, Rate, Record, ReplyAuthentication, ReplyMode, Retention,
     SchemeKind, TortureArgs, ViewDuration, VotesTo, When, WorkloadKind,
 };
-use quorate_types::{CryptoThreads, MAX_CRYPTO_THREADS, MAX_REPLICA_THREADS, ReplicaId, ReplicaThreads};
+use quorate_types::{MAX_REPLICA_THREADS, ReplicaId, ReplicaThreads};
 
 fn parse<T: Args + FromArgMatches>(words: &[&str]) -> Result<T, clap::Error> {
     let command = T::augment_args(Command::new("quorate").no_binary_name(true));
@@ -168,23 +168,16 @@ prop_compose! {
         seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), journal in prop::option::of(any_of(JournalKind::ALL)), fsync in any_of(Fsync::ALL), fault in faults(),
         certificate_cache in any_of(CertificateCache::ALL), bls_verification in any_of(BlsVerification::ALL), client_verdicts in any_of(ClientVerdicts::ALL),
         payload_path in any_of(PayloadPath::ALL), count_allocations in any::<bool>(), stages in any::<bool>(),
-        crypto_threads in proptest::option::of(0..=MAX_CRYPTO_THREADS), line_rate in line_rate(),
+        line_rate in line_rate(),
         execution_threads in 1u16..=64,
-        replica_threads in proptest::option::of(1..=MAX_REPLICA_THREADS), verifies_apart in any::<bool>(),
+        replica_threads in proptest::option::of(1..=MAX_REPLICA_THREADS),
         samples in 0u32..=100_000, json in prop::option::of("[^\u{0}]{1,12}"), record in record(), record_limit_mb in 1u64..1000, report in prop::option::of("[^\u{0}]{1,12}"),
     ) -> BenchSpec {
         BenchSpec {
             workload, payload, records, clients, bundle, reply, samples, seed, host, journal, fsync, fault, json, report, record, record_limit_mb,
             certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, stages, line_rate,
             execution_threads,
-            crypto_threads: match verifies_apart {
-                true => crypto_threads.map_or(CryptoThreads::Auto, CryptoThreads::Count),
-                false => CryptoThreads::default(),
-            },
-            replica_threads: match verifies_apart {
-                true => ReplicaThreads::default(),
-                false => replica_threads.map_or(ReplicaThreads::Auto, ReplicaThreads::Count),
-            },
+            replica_threads: replica_threads.map_or(ReplicaThreads::Auto, ReplicaThreads::Count),
             // The bytes in flight are limited too.
             outstanding: (!open).then_some(outstanding.min(((256 << 20) / (payload + 64) / clients).max(1))),
             rate: open.then_some(rate),

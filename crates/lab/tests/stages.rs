@@ -116,7 +116,7 @@ fn exclusive_times_are_the_processor_time_of_the_threads() {
 /// Threads that verify signatures add to the stages of the replica that asked.
 #[test]
 fn verifying_threads_count_too() {
-    let result = run(&BenchSpec { crypto_threads: quorate_types::CryptoThreads::Count(1), ..spec() });
+    let result = run(&BenchSpec { replica_threads: quorate_types::ReplicaThreads::Count(2), ..spec() });
     let verified = count(&result, StageRole::Leader, MessageKind::Request, Stage::Authenticate);
     assert!(verified >= result.committed_blocks, "{verified} of {}", result.committed_blocks);
 }

@@ -19,7 +19,7 @@ use quorate_transports::{
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{
-    Address, ApplicationKind, Committee, CryptoThreads, Genesis, Member, Quorum, ReplicaId, ReplicaStages,
+    Address, ApplicationKind, Committee, Genesis, Member, Quorum, ReplicaId, ReplicaStages,
     ReplicaThreads, ReplicaWork, ReplyMode,
 };
 use serde::{Deserialize, Serialize};
@@ -73,11 +73,6 @@ pub struct NodeConfig {
     /// the network. With more, one drives the network, and the rest verify. Default 1.
     #[serde(default)]
     pub replica_threads: ReplicaThreads,
-    /// Threads that verify votes, certificates and clients' signatures for the replica: a number, up to 64, or `auto`,
-    /// one for each core that the replicas of the process leave over, up to 4 each. With 0 the replica's own thread
-    /// verifies, which costs the least CPU. With `replica_threads` above 1, leave it 0. Default 0.
-    #[serde(default)]
-    pub crypto_threads: CryptoThreads,
     /// Authentication of clients' bundles. `ed25519`: the client signs each bundle with its key, and unsigned bundles
     /// are refused. `mac`, with the profile `mac`: each bundle has a code for each replica. `none`, for measurements:
     /// anyone can submit bundles in any client's name. The same on all replicas. Default `ed25519`.
@@ -206,7 +201,6 @@ impl NodeConfig {
             mac_scheme: default_mac_scheme(),
             accept_weak_scheme: false,
             replica_threads: ReplicaThreads::default(),
-            crypto_threads: CryptoThreads::default(),
             client_authentication: ClientAuthentication::default(),
             reply_authentication: ReplyAuthentication::default(),
             transport: TransportKind::default(),
@@ -360,26 +354,10 @@ impl NodeConfig {
         let own = host(&self.members[self.replica.index()]);
         let here = self.members.iter().filter(|member| host(member) == own).count();
         let clients_sign = self.client_authentication == ClientAuthentication::Ed25519;
-        let stages = ReplicaStages::of(self.replica_threads.of(cores, here, self.work()), clients_sign);
-        ReplicaStages { verifiers: stages.verifiers.max(self.crypto_threads.of(cores, 1)), ..stages }
-    }
-
-    fn validate_threads(&self) -> Result<(), ConfigFault> {
-        if self.replica_threads == ReplicaThreads::default() || self.crypto_threads == CryptoThreads::default() {
-            return Ok(());
-        }
-        Err(ConfigFault {
-            place: Place::key("crypto_threads"),
-            what: format!(
-                "is {}, but `replica_threads` is {} and counts them",
-                self.crypto_threads, self.replica_threads
-            ),
-            help: "leave one of the two out".into(),
-        })
+        ReplicaStages::of(self.replica_threads.of(cores, here, self.work()), clients_sign)
     }
 
     fn validate_parts(&self) -> Result<(), ConfigFault> {
-        self.validate_threads()?;
         if let Some(why) = self.scheme.profile().weakness.filter(|_| !self.accept_weak_scheme) {
             return Err(ConfigFault {
                 place: Place::key("scheme"),

@@ -116,6 +116,10 @@ fn help(key: Option<&str>, why: &str) -> &'static str {
         Some("public_key") => {
             "members have an `identity_key` and a `voting_key` now: make a new cluster with `quorate testnet`"
         }
+        Some("crypto_threads") => {
+            "leave it out, and write `replica_threads` instead: it counts the core's thread, one for the network, and \
+             those that verify"
+        }
         _ if why.starts_with("missing field") => "add it: it has no default",
         Some(key) if NEEDED.contains(&key) => "correct the line",
         _ => "correct the line, or leave the key out for its default",

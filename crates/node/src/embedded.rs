@@ -12,7 +12,7 @@ use quorate_applications::ApplicationPanic;
 use quorate_crypto::ReplicaKeys;
 use quorate_storage::JournalKind;
 use quorate_transports::Endpoint;
-use quorate_types::{Committee, CryptoThreads, ReplicaId, ReplicaThreads, Status};
+use quorate_types::{Committee, ReplicaId, ReplicaThreads, Status};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -102,7 +102,6 @@ impl EmbeddedCluster {
         let replicas = nodes.len();
         for ((mut config, keys), endpoint) in nodes {
             // They share the cores of this process.
-            config.crypto_threads = CryptoThreads::Count(config.crypto_threads.of(cores, replicas));
             config.replica_threads = ReplicaThreads::Count(config.replica_threads.of(cores, replicas, config.work()));
             if !keeps_journal(&config) {
                 config.journal.kind = JournalKind::Memory;

@@ -68,7 +68,6 @@ pub const LOCAL_KEYS: &[(&str, &[&str])] = &[
             "replica",
             "accept_weak_scheme",
             "replica_threads",
-            "crypto_threads",
             "execution_threads",
             "reply_cache_bytes",
             "key_file",

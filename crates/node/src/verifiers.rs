@@ -1,4 +1,4 @@
-//! Threads that verify signatures for a replica ([`crypto_threads`](crate::NodeConfig::crypto_threads)).
+//! Threads that verify signatures for a replica ([`replica_threads`](crate::NodeConfig::replica_threads)).
 //!
 //! The replica's thread asks, and goes on; answers come back in any order. What the core asks goes before what clients
 //! send, however much that is: agreement waits for it.

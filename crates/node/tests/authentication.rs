@@ -12,7 +12,7 @@ use quorate_consensus::{Envelope, Message};
 use quorate_crypto::{ClientAuthentication, ClientIdentity, ClientVerdicts};
 use quorate_node::{Baselines, EmbeddedCluster, NoObserver, NodeConfig, NodeEvent};
 use quorate_types::{
-    Attachment, Block, Bundle, BundleBuilder, Certificate, ClientRequest, ClusterId, CryptoThreads, Digest, Domain,
+    Attachment, Block, Bundle, BundleBuilder, Certificate, ClientRequest, ClusterId, Digest, Domain,
     Height, ReplicaId, ReplicaReply, ReplicaThreads, View, Vote, encode_message,
 };
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ fn refusal(client: &mut TestClient, frame: Bytes) -> (Digest, String) {
 /// Configurations in which the replica's thread verifies clients' signatures, or other threads do, and a further one
 /// drives the network.
 fn templates() -> [NodeConfig; 3] {
-    let elsewhere = NodeConfig { crypto_threads: CryptoThreads::Count(2), ..template() };
+    let elsewhere = NodeConfig { replica_threads: ReplicaThreads::Count(2), ..template() };
     let apart = NodeConfig { replica_threads: ReplicaThreads::Count(3), ..template() };
     [template(), elsewhere, apart]
 }

@@ -13,7 +13,7 @@ use quorate_transports::Remote;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::meter::Primitive;
 use quorate_types::{
-    Bundle, ClientRequest, CryptoThreads, Digest, Height, Outcome, ReplicaId, ReplicaReply, ReplicaThreads, Results,
+    Bundle, ClientRequest, Digest, Height, Outcome, ReplicaId, ReplicaReply, ReplicaThreads, Results,
     Status, encode_message, question_digest,
 };
 use std::collections::BTreeSet;
@@ -133,7 +133,7 @@ fn other_threads_verify_if_configured() {
         let mut template = template();
         template.consensus.protocol = *protocol;
         template.consensus.leader = protocol.leaders()[0];
-        template.crypto_threads = CryptoThreads::Count(2);
+        template.replica_threads = ReplicaThreads::Count(4);
         let statuses = serving(&template).shut_down().into_iter().map(|(_, status)| status.expect("no replica fails"));
         for status in statuses {
             assert!(status.verifications > 0 && status.evidence.is_empty(), "{protocol}: {status:?}");

@@ -156,13 +156,11 @@ fn an_invalid_setting_is_refused_with_its_line_and_help() {
 }
 
 #[test]
-fn threads_that_verify_are_part_of_a_replicas_threads() {
-    let base = four().to_toml();
-    let (text, _) = with_line(&base, "replica_threads", "replica_threads = 4");
-    let (text, line) = with_line(&text, "crypto_threads", "crypto_threads = 1");
+fn the_key_that_replica_threads_replaces_says_so() {
+    let (text, line) = with_line(&four().to_toml(), "replica_threads", "crypto_threads = 1");
     let error = refusal(&text);
-    assert!(error.contains(&format!("line {line}: `crypto_threads`: is 1, but `replica_threads` is 4")), "{error}");
-    assert!(error.contains("leave one of the two out"), "{error}");
+    assert!(error.contains(&format!("line {line}: `crypto_threads`: unknown field")), "{error}");
+    assert!(error.contains("write `replica_threads` instead"), "{error}");
 }
 
 #[test]

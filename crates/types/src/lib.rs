@@ -16,7 +16,6 @@ pub mod codec;
 pub mod command;
 pub mod committee;
 pub mod covers;
-mod crypto_threads;
 pub mod digest;
 pub mod digest_index;
 pub mod fault;
@@ -50,7 +49,6 @@ pub use codec::{DecodeError, Decoder, Encoder, Wire, decode_message, decode_mess
 pub use command::{Authenticator, Bundle, BundleBuilder, Command};
 pub use committee::Committee;
 pub use covers::CoverNames;
-pub use crypto_threads::{CryptoThreads, MAX_AUTO_CRYPTO_THREADS, MAX_CRYPTO_THREADS, NotCryptoThreads};
 pub use digest::{Digest, Hasher};
 pub use fault::Fault;
 pub use genesis::Genesis;

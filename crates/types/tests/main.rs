@@ -7,7 +7,6 @@ mod choice;
 mod codec;
 mod commands;
 mod common;
-mod crypto_threads;
 mod digest_index;
 mod hostile_counts;
 mod meter;

@@ -14,7 +14,7 @@ use quorate_node::config::CONFIG_FILE;
 use quorate_node::testnet::PORTS_PER_REPLICA;
 use quorate_node::{Baselines, EmbeddedCluster, JournalConfig, Laboratory, NoObserver, NodeConfig, NodeError, testnet};
 use quorate_transports::Wire;
-use quorate_types::{Committee, CryptoThreads, ReplicaId, ReplicaThreads};
+use quorate_types::{Committee, ReplicaId, ReplicaThreads};
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -221,7 +221,6 @@ fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     let replicas = spec.quorum().replicas();
     let cores = affinity::available();
     config.execution_threads = spec.execution_threads;
-    config.crypto_threads = CryptoThreads::Count(spec.crypto_threads.of(cores, replicas));
     config.replica_threads = ReplicaThreads::Count(spec.replica_threads.of(cores, replicas, spec.replica_work()));
     config.baselines = (baselines != Baselines::default()).then_some(baselines);
 }

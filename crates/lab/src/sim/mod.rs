@@ -261,6 +261,5 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
 /// which leaves none over.
 fn stages(spec: &BenchSpec) -> ReplicaStages {
     let clients_sign = spec.client_authentication == ClientAuthentication::Ed25519;
-    let stages = ReplicaStages::of(spec.replica_threads.of(1, 1, spec.replica_work()), clients_sign);
-    ReplicaStages { verifiers: stages.verifiers.max(spec.crypto_threads.of(1, 1)), ..stages }
+    ReplicaStages::of(spec.replica_threads.of(1, 1, spec.replica_work()), clients_sign)
 }

@@ -1,7 +1,7 @@
 //! Validates a spec: refuses impossible values and combinations before anything starts, and warns of surprising ones.
 
 use super::{
-    BatchPolicy, BenchSpec, ClientAuthentication, CryptoThreads, Dissemination, Fault, Host, JournalKind, Misbehaviour,
+    BatchPolicy, BenchSpec, ClientAuthentication, Dissemination, Fault, Host, JournalKind, Misbehaviour,
     Pacing, Problem, ReplicaThreads, ReplyAuthentication, ReplyMode, SchemeKind, SpecError, VotesTo, When,
 };
 use crate::affinity;
@@ -268,10 +268,6 @@ impl BenchSpec {
         let fits = authentication.check(protocol.name(), protocol.requires(), protocol.requires_of_votes());
         if let Err(quorate_types::Fault { place, what, help }) = fits {
             problems.push(problem(&flag(place), format!("the value {what}"), help));
-        }
-        if self.replica_threads != ReplicaThreads::default() && self.crypto_threads != CryptoThreads::default() {
-            let what = "the replica's threads include those that verify";
-            problems.push(problem("--replica-threads, --crypto-threads", what, "omit --crypto-threads"));
         }
         let last_port = u64::from(self.base_port) + u64::from(self.replicas) - u64::from(self.replicas > 0);
         if self.base_port != 0 && last_port > u64::from(u16::MAX) {

@@ -10,7 +10,7 @@ pub use quorate_operator::choice;
 pub use quorate_storage::{Fsync, JournalKind};
 pub use quorate_transports::{LinkProfile, QuicVotes, RetransmissionProfile, TransportKind};
 pub use quorate_types::choice::nearest;
-pub use quorate_types::{BatchSize, Choice, CryptoThreads, Dissemination, PayloadPath, ReplicaThreads, ReplyMode};
+pub use quorate_types::{BatchSize, Choice, Dissemination, PayloadPath, ReplicaThreads, ReplyMode};
 
 quorate_types::choice!(
     /// Where the replicas run.

@@ -19,7 +19,7 @@ mod values;
 
 pub use choices::{
     AuthProfile, BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
-    ClientVerdicts, CryptoThreads, Dissemination, Fsync, Host, JournalKind, LeaderKind, LinkProfile, PayloadPath,
+    ClientVerdicts, Dissemination, Fsync, Host, JournalKind, LeaderKind, LinkProfile, PayloadPath,
     ProtocolKind, QuicVotes, Remedy, ReplicaThreads, ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind,
     TransportKind, ViewDuration, VotesTo, choice, nearest,
 };
@@ -282,11 +282,6 @@ pub struct BenchSpec {
     /// processes of their own. No effect in `sim`.
     #[arg(long, help_heading = RUN, default_value = "shared", value_parser = choice::<ClientVerdicts>())]
     pub client_verdicts: ClientVerdicts,
-    /// Threads of each replica that verify votes, certificates and clients' signatures: a number, or auto, one for each
-    /// core that replicas leave over. With 0 the replica's own thread verifies. In a simulation each has a core of its
-    /// own, auto is 0, and clients' signatures stay with the replica's core.
-    #[arg(long, help_heading = RUN, value_name = "auto|THREADS", default_value_t = CryptoThreads::Count(0))]
-    pub crypto_threads: CryptoThreads,
     /// Threads of each replica that execute commands: costly ones of a block that do not conflict are prepared at the
     /// same time. Results are the same with any number. No effect in `sim`.
     #[arg(long, help_heading = RUN, value_name = "THREADS", default_value_t = 1,

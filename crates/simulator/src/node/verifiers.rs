@@ -1,4 +1,4 @@
-//! Threads that verify signatures for a simulated replica, as the node's `crypto_threads` do.
+//! Threads that verify signatures for a simulated replica, as the node's verifiers do.
 //!
 //! What the replica asks goes to the thread that is done first. Bundles of clients go, a batch at a time, to a thread
 //! that is idle, and come back in the order in which they were read; all others wait, so agreement waits for one batch
