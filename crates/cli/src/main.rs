@@ -15,7 +15,7 @@ mod testnet;
 mod torture;
 mod twins;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use live::Live;
 use quorate_inspect::InspectArgs;
 use quorate_lab::bench::{self, BenchCommand, EmulationOptions};
@@ -207,8 +207,8 @@ fn run(command: Command) -> Outcome {
         Command::Status(arguments) => status::run(&arguments),
         Command::Client(arguments) => client::run(arguments),
         Command::Keys(arguments) => keys::run(arguments),
-        Command::Completions(arguments) => shell::completions(&arguments, Cli::command()),
-        Command::Man(arguments) => shell::manual(&arguments, Cli::command()),
+        Command::Completions(arguments) => shell::completions(&arguments, shell::program::<Cli>()),
+        Command::Man(arguments) => shell::manual(&arguments, shell::program::<Cli>()),
     }
 }
 

@@ -29,7 +29,7 @@ const FOREIGN: [&str; 8] = [
 fn flags() -> Vec<(Vec<String>, String)> {
     let (mut found, mut open) = (Vec::new(), vec![Vec::<String>::new()]);
     while let Some(words) = open.pop() {
-        let call: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
+        let call: Vec<&str> = words.iter().map(String::as_str).chain(["--help-all"]).collect();
         let help = text(&succeeds(&call).stdout);
         let mut is_list = false;
         for line in help.lines() {
@@ -148,6 +148,23 @@ fn a_path_that_cannot_be_used_is_a_wrong_call() {
         fs::read_dir(&scratch.0).expect("it is there").map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "no call has made a directory: {names:?}");
     assert!(fs::read_dir(&directory).expect("it is there").next().is_none());
+}
+
+/// `--help` shows what a person can survey; `--help-all` shows every flag.
+#[test]
+fn help_shows_the_common_flags_first_and_few_others() {
+    let flags = |words: &[&str]| {
+        let help = text(&succeeds(words).stdout);
+        let flags = help.lines().map(str::trim_start).filter(|line| line.starts_with("--") || line.starts_with("-h"));
+        let order = |heading: &str| help.find(heading).unwrap_or_else(|| panic!("{heading} in {help}"));
+        assert!(order("Common:") < order("Cluster:") && order("Cluster:") < order("Load:"), "{help}");
+        flags.count()
+    };
+    for command in ["bench", "sim"] {
+        let (short, all) = (flags(&[command, "--help"]), flags(&[command, "--help-all"]));
+        assert!(short <= 40, "{command} --help shows {short} flags");
+        assert!(all > short + 20, "{command} --help-all shows {all} flags, --help {short}");
+    }
 }
 
 /// Help and version are results, too.

@@ -67,7 +67,8 @@ fn a_bench_reports_what_its_channel_and_its_links_take() {
 #[test]
 fn one_outstanding_command_makes_progress_under_every_policy_and_leader() {
     for (batch, policy) in [("400", "full"), ("400", "timed"), ("400", "eager"), ("auto", "eager")] {
-        let blocks = ["--clients", "1", "--outstanding", "1", "--batch", batch, "--batch-policy", policy];
+        let policy = format!("batch_policy={policy}");
+        let blocks = ["--clients", "1", "--outstanding", "1", "--batch", batch, "--reproduction", &policy];
         for leader in ["fixed", "round-robin", "reputation"] {
             let run = ["sim", "--warmup", "300ms", "--duration", "3s", "--json", "-", "--leader", leader];
             let simulated = json(&[&run[..], &blocks[..]].concat());

@@ -74,7 +74,7 @@ static COMMANDS: LazyLock<Vec<(String, BTreeSet<String>)>> = LazyLock::new(|| {
     let mut commands = Vec::new();
     let mut open = vec![Vec::new()];
     while let Some(words) = open.pop() {
-        let arguments: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
+        let arguments: Vec<&str> = words.iter().map(String::as_str).chain(["--help-all"]).collect();
         let help = quorate(&arguments).expect("each command has help");
         open.extend(subcommands(&help).into_iter().map(|name| [words.clone(), vec![name]].concat()));
         commands.push((words.join(" "), flags_in(&help).map(str::to_owned).collect()));

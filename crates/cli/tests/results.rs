@@ -457,8 +457,8 @@ fn flags_without_effect_are_named() {
             &["--host:", "--base-port:", "--fsync:"][..],
         ),
         (
-            &["bench", "--records", "5", "--batch-wait-ms", "3", "--fsync", "never"],
-            &["--records:", "--batch-wait-ms:", "--fsync:"],
+            &["bench", "--records", "5", "--reproduction", "batch_wait_ms=3", "--fsync", "never"],
+            &["--records:", "--reproduction batch_wait_ms:", "--fsync:"],
         ),
     ] {
         let output = succeeds(&[arguments, SHORT].concat());

@@ -2,7 +2,7 @@
 
 use crate::common::Quiet;
 use quorate_lab::sim::{self, SimOptions};
-use quorate_lab::spec::{BenchSpec, CertificateCache, Interval, LeaderKind, PayloadPath};
+use quorate_lab::spec::{BenchSpec, CertificateCache, Interval, LeaderKind, PayloadPath, Reproduction};
 use quorate_lab::{BenchResult, bench};
 
 fn short() -> BenchSpec {
@@ -24,7 +24,8 @@ fn without_the_certificate_cache_more_signatures_are_verified() {
         fault: vec!["silent:0".parse().expect("a fault")],
         ..short()
     };
-    let off = BenchSpec { certificate_cache: CertificateCache::Off, ..on.clone() };
+    let switches = Reproduction { certificate_cache: CertificateCache::Off, ..Reproduction::default() };
+    let off = BenchSpec { reproduction: switches, ..on.clone() };
     let verifications = |result: &BenchResult| result.verifications_per_block.expect("blocks were committed");
     let simulated =
         |spec| sim::run(spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}")).bench;
@@ -40,7 +41,8 @@ fn without_the_certificate_cache_more_signatures_are_verified() {
 #[test]
 fn a_copying_path_allocates_more_for_each_command() {
     let run = |payload_path| {
-        let spec = BenchSpec { payload_path, payload: 256, count_allocations: true, ..short() };
+        let reproduction = Reproduction { payload_path, count_allocations: true, ..Reproduction::default() };
+        let spec = BenchSpec { payload: 256, reproduction, ..short() };
         let result = bench::run(&spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}"));
         let (count, bytes) = (result.allocations_per_command, result.allocated_bytes_per_command);
         (count.expect("they were counted"), bytes.expect("they were counted"))

@@ -43,10 +43,10 @@ fn batchings() -> Vec<Value> {
     let by_policy = |policy: &'static BatchPolicy| {
         let waits_ms = match policy {
             BatchPolicy::Eager => 0.0,
-            BatchPolicy::Timed => BenchSpec::default().batch_wait_ms as f64,
+            BatchPolicy::Timed => BenchSpec::default().reproduction.batch_wait_ms as f64,
             BatchPolicy::Full => VIEW_TIMEOUT_MS as f64 / 4.0,
         };
-        let set = |spec: &mut BenchSpec| (spec.batch, spec.batch_policy) = (400.into(), *policy);
+        let set = |spec: &mut BenchSpec| (spec.batch, spec.reproduction.batch_policy) = (400.into(), *policy);
         Value { waits_ms, ..value(policy, set) }
     };
     std::iter::once(value("auto", |_| {})).chain(BatchPolicy::ALL.iter().map(by_policy)).collect()

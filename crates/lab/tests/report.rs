@@ -144,7 +144,7 @@ fn the_page_shows_the_measurements() {
     assert!(page.contains(&words), "no line breaks within a flag");
     let drop = tooltips(&page, "seconds").into_iter().find(|rows| rows.contains("41,300 commands/s"));
     assert!(drop.is_some_and(|rows| rows.contains("time, interval: 4 to 5")), "the fifth second");
-    for text in ["4.0", "replicas", "5.02", "Latency percentiles, ms", "--batch-policy", "Marked values differ"] {
+    for text in ["4.0", "replicas", "5.02", "Latency percentiles, ms", "batch_policy", "Marked values differ"] {
         assert!(page.contains(text), "`{text}` is missing");
     }
 }

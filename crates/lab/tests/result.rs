@@ -61,7 +61,7 @@ fn the_promised_keys_stay_and_all_are_documented() {
     assert_eq!(keys(&value["crypto_us_per_command"]["replicas"]), primitives);
     assert_eq!(value["agreement"], json!(true));
     assert_eq!(value["client_bound"], json!(false));
-    assert_eq!(value["spec"]["batch_policy"], json!("eager"));
+    assert_eq!(value["spec"]["reproduction"]["batch_policy"], json!("eager"));
     assert_eq!(value["spec"]["fault"], json!(["crash:2@4s", "slow:1"]));
 }
 

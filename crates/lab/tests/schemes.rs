@@ -5,7 +5,7 @@ use quorate_lab::result::{Agreement, CryptoSource, Primitives};
 use quorate_lab::sim::{self, SimOptions};
 use quorate_lab::spec::{
     AuthProfile, BatchSize, BenchSpec, BlsVerification, ClientAuthentication, Interval, ProtocolKind,
-    ReplyAuthentication, SchemeKind,
+    ReplyAuthentication, Reproduction, SchemeKind,
 };
 use quorate_lab::{BenchResult, bench};
 use quorate_simulator::Signatures;
@@ -203,7 +203,7 @@ fn verifying_each_vote_of_bls_costs_throughput() {
     let run = |bls_verification| {
         let spec = BenchSpec {
             replicas: 16,
-            bls_verification,
+            reproduction: Reproduction { bls_verification, ..Reproduction::default() },
             outstanding: Some(2000),
             ..short(ProtocolKind::ALL[0], SchemeKind::BLS12_381)
         };

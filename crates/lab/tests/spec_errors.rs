@@ -187,7 +187,7 @@ fn check_file(text: &str, line: usize, parts: &[&str]) {
 #[test]
 fn an_error_in_a_file_names_line_and_key() {
     check_file("batch = 400\nprotocl = \"jolteon\"\n", 2, &["key `protocl`", "did you mean `protocol`?"]);
-    check_file("batch-policy = \"eager\"\n", 1, &["key `batch-policy`", "did you mean `batch_policy`?"]);
+    check_file("batch-bytes = 5000\n", 1, &["key `batch-bytes`", "did you mean `batch_bytes`?"]);
     check_file("zzz = 1\n", 1, &["key `zzz`", "use one of protocol, replicas"]);
     check_file("seed = 2\n\nprotocol = \"jolton\"\n", 3, &["key `protocol`", "jolton", "did you mean \"jolteon\"?"]);
     check_file("duration = \"10\"\n", 1, &["key `duration`", "the unit is missing", "500ms, 10s, 1m"]);
@@ -199,6 +199,24 @@ fn an_error_in_a_file_names_line_and_key() {
     check_file("batch = 1\nbatch = 2\n", 2, &[]);
     check_file("[cluster]\nreplicas = 4\n", 1, &["key `cluster`", "is not a key of a spec"]);
     check_file("rate = 1979-05-27\n", 1, &["key `rate`"]);
+    check_file(
+        "seed = 2\nbatch_policy = \"full\"\n",
+        2,
+        &["key `batch_policy`", "move it to the table [reproduction]"],
+    );
+    check_file("[reproduction]\nbatch_polic = \"full\"\n", 2, &["key `batch_polic`", "did you mean `batch_policy`?"]);
+    check_file("[reproduction]\nbatch_policy = \"ful\"\n", 2, &["key `batch_policy`", "did you mean \"full\"?"]);
+    check_file("reproduction = 3\n", 1, &["key `reproduction`", "is not a table"]);
+}
+
+#[test]
+fn switches_that_reproduce_papers_are_no_flags() {
+    check(&["--batch-policy", "full"], &["--batch-policy", "not a flag", "--reproduction batch_policy=VALUE"]);
+    check(&["--reproduction", "batch_policy"], &["--reproduction batch_policy", "KEY=VALUE", "payload_path=copied"]);
+    check(&["--reproduction", "batch_polic=full"], &["`batch_polic`", "did you mean `batch_policy`?"]);
+    check(&["--reproduction", "batch_policy=ful"], &["batch_policy=ful", "full"]);
+    check(&["--reproduction", "phases_only=yes"], &["`yes`", "neither true nor false"]);
+    check_of::<TortureArgs>(&["--reproduction", "payload_path=copied"], &["--reproduction payload_path", "omit it"]);
 }
 
 #[test]
@@ -222,10 +240,12 @@ fn surprising_settings_cause_warnings() {
     assert_eq!(warnings(""), "");
     assert!(warnings("scheme = \"none\"").contains("baseline only"));
     assert!(
-        warnings("batch = 400\nbatch_policy = \"full\"\noutstanding = 1").contains("4 outstanding commands never fill")
+        warnings("batch = 400\noutstanding = 1\n[reproduction]\nbatch_policy = \"full\"")
+            .contains("4 outstanding commands never fill")
     );
     assert!(warnings("batch = 400\nbundle = 500").contains("bundles hold 400"));
-    assert!(warnings("batch_policy = \"full\"").contains("--batch-policy: has no effect, because --batch is auto"));
+    let idle = warnings("[reproduction]\nbatch_policy = \"full\"");
+    assert!(idle.contains("--reproduction batch_policy: has no effect, because --batch is auto"), "{idle}");
     assert!(warnings("batch = 400\nbatch_latency_ms = 5").contains("--batch-latency-ms: has no effect"));
     let crash = "protocol = \"simple-hotstuff\"\nleader = \"round-robin\"\nfault = [\"crash:2@4s\"]";
     assert!(warnings(crash).contains("after the crash"));

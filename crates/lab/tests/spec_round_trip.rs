@@ -6,8 +6,8 @@ use quorate_lab::spec::{
     AuthProfile, BatchPolicy, BatchSize, BenchArgs, BenchSpec, BlsVerification, CertificateCache, ClientAuthentication,
     ClientVerdicts, ClusterArgs, DEFAULT_OUTSTANDING, DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION,
     DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval, JournalKind, LoadArgs, MAX_INTERVAL_MS,
-    Misbehaviour, Pacing, PayloadPath, ProtocolKind, Rate, Record, ReplyAuthentication, ReplyMode, Retention,
-    SchemeKind, TortureArgs, ViewDuration, VotesTo, When, WorkloadKind,
+    Misbehaviour, Pacing, PayloadPath, ProtocolKind, Rate, Record, ReplyAuthentication, ReplyMode, Reproduction,
+    Retention, SchemeKind, TortureArgs, ViewDuration, VotesTo, When, WorkloadKind, keys_of_reproduction,
 };
 use quorate_types::{MAX_REPLICA_THREADS, ReplicaId, ReplicaThreads};
 
@@ -124,8 +124,8 @@ prop_compose! {
     fn cluster()(
         protocol in any_of(ProtocolKind::ALL), replicas in 4u32..50, scheme in prop::sample::select(transferable()), auth_profile in any_of(AuthProfile::ALL),
         mac_scheme in any_of(&[SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC]),
-        leader in any::<prop::sample::Index>(), batch in proptest::option::of(1u32..60_000), batch_latency_ms in 0u64..10_000, batch_policy in any_of(BatchPolicy::ALL),
-        batch_wait_ms in 0u64..50, vote_wait_us in 0u64..5000, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
+        leader in any::<prop::sample::Index>(), batch in proptest::option::of(1u32..60_000), batch_latency_ms in 0u64..10_000,
+        vote_wait_us in 0u64..5000, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
         view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),
         client_authentication in any_of(ClientAuthentication::ALL), reply_authentication in any_of(ReplyAuthentication::ALL), checkpoint_interval in 1u64..8000,
         more_slots in 0u64..300, pipeline in any::<prop::sample::Index>(), to_all in any::<bool>(),
@@ -153,9 +153,23 @@ prop_compose! {
         BenchSpec {
             auth_profile, mac_scheme,
             accept_weak_scheme: scheme.profile().weakness.is_some(),
-            protocol, replicas, faults, scheme, leader, votes, batch: batch.map_or(BatchSize::Auto, BatchSize::Commands), batch_latency_ms, batch_policy, batch_wait_ms, vote_wait_us, dissemination,
+            protocol, replicas, faults, scheme, leader, votes, batch: batch.map_or(BatchSize::Auto, BatchSize::Commands), batch_latency_ms, vote_wait_us, dissemination,
             view_timeout_ms, view_duration, base_port, client_authentication, reply_authentication, checkpoint_interval, window, pipeline,
             ..BenchSpec::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn reproduction()(
+        batch_policy in any_of(BatchPolicy::ALL), batch_wait_ms in 0u64..50,
+        certificate_cache in any_of(CertificateCache::ALL), bls_verification in any_of(BlsVerification::ALL), client_verdicts in any_of(ClientVerdicts::ALL),
+        payload_path in any_of(PayloadPath::ALL), count_allocations in any::<bool>(),
+    ) -> Reproduction {
+        Reproduction {
+            batch_policy, batch_wait_ms, certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations,
+            // The others need one protocol and one dissemination.
+            ..Reproduction::default()
         }
     }
 }
@@ -166,16 +180,14 @@ prop_compose! {
         open in any::<bool>(), outstanding in 1u32..10_000, rate in 1u64..1_000_000, bundle in 1u32..60_000,
         reply in any_of(ReplyMode::ALL), warmup in 0..=MAX_INTERVAL_MS, duration in 1000..=MAX_INTERVAL_MS,
         seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), journal in prop::option::of(any_of(JournalKind::ALL)), fsync in any_of(Fsync::ALL), fault in faults(),
-        certificate_cache in any_of(CertificateCache::ALL), bls_verification in any_of(BlsVerification::ALL), client_verdicts in any_of(ClientVerdicts::ALL),
-        payload_path in any_of(PayloadPath::ALL), count_allocations in any::<bool>(), stages in any::<bool>(),
-        line_rate in line_rate(),
+        reproduction in reproduction(), stages in any::<bool>(), line_rate in line_rate(),
         execution_threads in 1u16..=64,
         replica_threads in proptest::option::of(1..=MAX_REPLICA_THREADS),
         samples in 0u32..=100_000, json in prop::option::of("[^\u{0}]{1,12}"), record in record(), record_limit_mb in 1u64..1000, report in prop::option::of("[^\u{0}]{1,12}"),
     ) -> BenchSpec {
         BenchSpec {
             workload, payload, records, clients, bundle, reply, samples, seed, host, journal, fsync, fault, json, report, record, record_limit_mb,
-            certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, stages, line_rate,
+            reproduction, stages, line_rate,
             execution_threads,
             replica_threads: replica_threads.map_or(ReplicaThreads::Auto, ReplicaThreads::Count),
             // The bytes in flight are limited too.
@@ -274,12 +286,37 @@ fn the_window_reaches_the_core_up_to_its_maximum() {
 
 #[test]
 fn flags_override_the_file_and_the_file_overrides_the_defaults() {
-    let file = TempFile::new("overlay", "batch = 800\npayload = 512\nbatch_policy = \"full\"\nfault = [\"slow:1\"]\n");
+    let file = TempFile::new("overlay", "batch = 800\npayload = 512\nfault = [\"slow:1\"]\n");
     let spec = bench(&["--payload", "16", "--spec", file.path()]);
-    assert_eq!((spec.batch, spec.payload, spec.batch_policy, spec.replicas), (800.into(), 16, BatchPolicy::Full, 4));
+    assert_eq!((spec.batch, spec.payload, spec.replicas), (800.into(), 16, 4));
     assert_eq!(spec.fault, [slow(When::ALWAYS)]);
     // A flag with the default value still overrides the file.
     assert_eq!(bench(&["--spec", file.path(), "--batch", "400"]).batch, 400.into());
+}
+
+#[test]
+fn switches_are_keys_of_a_table_or_words_of_one_flag() {
+    let file = TempFile::new("switches", "batch = 9\n[reproduction]\nbatch_policy = \"full\"\nphases_only = false\n");
+    let switches = |arguments: &[&str]| bench(&[&["--spec", file.path()], arguments].concat()).reproduction;
+    assert_eq!(switches(&[]), Reproduction { batch_policy: BatchPolicy::Full, ..Reproduction::default() });
+    let words =
+        ["--reproduction", "payload_path=copied,count_allocations=true", "--reproduction", "batch_policy=timed"];
+    let expected = Reproduction {
+        batch_policy: BatchPolicy::Timed,
+        payload_path: PayloadPath::Copied,
+        count_allocations: true,
+        ..Reproduction::default()
+    };
+    assert_eq!(switches(&words), expected);
+}
+
+#[test]
+fn the_documentation_lists_the_switches() {
+    let page = include_str!("../../../docs/EXPERIMENT_FILES.md");
+    let section = page.split("## Switches").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a section");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let listed: Vec<&str> = rows.map(|(key, _)| key).collect();
+    assert_eq!(listed, keys_of_reproduction());
 }
 
 #[test]

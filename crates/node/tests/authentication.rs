@@ -12,8 +12,8 @@ use quorate_consensus::{Envelope, Message};
 use quorate_crypto::{ClientAuthentication, ClientIdentity, ClientVerdicts};
 use quorate_node::{Baselines, EmbeddedCluster, NoObserver, NodeConfig, NodeEvent};
 use quorate_types::{
-    Attachment, Block, Bundle, BundleBuilder, Certificate, ClientRequest, ClusterId, Digest, Domain,
-    Height, ReplicaId, ReplicaReply, ReplicaThreads, View, Vote, encode_message,
+    Attachment, Block, Bundle, BundleBuilder, Certificate, ClientRequest, ClusterId, Digest, Domain, Height, ReplicaId,
+    ReplicaReply, ReplicaThreads, View, Vote, encode_message,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -13,8 +13,8 @@ use quorate_transports::Remote;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::meter::Primitive;
 use quorate_types::{
-    Bundle, ClientRequest, Digest, Height, Outcome, ReplicaId, ReplicaReply, ReplicaThreads, Results,
-    Status, encode_message, question_digest,
+    Bundle, ClientRequest, Digest, Height, Outcome, ReplicaId, ReplicaReply, ReplicaThreads, Results, Status,
+    encode_message, question_digest,
 };
 use std::collections::BTreeSet;
 use std::fs;

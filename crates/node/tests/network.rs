@@ -3,7 +3,9 @@
 
 use bytes::Bytes;
 use quorate_consensus::protocols::views::message::ViewMessage;
-use quorate_node::network::{Arrival, DeferredFrame, EncodeFrame, MAX_ARRIVED_BYTES, MAX_COMMANDED_BYTES, Network, Wakeup};
+use quorate_node::network::{
+    Arrival, DeferredFrame, EncodeFrame, MAX_ARRIVED_BYTES, MAX_COMMANDED_BYTES, Network, Wakeup,
+};
 use quorate_transports::{Counters, Event, LinkId, Remote, Transport};
 use quorate_types::{ClientId, Encoder, Lane, PayloadPath, ReplicaId};
 use std::io;

@@ -3,7 +3,7 @@
 use crate::failure::{FAILED, WRONG_CALL, cannot_use};
 use crate::{Outcome, output};
 use clap::error::ErrorKind;
-use clap::{Args, Command, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgAction, Args, Command, CommandFactory, FromArgMatches};
 use clap_complete::Shell;
 use std::error::Error;
 use std::io::{self, IsTerminal};
@@ -24,15 +24,30 @@ pub const LONG_VERSION: &str = concat!(
     env!("QUORATE_CURVE_BACKEND"),
 );
 
+/// Returns the command of a program, with two helps: `--help` shows the flags that most runs need, `--help-all` shows
+/// all.
+pub fn program<T: CommandFactory>() -> Command {
+    with_helps(T::command())
+}
+
+fn with_helps(command: Command) -> Command {
+    let has_rare_flags = command.get_arguments().any(Arg::is_hide_short_help_set);
+    let short = if has_rare_flags { "Print the flags that most runs need" } else { "Print help" };
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help(short);
+    let all = Arg::new("help_all").long("help-all").action(ArgAction::HelpLong).help("Print all flags");
+    let command = command.disable_help_flag(true).arg(help).mut_subcommands(with_helps);
+    if has_rare_flags { command.arg(all) } else { command.arg(all.hide(true)) }
+}
+
 /// Parses the command line of a program.
 ///
 /// # Errors
 /// Errors of clap, phrased for the subcommand that was called.
 pub fn call<T: CommandFactory + FromArgMatches>() -> Result<T, clap::Error> {
-    let matches = tolerant(T::command()).try_get_matches()?;
+    let matches = tolerant(program::<T>()).try_get_matches()?;
     T::from_arg_matches(&matches).map_err(|error| {
         // For combined flags, clap reports errors without the subcommand, so find the subcommand here.
-        let (mut command, mut matches) = (&mut tolerant(T::command()), &matches);
+        let (mut command, mut matches) = (&mut tolerant(program::<T>()), &matches);
         command.build();
         while let Some((name, of_it)) = matches.subcommand() {
             command = command.find_subcommand_mut(name).expect("it was matched");

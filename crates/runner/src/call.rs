@@ -8,7 +8,7 @@ use quorate_experiments::{Cell, Instrument, Plan};
 use quorate_lab::bench::{EmulationOptions, emulation_obstacle, resolve};
 use quorate_lab::figures::Outcome;
 use quorate_lab::sim::{SimError, SimOptions, sim_spec};
-use quorate_lab::spec::{BenchSpec, Host, Problem, SpecError};
+use quorate_lab::spec::{BenchSpec, Host, Problem, SpecError, is_of_reproduction};
 use quorate_types::Fault;
 use quorate_types::text::quote;
 use std::time::Duration;
@@ -86,11 +86,24 @@ impl Call {
     fn of_cluster(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Call, Fault> {
         let flags = if cell.instrument == Instrument::Emulated { EMULATION } else { SIM };
         let own = own_keys(&(flags.command)());
-        let (mut of_host, mut of_bench) = (toml::Table::new(), toml::Table::new());
+        let (mut of_host, mut of_bench, mut switches) = (toml::Table::new(), toml::Table::new(), toml::Table::new());
         for (key, value) in &cell.specification {
-            let table = if own.contains(key) { &mut of_host } else { &mut of_bench };
+            let table = match own.contains(key) {
+                true => &mut of_host,
+                false if is_of_reproduction(key) => &mut switches,
+                false => &mut of_bench,
+            };
             table.insert(key.clone(), value.clone());
         }
+        let overrides = plan.experiment.profiles.get(&plan.profile).map(|overrides| &overrides.base);
+        for base in overrides.into_iter().chain([&plan.experiment.base]) {
+            let outside = |key: &String| base.place_outside_switches(cell.instrument, key);
+            if let Some(place) = switches.keys().find_map(outside) {
+                let help = "move it to the table [base.reproduction], or [base.INSTRUMENT.reproduction]";
+                return Err(Fault::new(place, "is a switch that reproduces a paper", help));
+            }
+        }
+        of_bench.insert("reproduction".to_owned(), toml::Value::Table(switches));
         let text = toml::to_string(&of_bench).map_err(|error| not_toml(plan, &error))?;
         let name = &plan.experiment.file;
         let mut spec = BenchSpec::from_toml(&text, name).map_err(|error| blame(plan, cell, &of_bench, error))?;
@@ -199,10 +212,14 @@ fn not_toml(plan: &Plan, error: &toml::ser::Error) -> Fault {
     Fault::new(plan.experiment.file.as_str(), error.to_string(), "use smaller numbers")
 }
 
-/// Returns where the key stands that a flag names, such as `--batch-wait-ms 5`; the file if it names none.
+/// Returns where the key stands that a flag names, such as `--batch 5` or `--reproduction batch_wait_ms`; the file if it
+/// names none.
 fn place_of_flag(plan: &Plan, cell: &Cell, flag: &str) -> String {
-    let words = flag.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
-    let mut keys = words.filter_map(|word| Some(word.strip_prefix("--")?.replace('-', "_")));
+    let words = flag.split(|c: char| !c.is_ascii_alphanumeric() && !['-', '_'].contains(&c));
+    let mut keys = words.filter_map(|word| match word.strip_prefix("--") {
+        Some(flag) => Some(flag.replace('-', "_")),
+        None => is_of_reproduction(word).then(|| word.to_owned()),
+    });
     match keys.find(|key| cell.specification.contains_key(key)) {
         Some(key) => plan.experiment.place_of(plan.profile, cell.instrument, &key),
         None => plan.experiment.file.clone(),
@@ -221,12 +238,16 @@ fn blame(plan: &Plan, cell: &Cell, table: &toml::Table, error: SpecError) -> Fau
         }
         SpecError::File(problem) => {
             // Alone in a file, the value at fault is refused again.
+            let switches = table.get("reproduction").and_then(toml::Value::as_table);
             let is_wrong = |(key, value): &(&String, &toml::Value)| {
-                let alone = toml::Table::from_iter([((*key).clone(), (*value).clone())]);
+                let mut alone = toml::Table::from_iter([((*key).clone(), (*value).clone())]);
+                if is_of_reproduction(key) {
+                    alone = toml::Table::from_iter([("reproduction".to_owned(), toml::Value::Table(alone))]);
+                }
                 let text = toml::to_string(&alone).unwrap_or_default();
                 matches!(BenchSpec::from_toml(&text, ""), Err(SpecError::File(_)))
             };
-            let key = table.iter().find(is_wrong).map(|(key, _)| key);
+            let key = switches.into_iter().flatten().chain(table).find(is_wrong).map(|(key, _)| key);
             let place = key.map(|key| plan.experiment.place_of(plan.profile, cell.instrument, key));
             problem.at(|_| place.unwrap_or_else(|| plan.experiment.file.clone()))
         }

@@ -4,7 +4,7 @@ use super::axis::Axis;
 use crate::names::Instrument;
 use crate::source::Table;
 use quorate_types::{Choice, Fault};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of repetitions of a cell.
 pub const MAX_REPETITIONS: u32 = 1000;
@@ -12,6 +12,9 @@ pub const MAX_REPETITIONS: u32 = 1000;
 pub const DEFAULT_MIN_REPETITIONS: u32 = 3;
 /// Most repetitions of each cell, if the file does not say.
 pub const DEFAULT_MAX_REPETITIONS: u32 = 10;
+
+/// Table of the switches that reproduce single papers. Axes and claims name its keys like all others.
+const REPRODUCTION: &str = "reproduction";
 
 /// Keys of the specification.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -22,27 +25,57 @@ pub struct Base {
     pub own: BTreeMap<Instrument, toml::Table>,
     /// File, line and key of each value, by path: `batch`, `simulated.cores`.
     pub places: BTreeMap<String, String>,
+    /// Paths of the keys that stand in a table [`REPRODUCTION`].
+    pub switches: BTreeSet<String>,
 }
 
 impl Base {
     pub(crate) fn read(table: &Table) -> Result<Base, Fault> {
         let mut base = Base::default();
         for (key, node) in table.nodes() {
+            if key == REPRODUCTION {
+                base.read_switches("", node.table()?, None)?;
+                continue;
+            }
             let Ok(instrument) = key.parse::<Instrument>() else {
                 if node.is_table() {
                     let names = Instrument::names().join(", ");
-                    return Err(node.fault("is a table", format!("tables are for the instruments: {names}")));
+                    let help = format!("tables are `{REPRODUCTION}`, and for the instruments: {names}");
+                    return Err(node.fault("is a table", help));
                 }
                 base.common.insert(key.clone(), node.value()?.to_toml());
                 base.places.insert(key, node.place());
                 continue;
             };
             for (own, node) in node.table()?.nodes() {
+                if own == REPRODUCTION {
+                    base.read_switches(&format!("{key}."), node.table()?, Some(instrument))?;
+                    continue;
+                }
                 base.own.entry(instrument).or_default().insert(own.clone(), node.value()?.to_toml());
                 base.places.insert(format!("{key}.{own}"), node.place());
             }
         }
         Ok(base)
+    }
+
+    /// Adds the keys of a table of switches, for one instrument or for all.
+    fn read_switches(&mut self, path: &str, table: Table, instrument: Option<Instrument>) -> Result<(), Fault> {
+        let own = instrument.map(|instrument| self.own.entry(instrument).or_default());
+        let keys = own.unwrap_or(&mut self.common);
+        for (key, node) in table.nodes() {
+            keys.insert(key.clone(), node.value()?.to_toml());
+            self.places.insert(format!("{path}{key}"), node.place());
+            self.switches.insert(format!("{path}{key}"));
+        }
+        Ok(())
+    }
+
+    /// Returns where a key stands outside the tables of switches, for an instrument or for all.
+    pub fn place_outside_switches(&self, instrument: Instrument, key: &str) -> Option<&str> {
+        let paths = [format!("{instrument}.{key}"), key.to_owned()];
+        let path = paths.iter().find(|path| self.places.contains_key(*path) && !self.switches.contains(*path))?;
+        Some(&self.places[path])
     }
 
     /// Returns where a key stands, for an instrument or for all.

@@ -7,7 +7,7 @@ use super::scratch::{Directory, Offspring};
 use crate::affinity;
 use crate::recording;
 use crate::result::EmulationResult;
-use crate::spec::{BenchSpec, Fault, Host, Interval, JournalKind, Retention, When};
+use crate::spec::{BenchSpec, Fault, Host, Interval, JournalKind, Reproduction, Retention, When};
 use quorate_applications::ApplicationKind;
 use quorate_client::ClientConfig;
 use quorate_node::config::CONFIG_FILE;
@@ -213,9 +213,9 @@ impl Cluster {
 fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     config.laboratory = laboratory(spec, config.replica);
     config.recording = recording::of_replica(spec, config.replica);
-    let BenchSpec {
-        certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, stages, ..
-    } = *spec;
+    let Reproduction { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, .. } =
+        spec.reproduction;
+    let stages = spec.stages;
     let baselines =
         Baselines { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, stages };
     let replicas = spec.quorum().replicas();

@@ -71,7 +71,7 @@ impl Loaded {
             take(&mut spec.protocol, &known.protocol);
             take(&mut spec.leader, &known.leader);
             take(&mut spec.votes, &known.votes);
-            take(&mut spec.batch_policy, &known.batch_policy);
+            take(&mut spec.reproduction.batch_policy, &known.batch_policy);
             take(&mut spec.dissemination, &known.dissemination);
             take(&mut spec.view_duration, &known.view_duration);
             take(&mut spec.scheme, &known.scheme);
@@ -82,7 +82,7 @@ impl Loaded {
             take(&mut spec.fsync, &known.fsync);
             spec.journal = known.journal.parse().ok();
             (spec.batch, spec.batch_latency_ms) = (known.batch, known.batch_latency_ms);
-            (spec.batch_wait_ms, spec.vote_wait_us) = (known.batch_wait_ms, known.vote_wait_us);
+            (spec.reproduction.batch_wait_ms, spec.vote_wait_us) = (known.batch_wait_ms, known.vote_wait_us);
             spec.max_queue_ms = None;
             let default = spec.consensus().max_queue();
             spec.max_queue_ms = Some(known.max_queue_ms).filter(|set| Duration::from_millis(*set) != default);

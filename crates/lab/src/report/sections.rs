@@ -6,7 +6,7 @@ use crate::result::{
     Agreement, BenchResult, UNKNOWN, count, describe_bottleneck, describe_load, describe_memory, describe_settings,
     figure, optional, per,
 };
-use crate::spec::{CLUSTER, LOAD, OUTPUT, RUN, Setting};
+use crate::spec::{CLUSTER, LOAD, OUTPUT, REPRODUCTION, RUN, Setting};
 use quorate_experiments::figures::label;
 use quorate_experiments::{Figure, Outliers};
 use quorate_plots::{Block, Chip, Column, Fact, Note, Section, Table, Tile, Tone};
@@ -217,11 +217,10 @@ pub fn command(result: &BenchResult) -> Section {
 pub fn configuration(result: &BenchResult) -> Section {
     let mut blocks = vec![Block::Paragraph("Marked values differ from the default.".to_owned())];
     let settings = result.spec.settings();
-    for heading in [CLUSTER, LOAD, RUN, OUTPUT] {
-        let key = |setting: &Setting| setting.flag.trim_start_matches('-').replace('-', "_");
-        let own = settings.iter().filter(|setting| setting.heading == heading && result.knows(&key(setting)));
+    for heading in [CLUSTER, LOAD, RUN, OUTPUT, REPRODUCTION] {
+        let own = settings.iter().filter(|setting| setting.heading == heading && result.knows(&setting.key));
         let fact = |setting: &Setting| Fact {
-            name: setting.flag.clone(),
+            name: setting.name(),
             value: if setting.values.is_empty() { "–".to_owned() } else { setting.values.join(", ") },
             marked: !setting.is_default,
             help: setting.help.clone(),

@@ -4,6 +4,7 @@
 
 use crate::bench::Loaded;
 use crate::record::{measured, record};
+use crate::spec::reproduction::TABLE;
 use crate::spec::{BenchSpec, CLUSTER, LOAD, OUTPUT, heading_of};
 use hdrhistogram::Histogram;
 use quorate_applications::compare_histories;
@@ -439,7 +440,7 @@ impl Agreement {
     /// Returns the result of a comparison in a run. With PBFT's three phases alone, each replica executes what was
     /// decided there.
     pub(crate) fn in_run(spec: &BenchSpec, compare: impl FnOnce() -> Agreement) -> Agreement {
-        if spec.phases_only {
+        if spec.reproduction.phases_only {
             return Agreement::Unknown(
                 "only the three phases ran, and each replica passes over what failed there".into(),
             );
@@ -545,7 +546,10 @@ impl BenchResult {
         }
         let mut json = serde_json::to_value(self).expect("a result is plain data");
         if let Some(spec) = json["spec"].as_object_mut() {
-            spec.retain(|key, _| self.knows(key));
+            spec.retain(|key, _| key == TABLE || self.knows(key));
+            if let Some(switches) = spec[TABLE].as_object_mut() {
+                switches.retain(|key, _| self.knows(key));
+            }
         }
         to_json(&json)
     }
@@ -556,7 +560,8 @@ impl BenchResult {
         let Some(Loaded { settings }) = &self.loaded else { return true };
         let heading = heading_of(key);
         let of_client = ["replicas", "faults", "client_authentication"].contains(&key);
-        let reported = heading == CLUSTER && !["base_port", "replica_threads"].contains(&key)
+        let reported = ["batch_policy", "batch_wait_ms"].contains(&key)
+            || heading == CLUSTER && !["base_port", "replica_threads"].contains(&key)
             || ["journal", "fsync"].contains(&key);
         of_client || [LOAD, OUTPUT].contains(&heading.as_str()) || settings.is_some() && reported
     }

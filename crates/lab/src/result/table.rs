@@ -44,7 +44,9 @@ pub fn describe_settings(spec: &BenchSpec) -> String {
     let transport = format!("{} {}", spec.channel, spec.transport.name().to_uppercase());
     let blocks = match spec.batch {
         BatchSize::Auto => "blocks of any size".into(),
-        BatchSize::Commands(commands) => format!("blocks of {} ({})", count(commands.into()), spec.batch_policy),
+        BatchSize::Commands(commands) => {
+            format!("blocks of {} ({})", count(commands.into()), spec.reproduction.batch_policy)
+        }
     };
     let clients = match spec.client_authentication {
         ClientAuthentication::None => "unsigned",

@@ -221,7 +221,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         let delay = network.delay.clone();
         timeouts::apply(profile, &mut network, &Endpoints { replicas, machines: &machines, delay: &delay });
     }
-    let scheme = spec.bls_verification.of(template.scheme);
+    let scheme = spec.reproduction.bls_verification.of(template.scheme);
     let macs = spec.auth_profile.votes_by_mac().then_some(spec.mac_scheme);
     let clients = (spec.client_authentication == ClientAuthentication::Ed25519).then_some(SchemeKind::ED25519);
     let reply_seals = spec.reply_authentication.scheme(scheme, spec.mac_scheme);
@@ -239,7 +239,7 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         scheme,
         macs,
         signatures: options.signatures,
-        certificate_cache: spec.certificate_cache,
+        certificate_cache: spec.reproduction.certificate_cache,
         client_authentication: spec.client_authentication,
         reply_seals,
         application: template.application,

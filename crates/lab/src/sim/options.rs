@@ -56,12 +56,12 @@ pub struct SimOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
     /// Megabits per second of each network card, in either direction; 0: no limit; overrides the network's bandwidth.
-    #[arg(long, help_heading = SIMULATION, value_name = "MBIT_PER_S", value_parser = parse_card)]
+    #[arg(long, hide_short_help = true, help_heading = SIMULATION, value_name = "MBIT_PER_S", value_parser = parse_card)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card_mbit_per_s: Option<u32>,
     /// Microseconds of processor time per packet that a router takes from the cores of --cores before all others, as the
     /// router of --host emulated does, which reports its own: `router_cpu_s` and `packets`.
-    #[arg(long, help_heading = SIMULATION, value_name = "US", value_parser = parse_router_us)]
+    #[arg(long, hide_short_help = true, help_heading = SIMULATION, value_name = "US", value_parser = parse_router_us)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router_us: Option<f64>,
     /// Inject random faults for the duration, then heal n-f replicas and check that they make progress.
@@ -72,11 +72,11 @@ pub struct SimOptions {
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|none|paper")]
     pub costs: Option<String>,
     /// Multiply all processor times of the cost table by this, for a machine that is slower than the table's.
-    #[arg(long, help_heading = SIMULATION, value_name = "FACTOR", value_parser = parse_cpu_factor)]
+    #[arg(long, hide_short_help = true, help_heading = SIMULATION, value_name = "FACTOR", value_parser = parse_cpu_factor)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_factor: Option<f64>,
     /// Whether signatures are actually created and verified.
-    #[arg(long, help_heading = SIMULATION, default_value = "modelled", value_parser = choice::<Signatures>())]
+    #[arg(long, hide_short_help = true, help_heading = SIMULATION, default_value = "modelled", value_parser = choice::<Signatures>())]
     pub signatures: Signatures,
 }
 

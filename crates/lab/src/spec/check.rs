@@ -1,8 +1,9 @@
 //! Validates a spec: refuses impossible values and combinations before anything starts, and warns of surprising ones.
 
+use super::reproduction::{TABLE, is_of_reproduction};
 use super::{
-    BatchPolicy, BenchSpec, ClientAuthentication, Dissemination, Fault, Host, JournalKind, Misbehaviour,
-    Pacing, Problem, ReplicaThreads, ReplyAuthentication, ReplyMode, SchemeKind, SpecError, VotesTo, When,
+    BatchPolicy, BenchSpec, ClientAuthentication, Dissemination, Fault, Host, JournalKind, Misbehaviour, Pacing,
+    Problem, ReplyAuthentication, ReplyMode, SchemeKind, SpecError, VotesTo, When,
 };
 use crate::affinity;
 use quorate_applications::MAX_EXECUTION_THREADS;
@@ -182,13 +183,13 @@ impl BenchSpec {
             ("batch", self.batch.max_commands() as u64),
             ("batch_bytes", self.batch_bytes.into()),
             ("batch_latency_ms", self.batch_latency_ms),
-            ("batch_wait_ms", self.batch_wait_ms),
+            ("batch_wait_ms", self.reproduction.batch_wait_ms),
             ("vote_wait_us", self.vote_wait_us),
             ("window", self.window),
             ("checkpoint_interval", self.checkpoint_interval),
             ("pipeline", self.pipeline),
-            ("pre_prepare_repeat", self.pre_prepare_repeat.into()),
-            ("repeat", self.repeat.into()),
+            ("pre_prepare_repeat", self.reproduction.pre_prepare_repeat.into()),
+            ("repeat", self.reproduction.repeat.into()),
             ("view_timeout_ms", self.view_timeout_ms),
             ("max_queue_ms", self.max_queue_ms.unwrap_or(0)),
             ("payload", self.payload.into()),
@@ -279,13 +280,17 @@ impl BenchSpec {
 
     fn check_load(&self, problems: &mut Vec<Problem>) {
         self.check_pacing(problems);
-        if self.phases_only && self.workload.is_key_value() {
+        if self.reproduction.phases_only && self.workload.is_key_value() {
             let what = format!("the records of `{}` are loaded by requests, and some would fail", self.workload);
-            problems.push(problem("--workload, --phases-only", what, "omit --workload, or name a file"));
+            problems.push(problem("--workload, --reproduction phases_only", what, "omit --workload, or name a file"));
         }
-        if self.phases_only && self.reply == ReplyMode::None {
+        if self.reproduction.phases_only && self.reply == ReplyMode::None {
             let help = "omit --reply";
-            problems.push(problem("--reply, --phases-only", "a request succeeds by the replies to it", help));
+            problems.push(problem(
+                "--reply, --reproduction phases_only",
+                "a request succeeds by the replies to it",
+                help,
+            ));
         }
         // A default that is too large for the payload was lowered.
         let is_given = self.outstanding.is_some() && self.rate.is_none() || self.load_profile.is_some();
@@ -457,10 +462,10 @@ impl BenchSpec {
         if let Pacing::Closed { outstanding } = self.pacing() {
             let all = u64::from(outstanding) * u64::from(self.clients);
             let fills = self.batch.is_auto() || all >= self.batch.max_commands() as u64;
-            if self.batch_policy == BatchPolicy::Full && !fills {
+            if self.reproduction.batch_policy == BatchPolicy::Full && !fills {
                 warnings.push(format!(
-                    "--batch-policy full: {all} outstanding commands never fill a block of {}; each block waits a \
-                     quarter of a view timeout; help: use --batch-policy eager, or raise --outstanding",
+                    "--reproduction batch_policy=full: {all} outstanding commands never fill a block of {}; each block \
+                     waits a quarter of a view timeout; help: use batch_policy=eager, or raise --outstanding",
                     self.batch
                 ));
             }
@@ -530,7 +535,10 @@ fn clash(one: Fault, other: Fault) -> Option<ReplicaId> {
 
 /// Returns the flag of a key.
 pub(super) fn flag(key: &str) -> String {
-    format!("--{}", key.replace('_', "-"))
+    match is_of_reproduction(key) {
+        true => format!("--{TABLE} {key}"),
+        false => format!("--{}", key.replace('_', "-")),
+    }
 }
 
 fn problem(place: &str, what: impl Into<String>, help: impl Into<String>) -> Problem {

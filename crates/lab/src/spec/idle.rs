@@ -27,13 +27,14 @@ impl BenchSpec {
             ),
             (
                 "batch_policy",
-                self.batch_policy != default.batch_policy && self.batch.is_auto(),
+                self.reproduction.batch_policy != default.reproduction.batch_policy && self.batch.is_auto(),
                 "--batch is auto, not a number of commands".into(),
             ),
             (
                 "batch_wait_ms",
-                self.batch_wait_ms != default.batch_wait_ms && self.batch_policy != BatchPolicy::Timed,
-                format!("--batch-policy is {}, not timed", self.batch_policy),
+                self.reproduction.batch_wait_ms != default.reproduction.batch_wait_ms
+                    && self.reproduction.batch_policy != BatchPolicy::Timed,
+                format!("{} is {}, not timed", flag("batch_policy"), self.reproduction.batch_policy),
             ),
             (
                 "bundle_wait_ms",
@@ -66,12 +67,13 @@ impl BenchSpec {
         [
             (
                 "bls_verification",
-                self.bls_verification != default.bls_verification && self.scheme != SchemeKind::BLS12_381,
+                self.reproduction.bls_verification != default.reproduction.bls_verification
+                    && self.scheme != SchemeKind::BLS12_381,
                 format!("--scheme is {}, not {}", self.scheme, SchemeKind::BLS12_381),
             ),
             (
                 "client_verdicts",
-                self.client_verdicts != default.client_verdicts && self.host != Host::Threads,
+                self.reproduction.client_verdicts != default.reproduction.client_verdicts && self.host != Host::Threads,
                 format!("--host is {}", self.host),
             ),
             (
@@ -118,10 +120,10 @@ impl BenchSpec {
             ("base_port", self.base_port != default.base_port),
             ("journal", self.journal.is_some()),
             ("fsync", self.fsync != default.fsync && self.journal() != JournalKind::Memory),
-            ("client_verdicts", self.client_verdicts != default.client_verdicts),
+            ("client_verdicts", self.reproduction.client_verdicts != default.reproduction.client_verdicts),
             ("execution_threads", self.execution_threads != default.execution_threads),
-            ("payload_path", self.payload_path != default.payload_path),
-            ("count_allocations", self.count_allocations),
+            ("payload_path", self.reproduction.payload_path != default.reproduction.payload_path),
+            ("count_allocations", self.reproduction.count_allocations),
         ];
         let idle = keys.into_iter().filter(|(_, is_set)| *is_set);
         idle.map(|(key, _)| {

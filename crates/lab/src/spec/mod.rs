@@ -1,7 +1,7 @@
 //! Spec of a `quorate bench` run: every flag of the command line and every key of an experiment file, defined once.
 //!
 //! [`BenchSpec`] is both the serde form of `bench.toml` and the clap form of the flags: a field's name is the key
-//! (`batch_policy`) and the flag (`--batch-policy`), its doc comment is the help, and its `default_value` is the
+//! (`batch_bytes`) and the flag (`--batch-bytes`), its doc comment is the help, and its `default_value` is the
 //! default of both. In [`BenchArgs`], explicit flags override the keys of `--spec FILE.toml`, which override the
 //! defaults.
 
@@ -12,6 +12,7 @@ mod error;
 mod fault;
 mod idle;
 mod profile;
+pub(crate) mod reproduction;
 mod resolve;
 pub(crate) mod timeouts;
 mod torture;
@@ -19,8 +20,8 @@ mod values;
 
 pub use choices::{
     AuthProfile, BatchPolicy, BatchSize, BlsVerification, CertificateCache, ChannelKind, Choice, ClientAuthentication,
-    ClientVerdicts, Dissemination, Fsync, Host, JournalKind, LeaderKind, LinkProfile, PayloadPath,
-    ProtocolKind, QuicVotes, Remedy, ReplicaThreads, ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind,
+    ClientVerdicts, Dissemination, Fsync, Host, JournalKind, LeaderKind, LinkProfile, PayloadPath, ProtocolKind,
+    QuicVotes, Remedy, ReplicaThreads, ReplyAuthentication, ReplyMode, RetransmissionProfile, SchemeKind,
     TransportKind, ViewDuration, VotesTo, choice, nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
@@ -30,6 +31,7 @@ pub use profile::{DEFAULT_DOUBLING_STEPS, LoadProfile, RAMP_ROWS};
 pub use quorate_client::workload::WorkloadKind;
 pub use quorate_operator::{BadValue, Interval, MAX_INTERVAL_MS};
 pub use quorate_types::text::quote;
+pub use reproduction::{REPRODUCTION, Reproduction, is_of_reproduction, keys_of_reproduction};
 pub use resolve::{BenchArgs, ClusterArgs, LoadArgs, Setting, TortureArgs, heading_of};
 pub use torture::{DEFAULT_TORTURE_CHECKPOINT_INTERVAL, DEFAULT_TORTURE_WINDOW, Retention};
 pub use values::{Rate, Record};
@@ -42,6 +44,8 @@ use quorate_types::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS};
 use quorate_types::{Certificate, Quorum, ReplicaId, ReplicaWork};
 use serde::{Deserialize, Serialize};
 
+/// Help heading of the flags that most runs need, in `bench` and `sim`.
+pub const COMMON: &str = "Common";
 /// Help heading of the flags that shape the cluster; `quorate testnet` takes these too.
 pub const CLUSTER: &str = "Cluster";
 /// Help heading of the flags that shape the load; `quorate client load` takes these too.
@@ -84,17 +88,17 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, default_value = "pk", value_parser = choice::<AuthProfile>())]
     pub auth_profile: AuthProfile,
     /// Scheme of the codes in the profiles mac and domain.
-    #[arg(long, help_heading = CLUSTER, default_value = "hmac-sha256", value_parser = choice::<SchemeKind>())]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "hmac-sha256", value_parser = choice::<SchemeKind>())]
     pub mac_scheme: SchemeKind,
     /// Allow a scheme that is too weak for a cluster that has to be safe, such as rsa-1024.
-    #[arg(long, help_heading = CLUSTER)]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER)]
     pub accept_weak_scheme: bool,
     /// Client authentication: a signature on each bundle, a code for each replica (with --auth-profile mac), or none.
     #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<ClientAuthentication>())]
     pub client_authentication: ClientAuthentication,
     /// Authentication of replies: by the channel alone, by one signature on all replies that leave to a client
     /// together, or by a code for the client.
-    #[arg(long, help_heading = CLUSTER, default_value = "channel", value_parser = choice::<ReplyAuthentication>())]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "channel", value_parser = choice::<ReplyAuthentication>())]
     pub reply_authentication: ReplyAuthentication,
     /// Transport of messages.
     #[arg(long, help_heading = CLUSTER, default_value = "tcp", value_parser = choice::<TransportKind>())]
@@ -104,50 +108,43 @@ pub struct BenchSpec {
     pub channel: ChannelKind,
     /// Bounds of the retransmission timeout and delay of acknowledgements [default: auto; with tcp the kernel's own, or
     /// what the network file says]. With tcp only in emulated and simulated networks.
-    #[arg(long, help_heading = CLUSTER, value_parser = choice::<RetransmissionProfile>())]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_parser = choice::<RetransmissionProfile>())]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmission: Option<RetransmissionProfile>,
     /// Links between replicas with bounds of their own, such as 0-3=s50. Transports rudp and sctp only.
-    #[arg(long, help_heading = CLUSTER, value_name = "A-B=PROFILE", num_args = 1.., value_delimiter = ',')]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "A-B=PROFILE", num_args = 1.., value_delimiter = ',')]
     pub link_retransmission: Vec<LinkProfile>,
     /// Send at the rate at which packets arrive instead of all at once. Transport rudp only.
-    #[arg(long, help_heading = CLUSTER)]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER)]
     pub pacing: bool,
     /// Longest IP packet of the transports over UDP, in bytes; 0: what the kernel says of the route, 1500 in sim.
-    #[arg(long, help_heading = CLUSTER, default_value_t = 0)]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value_t = 0)]
     pub mtu_bytes: u32,
     /// How votes travel between replicas: on a stream, or in datagrams, which wait for no lost packet and are not sent
     /// again. Transport quic only.
-    #[arg(long, help_heading = CLUSTER, default_value = "stream", value_parser = choice::<QuicVotes>())]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "stream", value_parser = choice::<QuicVotes>())]
     pub quic_votes: QuicVotes,
     /// Leader election: one replica until it fails, all replicas in turn, or all in turn except recently silent ones.
     #[arg(long, help_heading = CLUSTER, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     pub leader: LeaderKind,
     /// Recipient of votes in a chained protocol: the collector, which leads the next view, or all replicas. In
     /// simple-moonshot always all.
-    #[arg(long, help_heading = CLUSTER, default_value = "collector", value_parser = choice::<VotesTo>())]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "collector", value_parser = choice::<VotesTo>())]
     pub votes: VotesTo,
     /// Size of blocks: auto, by what leaders measure, or a maximum number of commands.
     #[arg(long, help_heading = CLUSTER, value_name = "auto|COMMANDS", default_value_t = BatchSize::Auto)]
     pub batch: BatchSize,
     /// Maximum bytes of the bundles in a block, whatever its number of commands.
-    #[arg(long, help_heading = CLUSTER, value_name = "BYTES", default_value_t = 8_388_608, value_parser = check::number::<u32>("batch_bytes"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "BYTES", default_value_t = 8_388_608, value_parser = check::number::<u32>("batch_bytes"))]
     pub batch_bytes: u32,
     /// Latency that a leader may add with --batch auto to fill its blocks, in milliseconds. It holds commands back at
     /// most this long, and at most 3.5 ms. If it sends the commands itself, it aims at blocks that are certified within
     /// this time, or within three quarters of the view timeout.
-    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = check::number::<u64>("batch_latency_ms"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = check::number::<u64>("batch_latency_ms"))]
     pub batch_latency_ms: u64,
-    /// When a leader proposes a block that is not full, if --batch is a number: at once (eager), after --batch-wait-ms
-    /// (timed), or only after a quarter of the view timeout (full).
-    #[arg(long, help_heading = CLUSTER, default_value = "eager", value_parser = choice::<BatchPolicy>())]
-    pub batch_policy: BatchPolicy,
-    /// Maximum wait for a fuller block under `timed`, in milliseconds.
-    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 5, value_parser = check::number::<u64>("batch_wait_ms"))]
-    pub batch_wait_ms: u64,
     /// Time that a leader waits for late votes once a quorum has voted, in microseconds. BLS certificates that more
     /// replicas have signed are a little cheaper to verify.
-    #[arg(long, help_heading = CLUSTER, value_name = "US", default_value_t = 0, value_parser = check::number::<u64>("vote_wait_us"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "US", default_value_t = 0, value_parser = check::number::<u64>("vote_wait_us"))]
     pub vote_wait_us: u64,
     /// How commands reach the replicas: clients send them to all (client); the leader's proposals carry them (leader);
     /// or clients send them to one replica, which spreads them (replicas), and only those that a quorum has stored are
@@ -161,46 +158,31 @@ pub struct BenchSpec {
     /// times the shortest time measured, if that is longer. Beyond it, replicas refuse commands of the
     /// clients that send the most; 0: never, as always with the disseminations client and leader. Default:
     /// 250 with replicas and replicas-certified.
-    #[arg(long, help_heading = CLUSTER, value_name = "MS", value_parser = check::number::<u64>("max_queue_ms"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS", value_parser = check::number::<u64>("max_queue_ms"))]
     pub max_queue_ms: Option<u64>,
     /// View timeout: fixed, doubled after each failed view, or adapted to the duration of views.
-    #[arg(long, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]
     pub view_duration: ViewDuration,
     /// Longest delay of a message between correct replicas, in milliseconds. A leader of hotstuff-2 or simple-moonshot
     /// waits twice this long for a higher certificate after a failed view, but at most a quarter of the view timeout.
-    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 100, value_parser = check::number::<u64>("max_delay_ms"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS", default_value_t = 100, value_parser = check::number::<u64>("max_delay_ms"))]
     pub max_delay_ms: u64,
     /// PBFT: maximum number of slots in use above the last stable checkpoint.
-    #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 1000, value_parser = check::number::<u64>("window"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 1000, value_parser = check::number::<u64>("window"))]
     pub window: u64,
     /// Blocks from one checkpoint to the next; PBFT forgets the votes before a checkpoint.
-    #[arg(long, help_heading = CLUSTER, value_name = "BLOCKS", default_value_t = 128, value_parser = check::number::<u64>("checkpoint_interval"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "BLOCKS", default_value_t = 128, value_parser = check::number::<u64>("checkpoint_interval"))]
     pub checkpoint_interval: u64,
     /// PBFT: maximum number of slots that the primary has in flight; further commands wait for the next block.
-    #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4, value_parser = check::number::<u64>("pipeline"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4, value_parser = check::number::<u64>("pipeline"))]
     pub pipeline: u64,
-    /// PBFT: run only the three phases, without view changes, checkpoints, repairs and retries, to see what lost
-    /// messages do to them. A request without enough replies after --view-timeout-ms has failed. Needs --dissemination
-    /// leader; the result says how many requests succeeded.
-    #[arg(long, help_heading = CLUSTER)]
-    pub phases_only: bool,
-    /// PBFT: copies of each PRE-PREPARE, besides the first, for links that lose messages.
-    #[arg(long, help_heading = CLUSTER, value_name = "COPIES", default_value_t = 0, value_parser = check::number::<u32>("pre_prepare_repeat"))]
-    pub pre_prepare_repeat: u32,
-    /// Copies of each message of the protocol and of each reply, besides the first.
-    #[arg(long, help_heading = CLUSTER, value_name = "COPIES", default_value_t = 0, value_parser = check::number::<u32>("repeat"))]
-    pub repeat: u32,
-    /// PBFT: what replicas do about links that lose messages: nothing, or adapt the number of copies to the loss that
-    /// they estimate from the votes that arrive.
-    #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<Remedy>())]
-    pub remedy: Remedy,
     /// Threads that each replica works on: a number from 1 to 64, or auto, its share of the cores, up to 4. With 2, the
     /// second verifies signatures if clients sign, and otherwise drives the network. With more, one drives the network,
     /// and the rest verify. In a simulation each has a core of its own, and auto is 1.
     #[arg(long, help_heading = CLUSTER, value_name = "auto|THREADS", default_value_t = ReplicaThreads::Count(1))]
     pub replica_threads: ReplicaThreads,
     /// First of the ports that the replicas listen on; 0 lets the system choose.
-    #[arg(long, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0, value_parser = check::number::<u16>("base_port"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0, value_parser = check::number::<u16>("base_port"))]
     pub base_port: u16,
 
     /// Workload of the clients: fixed, ycsb-a, ycsb-b, ycsb-c, ycsb-f or file:PATH.
@@ -210,7 +192,7 @@ pub struct BenchSpec {
     #[arg(long, help_heading = LOAD, value_name = "BYTES", default_value_t = 0, value_parser = check::number::<u32>("payload"))]
     pub payload: u32,
     /// Records in the key-value store that the ycsb workloads read and write.
-    #[arg(long, help_heading = LOAD, value_name = "KEYS", default_value_t = 10_000, value_parser = check::number::<u64>("records"))]
+    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "KEYS", default_value_t = 10_000, value_parser = check::number::<u64>("records"))]
     pub records: u64,
     /// Number of clients.
     #[arg(long, help_heading = LOAD, value_name = "CLIENTS", default_value_t = 4, value_parser = check::number::<u32>("clients"))]
@@ -226,22 +208,22 @@ pub struct BenchSpec {
     /// Load that changes over the measured time, instead of --rate or --outstanding. Rates: ramp:1000..50000/30s
     /// (evenly over 30 s), steps:1000,2000,4000/10s (10 s each), double-rate:1000/5s. Commands outstanding per client:
     /// double:20/5s, double:20..640/5s. Sets --duration unless that is given; the result has a row for each step.
-    #[arg(long, help_heading = LOAD, value_name = "PROFILE")]
+    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "PROFILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_profile: Option<LoadProfile>,
     /// Search for saturation: the highest rate of an open loop that completes within 5 % of the offered rate, with a
     /// p99 of at most --search-p99-ms. Runs the load several times, first with --rate, or 1000 commands per second.
-    #[arg(long, help_heading = LOAD)]
+    #[arg(long, hide_short_help = true, help_heading = LOAD)]
     pub search: bool,
     /// Maximum 99th percentile of the latency in a search, in milliseconds.
-    #[arg(long, help_heading = LOAD, value_name = "MS", default_value_t = DEFAULT_SEARCH_P99_MS, value_parser = check::number::<u64>("search_p99_ms"))]
+    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "MS", default_value_t = DEFAULT_SEARCH_P99_MS, value_parser = check::number::<u64>("search_p99_ms"))]
     pub search_p99_ms: u64,
     /// Maximum number of commands in one message of a client.
     #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100, value_parser = check::number::<u32>("bundle"))]
     pub bundle: u32,
     /// Open loop: how long a command that is due waits for others to fill its message, in milliseconds. The wait counts
     /// in its latency. With 0, commands leave in bursts at most 1 ms apart, or at once below 9,000 per second.
-    #[arg(long, help_heading = LOAD, value_name = "MS", default_value_t = 0, value_parser = check::number::<u64>("bundle_wait_ms"))]
+    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "MS", default_value_t = 0, value_parser = check::number::<u64>("bundle_wait_ms"))]
     pub bundle_wait_ms: u64,
     /// Whether replicas answer each command, or only order it.
     #[arg(long, help_heading = LOAD, default_value = "each", value_parser = choice::<ReplyMode>())]
@@ -253,7 +235,7 @@ pub struct BenchSpec {
     #[arg(long, help_heading = LOAD, value_name = "TIME", default_value = "10s")]
     pub duration: Interval,
     /// Number of single requests that the result lists, drawn at random from all of the measured time.
-    #[arg(long, help_heading = LOAD, value_name = "REQUESTS", default_value_t = 0, value_parser = check::number::<u32>("samples"))]
+    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "REQUESTS", default_value_t = 0, value_parser = check::number::<u32>("samples"))]
     pub samples: u32,
     /// Seed of all randomness in the load.
     #[arg(long, help_heading = LOAD, default_value_t = 1, value_parser = check::number::<u64>("seed"))]
@@ -269,31 +251,13 @@ pub struct BenchSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalKind>,
     /// Whether journals in files are flushed to the disk before a replica relies on them; `never` is for experiments.
-    #[arg(long, help_heading = RUN, default_value = "always", value_parser = choice::<Fsync>())]
+    #[arg(long, hide_short_help = true, help_heading = RUN, default_value = "always", value_parser = choice::<Fsync>())]
     pub fsync: Fsync,
-    /// Whether replicas remember verified certificates: on, or off to verify each certificate whenever it is shown.
-    #[arg(long, help_heading = RUN, default_value = "on", value_parser = choice::<CertificateCache>())]
-    pub certificate_cache: CertificateCache,
-    /// Verification of BLS signatures: each vote on its own, votes in sums, or in sums and with a cached key of all
-    /// replicas.
-    #[arg(long, help_heading = RUN, default_value = "cached", value_parser = choice::<BlsVerification>())]
-    pub bls_verification: BlsVerification,
-    /// Verification of clients' bundles with --host threads: once for all replicas, or by each replica itself, as in
-    /// processes of their own. No effect in `sim`.
-    #[arg(long, help_heading = RUN, default_value = "shared", value_parser = choice::<ClientVerdicts>())]
-    pub client_verdicts: ClientVerdicts,
     /// Threads of each replica that execute commands: costly ones of a block that do not conflict are prepared at the
     /// same time. Results are the same with any number. No effect in `sim`.
-    #[arg(long, help_heading = RUN, value_name = "THREADS", default_value_t = 1,
+    #[arg(long, hide_short_help = true, help_heading = RUN, value_name = "THREADS", default_value_t = 1,
           value_parser = check::number::<u16>("execution_threads"))]
     pub execution_threads: u16,
-    /// Way of payloads between frames and replicas: shared, or copied into types of the wire and of the protocol, on
-    /// receipt and before sending, to measure what such a layer costs.
-    #[arg(long, help_heading = RUN, default_value = "shared", value_parser = choice::<PayloadPath>())]
-    pub payload_path: PayloadPath,
-    /// Count the replicas' heap allocations; the result has them per command.
-    #[arg(long, help_heading = RUN)]
-    pub count_allocations: bool,
     /// Measure what each stage of the replicas' work costs, such as decoding and hashing, for every kind of message at
     /// the leader and at backups.
     #[arg(long, help_heading = RUN)]
@@ -314,11 +278,11 @@ pub struct BenchSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<Record>,
     /// Maximum size of each recording in MB; beyond it the run continues without recording.
-    #[arg(long, help_heading = RUN, value_name = "MB", default_value_t = DEFAULT_LIMIT_MB, value_parser = check::number::<u64>("record_limit_mb"))]
+    #[arg(long, hide_short_help = true, help_heading = RUN, value_name = "MB", default_value_t = DEFAULT_LIMIT_MB, value_parser = check::number::<u64>("record_limit_mb"))]
     pub record_limit_mb: u64,
     /// Rate of the leader's line in bits per second, with K, M, G or T: the result says how much of it the leader used,
     /// and how many commands per second it would carry.
-    #[arg(long, help_heading = OUTPUT, value_name = "BITS_PER_S", default_value = "10G", allow_hyphen_values = true)]
+    #[arg(long, hide_short_help = true, help_heading = OUTPUT, value_name = "BITS_PER_S", default_value = "10G", allow_hyphen_values = true)]
     pub line_rate: Rate,
     /// Write the result as JSON to this file; - is standard output.
     #[arg(long, help_heading = OUTPUT, value_name = "PATH")]
@@ -328,6 +292,8 @@ pub struct BenchSpec {
     #[arg(long, help_heading = OUTPUT, value_name = "PATH")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,
+    #[command(flatten)]
+    pub reproduction: Reproduction,
 }
 
 /// Pacing of the clients.
@@ -422,8 +388,8 @@ impl BenchSpec {
             batch: self.batch,
             batch_bytes: self.batch_bytes as usize,
             batch_latency_ms: self.batch_latency_ms,
-            batch_policy: self.batch_policy,
-            batch_wait_ms: self.batch_wait_ms,
+            batch_policy: self.reproduction.batch_policy,
+            batch_wait_ms: self.reproduction.batch_wait_ms,
             vote_wait_us: self.vote_wait_us,
             dissemination: self.dissemination,
             view_duration: self.view_duration,
@@ -433,10 +399,10 @@ impl BenchSpec {
             window: self.window,
             checkpoint_interval: self.checkpoint_interval,
             pipeline: self.pipeline,
-            phases_only: self.phases_only,
-            pre_prepare_repeat: self.pre_prepare_repeat as usize,
-            repeat: self.repeat as usize,
-            remedy: self.remedy,
+            phases_only: self.reproduction.phases_only,
+            pre_prepare_repeat: self.reproduction.pre_prepare_repeat as usize,
+            repeat: self.reproduction.repeat as usize,
+            remedy: self.reproduction.remedy,
             // A new view may propose any slot of the window again.
             retained_blocks: defaults.retained_blocks.max(self.window.min(MAX_WINDOW as u64) as usize),
             ..defaults

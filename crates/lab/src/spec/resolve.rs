@@ -2,24 +2,28 @@
 
 use super::check::flag;
 use super::defaults::OwnDefault;
+use super::reproduction::{TABLE, is_of_reproduction, is_of_the_cluster, keys_of_reproduction};
 use super::{
-    BenchSpec, CLUSTER, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, RUN, SpecError, defaults, nearest, torture,
+    BenchSpec, CLUSTER, COMMON, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, REPRODUCTION, RUN, SpecError, defaults,
+    nearest, torture,
 };
 use crate::input;
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use quorate_types::text::quote;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// One flag of `quorate bench`, which is also a key of a specification.
+/// One key of a specification, with the flag of `quorate bench` that sets it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// Flag as on the command line: `--batch-policy`.
+    /// Key as in a file: `batch_bytes`.
+    pub key: String,
+    /// Flag as on the command line: `--batch-bytes`, or `--reproduction` for a key of its table.
     pub flag: String,
-    /// One of [`CLUSTER`], [`LOAD`], [`RUN`] and [`OUTPUT`].
+    /// One of [`CLUSTER`], [`LOAD`], [`RUN`], [`OUTPUT`] and [`REPRODUCTION`].
     pub heading: String,
     pub help: String,
     /// Value of the key; several for a repeatable flag, none if nothing is set.
@@ -28,6 +32,13 @@ pub struct Setting {
     pub is_default: bool,
     /// Whether the flag takes no value.
     pub is_switch: bool,
+}
+
+impl Setting {
+    /// Returns its name in a report: the flag, or the key of a table.
+    pub fn name(&self) -> String {
+        if self.heading == REPRODUCTION { self.key.clone() } else { self.flag.clone() }
+    }
 }
 
 /// Flags of `quorate bench`, including `--spec FILE`. Explicit flags override the file's keys, which override the
@@ -57,6 +68,8 @@ struct Flags {
     own: &'static [&'static str],
     /// Name of the subset, for refusals.
     owner: &'static str,
+    /// Whether the command takes a key of the table `[reproduction]`.
+    takes_switch: fn(&str) -> bool,
     /// Defaults that differ from those of `quorate bench`.
     defaults: fn() -> Vec<OwnDefault>,
 }
@@ -92,25 +105,58 @@ macro_rules! args {
 
 impl Flags {
     /// Creates the subset of `quorate bench` with these headings or keys.
-    const fn under(own: &'static [&'static str], owner: &'static str) -> Flags {
-        Flags { own, owner, defaults: Vec::new }
+    const fn under(own: &'static [&'static str], owner: &'static str, takes_switch: fn(&str) -> bool) -> Flags {
+        Flags { own, owner, takes_switch, defaults: Vec::new }
     }
 }
 
-args!(BenchArgs, Flags::under(&[CLUSTER, LOAD, RUN, OUTPUT], "the bench"));
-args!(LoadArgs, Flags::under(&[LOAD, OUTPUT], "the load"));
+args!(BenchArgs, Flags::under(&[CLUSTER, LOAD, RUN, OUTPUT], "the bench", is_of_reproduction));
+args!(LoadArgs, Flags::under(&[LOAD, OUTPUT], "the load", |_| false));
 args!(
     TortureArgs,
-    Flags { defaults: torture::defaults, ..Flags::under(&[CLUSTER, "clients", "seed", "json"], "the torture") }
+    Flags {
+        defaults: torture::defaults,
+        ..Flags::under(&[CLUSTER, "clients", "seed", "json"], "the torture", is_of_the_cluster)
+    }
 );
-args!(ClusterArgs, Flags { defaults: defaults::of_testnet, ..Flags::under(&[CLUSTER], "the cluster") });
+args!(
+    ClusterArgs,
+    Flags { defaults: defaults::of_testnet, ..Flags::under(&[CLUSTER], "the cluster", is_of_the_cluster) }
+);
+
+/// Keys of the flags that most benchmarks need, shown first.
+const COMMON_KEYS: &[&str] = &[
+    "protocol",
+    "replicas",
+    "scheme",
+    "transport",
+    "channel",
+    "leader",
+    "batch",
+    "payload",
+    "clients",
+    "outstanding",
+    "rate",
+    "duration",
+];
 
 /// Keys that hold a duration.
 const DURATIONS: &[&str] = &["warmup", "duration"];
 
-fn with_spec_file(command: Command) -> Command {
-    let arg = clap::Arg::new("spec").long("spec").value_name("FILE.toml");
-    command.arg(arg.help("Read flags that are not given from this file; its keys are the flags, with _ for -"))
+/// Adds the flags that set keys by name.
+fn with_keys(command: Command) -> Command {
+    let file = clap::Arg::new("spec").long("spec").value_name("FILE.toml");
+    let switches = clap::Arg::new(TABLE)
+        .long(TABLE)
+        .value_name("KEY=VALUE")
+        .num_args(1..)
+        .value_delimiter(',')
+        .hide_short_help(true);
+    let help = "Switches that reproduce figures of single papers, such as payload_path=copied \
+                (docs/EXPERIMENT_FILES.md); also the table [reproduction] of the file";
+    command
+        .arg(file.help("Read flags that are not given from this file; its keys are the flags, with _ for -"))
+        .arg(switches.action(ArgAction::Append).help(help))
 }
 
 /// Returns whether a command has a flag, by its key or its heading.
@@ -132,10 +178,15 @@ impl Flags {
     fn add_to(&self, command: Command) -> Command {
         // Keep the command's own description, which the flags would replace.
         let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
-        let command = BenchSpec::augment_args(with_spec_file(command))
+        let shows_common = [CLUSTER, LOAD].iter().all(|heading| self.own.contains(heading));
+        let is_common = |arg: &clap::Arg| COMMON_KEYS.contains(&arg.get_id().as_str());
+        let has_switches = keys_of_reproduction().iter().any(|key| (self.takes_switch)(key));
+        let command = BenchSpec::augment_args(with_keys(command))
             .about(Resettable::from(about))
             .long_about(Resettable::from(long_about))
             .mut_args(|arg| if is_among(&arg, self.own) { arg } else { arg.hide(true) })
+            .mut_arg(TABLE, |arg| arg.hide(!has_switches))
+            .mut_args(|arg| if shows_common && is_common(&arg) { arg.help_heading(COMMON) } else { arg })
             // `-5s` is an impossible duration, not another flag.
             .mut_args(
                 |arg| if DURATIONS.contains(&arg.get_id().as_str()) { arg.allow_hyphen_values(true) } else { arg },
@@ -147,6 +198,48 @@ impl Flags {
                 None => arg.default_value(value),
             })
         })
+    }
+
+    /// Says why the command does not take a key as a flag.
+    fn refusal(&self, key: &str) -> Problem {
+        let long = format!("--{}", key.replace('_', "-"));
+        if is_of_reproduction(key) && (self.takes_switch)(key) {
+            let help = format!("write `--{TABLE} {key}=VALUE`, or the key in the table [{TABLE}] of --spec");
+            return Problem::new(long, "is a switch that reproduces a paper, not a flag", help);
+        }
+        let place = if is_of_reproduction(key) { flag(key) } else { long };
+        Problem::new(place, format!("is not a flag of {}", self.owner), "omit it; `quorate bench` takes it")
+    }
+
+    /// Parses a word `KEY=VALUE` of the table `[reproduction]`.
+    fn switch(&self, word: &str) -> Result<(String, serde_json::Value), SpecError> {
+        let refuse =
+            |what: String, help: String| SpecError::Flag(Problem::new(format!("--{TABLE} {word}"), what, help));
+        let Some((key, text)) = word.split_once('=') else {
+            let help = format!("write, for example, `--{TABLE} payload_path=copied`");
+            return Err(refuse("is not of the form KEY=VALUE".into(), help));
+        };
+        if !is_of_reproduction(key) {
+            let known: Vec<&str> = keys_of_reproduction().iter().map(String::as_str).collect();
+            let help = nearest(key, &known).map(|known| format!("did you mean `{known}`?"));
+            let help = help.unwrap_or_else(|| format!("use one of {}", known.join(", ")));
+            return Err(refuse(format!("`{key}` is not a key of [{TABLE}]"), help));
+        }
+        let command = flag_table().no_binary_name(true);
+        let takes_value = |arg: &clap::Arg| arg.get_id() == key && arg.get_action().takes_values();
+        if !command.get_arguments().any(takes_value) {
+            let is_on = text.parse::<bool>();
+            let is_on = is_on.map_err(|_| refuse(format!("`{text}` is neither true nor false"), "write one".into()))?;
+            return Ok((key.to_owned(), is_on.into()));
+        }
+        let argument = format!("--{}={text}", key.replace('_', "-"));
+        let parsed = command.try_get_matches_from([argument]).map_err(|error| {
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            let first = error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            refuse(source.unwrap_or(first), format!("see [{TABLE}] in docs/EXPERIMENT_FILES.md"))
+        })?;
+        let spec = BenchSpec::from_arg_matches(&parsed).expect("clap has parsed the flag");
+        Ok((key.to_owned(), value_of(&keys(&spec), key).expect("a switch has a value").clone()))
     }
 
     fn resolve(&self, matches: &ArgMatches) -> Result<BenchSpec, SpecError> {
@@ -162,14 +255,19 @@ impl Flags {
                 continue;
             }
             if !is_among(arg, self.own) {
-                return Err(SpecError::Flag(Problem {
-                    place: flag(key),
-                    what: format!("is not a flag of {}", self.owner),
-                    help: "omit it; `quorate bench` takes it".into(),
-                }));
+                return Err(SpecError::Flag(self.refusal(key)));
             }
             explicit.insert(key.into(), flags[key].clone());
         }
+        let mut switches = switches_of(&mut table).clone();
+        for word in matches.get_many::<String>(TABLE).unwrap_or_default() {
+            let (key, value) = self.switch(word)?;
+            switches.insert(key, value);
+        }
+        if let Some(key) = switches.keys().find(|key| !(self.takes_switch)(key)) {
+            return Err(SpecError::Flag(self.refusal(key)));
+        }
+        explicit.insert(TABLE.into(), serde_json::Value::Object(switches));
         // A flag for one pacing replaces the file's choice of another; validation refuses two as flags.
         const PACINGS: [&str; 3] = ["rate", "outstanding", "load_profile"];
         if PACINGS.iter().any(|pacing| explicit.contains_key(*pacing)) {
@@ -206,6 +304,17 @@ fn keys(spec: &BenchSpec) -> Keys {
         Ok(serde_json::Value::Object(keys)) => keys,
         other => unreachable!("a spec is a table, not {other:?}"),
     }
+}
+
+/// Returns the value of a key, wherever it stands.
+fn value_of<'a>(keys: &'a Keys, key: &str) -> Option<&'a serde_json::Value> {
+    if is_of_reproduction(key) { keys.get(TABLE)?.get(key) } else { keys.get(key) }
+}
+
+/// Returns the table `[reproduction]`, empty if there is none.
+fn switches_of(keys: &mut Keys) -> &mut Keys {
+    let table = keys.entry(TABLE).or_insert_with(|| serde_json::Value::Object(Keys::new()));
+    table.as_object_mut().expect("the file was read as a spec")
 }
 
 /// Returns a validated spec with these keys, and defaults for the others; a closed loop if no rate is set.
@@ -254,19 +363,25 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
     })?;
     let table = table.into_inner();
     let command = flag_table();
-    let keys: Vec<&str> = command.get_arguments().map(|arg| arg.get_id().as_str()).collect();
-    let unknown = table.iter().find(|(key, _)| !keys.contains(&key.as_ref().as_ref()));
-    if let Some((key, _)) = unknown {
-        let name: &str = key.as_ref().as_ref();
-        let help = match nearest(name, &keys) {
-            Some(known) => format!("did you mean `{known}`?"),
-            None => format!("use one of {}", keys.join(", ")),
-        };
-        return Err(file_error(text, shown, key.span().start, Some(name), "is not a key of a spec", help));
-    }
+    let keys = command.get_arguments().map(|arg| arg.get_id().as_str());
+    let keys: Vec<&str> = keys.filter(|key| !is_of_reproduction(key)).chain([TABLE]).collect();
+    check_names(&table, &keys, "a spec", text, shown)?;
+    let switches = table.get(TABLE).map(|switches| switches.as_ref().as_table());
+    let empty = DeTable::new();
+    let switches = match switches {
+        None => &empty,
+        Some(Some(switches)) => switches,
+        Some(None) => {
+            let at = table[TABLE].span().start;
+            let help = format!("write a table: [{TABLE}], and below it a key on each line");
+            return Err(file_error(text, shown, at, Some(TABLE), "is not a table", help));
+        }
+    };
+    let known: Vec<&str> = keys_of_reproduction().iter().map(String::as_str).collect();
+    check_names(switches, &known, "[reproduction]", text, shown)?;
     let refuse = |e: toml::de::Error| {
         let at = e.span().map_or(0, |span| span.start);
-        let entry = table.iter().find(|(_, value)| value.span().contains(&at));
+        let entry = switches.iter().chain(&table).find(|(_, value)| value.span().contains(&at));
         let key = entry.map(|(key, _)| key.as_ref().as_ref());
         let help = entry.map_or_else(String::new, |(key, value)| help_value(&command, key.as_ref().as_ref(), value));
         let is_number = entry.is_some_and(|(_, value)| matches!(value.as_ref(), DeValue::Integer(_)))
@@ -282,6 +397,18 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
     };
     toml::from_str::<BenchSpec>(text).map_err(refuse)?;
     toml::from_str(text).map_err(refuse)
+}
+
+/// Refuses the first key of a table that is none of `known`.
+fn check_names(table: &DeTable<'_>, known: &[&str], of: &str, text: &str, shown: &str) -> Result<(), SpecError> {
+    let Some((key, _)) = table.iter().find(|(key, _)| !known.contains(&key.as_ref().as_ref())) else { return Ok(()) };
+    let name: &str = key.as_ref().as_ref();
+    let help = match nearest(name, known) {
+        _ if is_of_reproduction(name) => format!("move it to the table [{TABLE}], at the end of the file"),
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("use one of {}", known.join(", ")),
+    };
+    Err(file_error(text, shown, key.span().start, Some(name), &format!("is not a key of {of}"), help))
 }
 
 /// Returns the help for the value of a key, from the definition of its flag.
@@ -355,19 +482,19 @@ impl BenchSpec {
         let table = flag_table();
         let settings = table.get_arguments().map(|arg| {
             let key = arg.get_id().as_str();
-            let value = own.get(key).filter(|value| !value.is_null());
+            let value = value_of(&own, key).filter(|value| !value.is_null());
             let values =
                 value.map_or(&[][..], |value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
+            let in_table = is_of_reproduction(key);
+            let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), Into::into);
             Setting {
-                flag: flag(key),
+                key: key.to_owned(),
+                flag: if in_table { format!("--{TABLE}") } else { flag(key) },
                 heading: arg.get_help_heading().unwrap_or(RUN).to_string(),
                 help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
-                values: values
-                    .iter()
-                    .map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into))
-                    .collect(),
-                is_default: own.get(key) == default.get(key),
-                is_switch: value.is_some_and(serde_json::Value::is_boolean),
+                values: values.iter().map(text).collect(),
+                is_default: value_of(&own, key) == value_of(&default, key),
+                is_switch: !in_table && value.is_some_and(serde_json::Value::is_boolean),
             }
         });
         settings.collect()
@@ -382,7 +509,9 @@ impl BenchSpec {
                 words.push(setting.flag);
                 continue;
             }
-            for value in setting.values {
+            for value in &setting.values {
+                let value =
+                    if setting.heading == REPRODUCTION { format!("{}={value}", setting.key) } else { value.clone() };
                 // A path that looks like a flag must be joined to its own flag.
                 if value.starts_with('-') && value != "-" {
                     words.push(format!("{}={value}", setting.flag));

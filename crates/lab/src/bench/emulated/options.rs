@@ -25,7 +25,7 @@ pub struct BenchCommand {
     pub emulation: EmulationOptions,
     /// Sample the call stacks of the whole run by `perf`, and write them as a flame graph in SVG; - is standard output.
     /// Sampling takes a part of the processors.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub flame: Option<String>,
 }
 
@@ -42,18 +42,18 @@ pub struct EmulationOptions {
     #[arg(long, help_heading = EMULATION, value_name = "MS", value_parser = parse_delay)]
     pub delay_ms: Option<f64>,
     /// Megabits per second of each network card, in either direction; 0: no limit; overrides the network's bandwidth.
-    #[arg(long, help_heading = EMULATION, value_name = "MBIT_PER_S", value_parser = parse_card)]
+    #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "MBIT_PER_S", value_parser = parse_card)]
     pub card_mbit_per_s: Option<u32>,
     /// Minimum retransmission timeout of the kernel's TCP, in milliseconds [default: as the network file says, or 200].
     /// The kernel rounds it up to its clock, and delays acknowledgements for less.
-    #[arg(long, help_heading = EMULATION, value_name = "MS", value_parser = parse_rto)]
+    #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "MS", value_parser = parse_rto)]
     pub rto_min_ms: Option<f64>,
     /// What delays and loses the packets: auto, netem or router [default: auto]. auto takes the kernel's
     /// netem where the kernel has it and it can do what the network asks for, and the router in user space elsewhere.
-    #[arg(long, help_heading = EMULATION, value_name = "auto|netem|router", value_parser = choice::<Emulator>())]
+    #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "auto|netem|router", value_parser = choice::<Emulator>())]
     pub emulator: Option<Emulator>,
     /// Congestion control of the kernel's TCP: cubic, reno, or another that this kernel has [default: cubic].
-    #[arg(long, help_heading = EMULATION, value_name = "NAME", value_parser = parse_name)]
+    #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "NAME", value_parser = parse_name)]
     pub congestion_control: Option<String>,
 }
 
