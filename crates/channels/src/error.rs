@@ -1,6 +1,7 @@
 //! Reasons why a channel rejects the other end, with their causes and remedies.
 
 use crate::{Carriage, RemoteIdentity};
+use quorate_types::parameters::list;
 use quorate_types::{ClusterId, Difference, EpochId, ReplicaId};
 use thiserror::Error;
 
@@ -78,10 +79,4 @@ pub enum ChannelError {
     /// The operating system has no randomness.
     #[error("the operating system provides no randomness for a handshake: {0}")]
     Randomness(String),
-}
-
-/// Joins differences to a sentence.
-fn list(differences: &[Difference]) -> String {
-    let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    texts.join("; ")
 }

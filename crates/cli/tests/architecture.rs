@@ -49,7 +49,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("quorate-operator", &["quorate-node", "quorate-client", "quorate-inspect"]),
-    ("quorate-client", &["quorate-types", "quorate-crypto", "quorate-channels", "quorate-transports"]),
+    (
+        "quorate-client",
+        &["quorate-types", "quorate-consensus", "quorate-crypto", "quorate-channels", "quorate-transports"],
+    ),
     (
         "quorate-simulator",
         &[

@@ -77,7 +77,7 @@ impl Net {
         let committee = written.client_committee().expect("it is valid");
         let faults = committee.quorum.faults();
         let client =
-            ClientConfig::new(NAME, template.consensus.protocol.name(), template.scheme, faults, &committee.members);
+            ClientConfig::new(NAME, template.consensus.protocol, template.scheme, faults, &committee.members);
         let mut homes = written.directories;
         for replica in peers() {
             let recording = RecordingConfig { file: directory.join(format!("recording-{replica}")), limit_mb: 512 };

@@ -142,7 +142,8 @@ impl Client {
         let request_timeout = Duration::from_millis(config.request_timeout_ms);
         let transport = connect(config, identity.origin())?;
         let verifier = reply_verifier(config, &identity)?;
-        let client = Client::over(transport, identity, session, connect_timeout, request_timeout)?;
+        let timeouts = (connect_timeout, request_timeout);
+        let client = Client::logged(transport, identity, session, timeouts, ReachLog::of(config))?;
         Ok(client.with_verifier(verifier))
     }
 
@@ -156,13 +157,23 @@ impl Client {
     /// Returns a client with its own transport, which must be bound to the origin of `identity`. No other client may
     /// use the identity, because this one numbers its commands from its base on.
     pub fn over(
-        mut transport: Box<dyn Transport>,
+        transport: Box<dyn Transport>,
         identity: ClientIdentity,
         session: SessionOptions,
         connect_timeout: Duration,
         request_timeout: Duration,
     ) -> Result<Client, ClientError> {
-        let mut log = ReachLog::default();
+        let timeouts = (connect_timeout, request_timeout);
+        Client::logged(transport, identity, session, timeouts, ReachLog::default())
+    }
+
+    fn logged(
+        mut transport: Box<dyn Transport>,
+        identity: ClientIdentity,
+        session: SessionOptions,
+        (connect_timeout, request_timeout): (Duration, Duration),
+        mut log: ReachLog,
+    ) -> Result<Client, ClientError> {
         let needed = session.quorum.weak();
         let replicas = session.quorum.replicas();
         // A bundle for all replicas only needs a quorum now; a bundle for one replica needs that one.

@@ -2,12 +2,16 @@
 
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
 use quorate_channels::ChannelKind;
+use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{
     AuthProfile, ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind,
+    genesis_differences,
 };
 use quorate_transports::{PacketConfig, QuicConfig, RetransmissionConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::MAX_CLIENT_CODES;
-use quorate_types::{ApplicationKind, Committee, Dissemination, Fault, Genesis, Member, Quorum, ReplyMode};
+use quorate_types::{
+    ApplicationKind, Choice, Committee, Difference, Dissemination, EpochId, Fault, Genesis, Member, Quorum, ReplyMode,
+};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -36,7 +40,7 @@ pub struct ClientConfig {
     /// The cluster's name. No default.
     pub cluster: String,
     /// The replicas' protocol. Must match the replicas. No default.
-    pub protocol: String,
+    pub protocol: ProtocolKind,
     /// What authenticates the replicas' votes: `pk` (default), `mac` or `domain`. Must match the replicas.
     #[serde(default)]
     pub auth_profile: AuthProfile,
@@ -143,10 +147,10 @@ pub enum ConfigError {
 
 impl ClientConfig {
     /// Returns a configuration with defaults for a committee.
-    pub fn new(cluster: &str, protocol: &str, scheme: SchemeKind, faults: usize, members: &[Member]) -> Self {
+    pub fn new(cluster: &str, protocol: ProtocolKind, scheme: SchemeKind, faults: usize, members: &[Member]) -> Self {
         ClientConfig {
             cluster: cluster.to_owned(),
-            protocol: protocol.to_owned(),
+            protocol,
             auth_profile: AuthProfile::default(),
             scheme,
             client_authentication: ClientAuthentication::default(),
@@ -349,6 +353,19 @@ impl ClientConfig {
 
     /// Returns the committee that the members form, with the id of the cluster's genesis.
     pub fn committee(&self) -> Result<Committee, ConfigError> {
+        Ok(self.genesis()?.committee())
+    }
+
+    /// Returns the keys whose values differ in the genesis with this id; empty if it cannot be told, because the
+    /// members' keys, their number or their order differ.
+    ///
+    /// # Errors
+    /// As [`ClientConfig::committee`].
+    pub fn genesis_differences(&self, other: &EpochId) -> Result<Vec<Difference>, ConfigError> {
+        Ok(genesis_differences(&self.genesis()?, self.mac_scheme, &ProtocolKind::names(), other))
+    }
+
+    fn genesis(&self) -> Result<Genesis<'_>, ConfigError> {
         let replicas = self.members.len();
         let quorum = match self.faults {
             // The error computes 3f + 1.
@@ -358,16 +375,15 @@ impl ClientConfig {
         let quorum = quorum.map_err(|error| {
             Fault::new("`members` and `faults`", error.to_string(), "list all replicas, and lower `faults`")
         })?;
-        let genesis = Genesis {
+        Ok(Genesis {
             name: &self.cluster,
             quorum,
             members: &self.members,
-            protocol: &self.protocol,
+            protocol: self.protocol.name(),
             scheme: self.scheme.name(),
             profile: self.auth_profile.name(),
             vote_macs: self.auth_profile.votes_by_mac().then(|| self.mac_scheme.name()),
-        };
-        Ok(genesis.committee())
+        })
     }
 
     /// Returns the options of sessions with this cluster.

@@ -1,7 +1,9 @@
 //! Connections of a client: which replicas are connected, and why the others are not.
 
+use crate::config::ClientConfig;
 use quorate_transports::{Event, Refusal, Transport};
-use quorate_types::{ReplicaId, Signers};
+use quorate_types::parameters::list;
+use quorate_types::{Difference, EpochId, ReplicaId, Signers};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -18,6 +20,8 @@ pub struct Reach {
     pub reached: Vec<ReplicaId>,
     /// The other replicas, each with the last known reason.
     pub unreached: BTreeMap<ReplicaId, String>,
+    /// Of these, the replicas that run and have proved their identity, and whose genesis is another one.
+    pub of_other_genesis: Signers,
 }
 
 impl fmt::Display for Reach {
@@ -35,20 +39,47 @@ impl fmt::Display for Reach {
 #[derive(Default)]
 pub struct ReachLog {
     reasons: BTreeMap<ReplicaId, String>,
+    of_other_genesis: Signers,
+    /// Explains how another genesis differs.
+    config: Option<ClientConfig>,
+    /// The last explanation.
+    explained: Option<(EpochId, String)>,
 }
 
 impl ReachLog {
+    /// Returns a log that names the keys in which a replica's genesis differs from that of a configuration.
+    pub fn of(config: &ClientConfig) -> ReachLog {
+        ReachLog { config: Some(config.clone()), ..ReachLog::default() }
+    }
+
     /// Notes failed connection attempts.
     pub fn on_refused(&mut self, refusals: Vec<Refusal>) {
         for Refusal { address, dialled, why } in refusals {
-            if let Some(replica) = dialled {
-                self.reasons.insert(replica, format!("{address}: {why}"));
+            let Some(replica) = dialled else { continue };
+            let explanation = why.other_genesis().and_then(|theirs| self.explain(theirs));
+            self.of_other_genesis.remove(replica);
+            if explanation.is_some() {
+                self.of_other_genesis.insert(replica);
             }
+            let why = explanation.unwrap_or_else(|| why.to_string());
+            self.reasons.insert(replica, format!("{address}: {why}"));
         }
     }
 
     pub fn on_disconnected(&mut self, replica: ReplicaId, why: String) {
         self.reasons.insert(replica, why);
+    }
+
+    /// Says how another genesis differs; `None` without a configuration.
+    fn explain(&mut self, theirs: EpochId) -> Option<String> {
+        if let Some((_, text)) = self.explained.as_ref().filter(|(explained, _)| *explained == theirs) {
+            return Some(text.clone());
+        }
+        let config = self.config.as_ref()?;
+        let (ours, differences) = (config.committee().ok()?.epoch, config.genesis_differences(&theirs).ok()?);
+        let text = format!("it has {theirs:?}, and this client {ours:?}: {}", in_words(&differences));
+        self.explained = Some((theirs, text.clone()));
+        Some(text)
     }
 
     /// Returns the current state of the connections.
@@ -61,10 +92,23 @@ impl ReachLog {
             } else {
                 let why = self.reasons.get(&replica).map_or("no answer yet", String::as_str);
                 reach.unreached.insert(replica, why.to_owned());
+                if self.of_other_genesis.contains(replica) {
+                    reach.of_other_genesis.insert(replica);
+                }
             }
         }
         reach
     }
+}
+
+/// Says in which keys a configuration differs from the replica's, and what to do.
+fn in_words(differences: &[Difference]) -> String {
+    if differences.is_empty() {
+        return "the members' keys, their number or their order differ; help: compare `members` with the replica's \
+                config.toml, or copy the client.toml that `quorate testnet` wrote"
+            .to_owned();
+    }
+    format!("{}; help: correct this configuration, or that of the replicas", list(differences))
 }
 
 /// Connections that a client needs before it starts.

@@ -56,7 +56,8 @@ impl StatusProbe {
         let claimed = new_identity(&nobody)?.origin();
         let transport = connect(config, claimed)?;
         let prover = Prover { config: config.clone(), claimed, identity: None };
-        Ok(StatusProbe { prover: Some(prover), ..StatusProbe::over(transport, config.members.len()) })
+        let log = ReachLog::of(config);
+        Ok(StatusProbe { prover: Some(prover), log, ..StatusProbe::over(transport, config.members.len()) })
     }
 
     /// Returns a probe with its own transport, which proves no key.

@@ -1,6 +1,7 @@
 //! The client's configuration file.
 
 use quorate_client::{ClientConfig, ConfigError, Dissemination, ReplyMode};
+use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{ClientAuthentication, ReplicaKeys, SchemeKind};
 use quorate_transports::QuicConfig;
 use quorate_types::ApplicationKind;
@@ -13,7 +14,7 @@ fn members(scheme: SchemeKind) -> Vec<Member> {
 }
 
 fn config() -> ClientConfig {
-    ClientConfig::new("a \"quoted\" name", "jolteon", SchemeKind::ED25519, 1, &members(SchemeKind::ED25519))
+    ClientConfig::new("a \"quoted\" name", ProtocolKind::Jolteon, SchemeKind::ED25519, 1, &members(SchemeKind::ED25519))
 }
 
 fn parse(text: &str) -> Result<ClientConfig, ConfigError> {
@@ -76,6 +77,17 @@ fn every_key_except_the_cluster_its_protocol_and_members_has_a_default() {
 }
 
 #[test]
+fn an_unknown_protocol_is_refused_with_the_known_ones() {
+    let error = parse(&SHORTEST.replace("jolteon", "joltoen")).unwrap_err().to_string();
+    assert!(error.contains("client.toml") && error.contains("protocol = \"joltoen\""), "{error}");
+    assert!(error.contains("unknown protocol `joltoen`: one of ") && error.contains("(did you mean `jolteon`?)"), "{error}");
+    for kind in ProtocolKind::ALL {
+        assert!(error.contains(kind.name()), "{kind} is missing: {error}");
+        assert_eq!(parse(&SHORTEST.replace("jolteon", kind.name())).unwrap().protocol, *kind);
+    }
+}
+
+#[test]
 fn errors_name_the_key() {
     let message = |text: &str| parse(text).unwrap_err().to_string();
     let unknown = message(&format!("retries = 3\n{SHORTEST}"));
@@ -103,7 +115,7 @@ fn errors_name_the_key() {
     let same_key = message(&format!("{SHORTEST}{}", member.replace("127.0.0.1:1", "127.0.0.1:2")));
     assert!(same_key.contains("identity key of replica 1 is also the identity key of replica 0"), "{same_key}");
     let two = members(SchemeKind::NONE);
-    let mut twice = ClientConfig::new("c", "jolteon", SchemeKind::NONE, 0, &two[..2]);
+    let mut twice = ClientConfig::new("c", ProtocolKind::Jolteon, SchemeKind::NONE, 0, &two[..2]);
     twice.members[1].address = twice.members[0].address.clone();
     let twice = twice.to_toml();
     assert!(message(&twice).contains("replicas 0 and 1 have the same address"));

@@ -28,6 +28,7 @@ mod client_codes;
 mod crypto;
 pub mod ed25519;
 mod error;
+mod genesis;
 mod identity;
 mod introduction;
 pub mod key_file;
@@ -55,6 +56,7 @@ pub use client::{
 pub use client_codes::ReplicaCodes;
 pub use crypto::{Crypto, MAX_KEPT_SIGNATURES};
 pub use error::{CertificateError, CryptoError, KeyFault, KeyRole};
+pub use genesis::genesis_differences;
 pub use identity::{IDENTITY_SCHEME, Identities, Identity, ReplicaKeys};
 pub use introduction::{Challenges, proves_key};
 pub use key_pair::KeyPair;

@@ -4,6 +4,7 @@
 use crate::common::{keys, nowhere, subject};
 use quorate_crypto::{
     ClientIdentity, Crypto, MacKeys, ReplicaKeys, ReplyAuthentication, ReplySealer, ReplyVerifier, SchemeKind,
+    genesis_differences,
 };
 use quorate_types::{
     Attachment, Certificate, Committee, Digest, Domain, EpochId, Genesis, Height, Member, Quorum, ReplicaId,
@@ -145,4 +146,63 @@ fn every_part_of_the_genesis_changes_the_id() {
     let mut elsewhere = all.clone();
     elsewhere[2].address = "127.0.0.1:9".parse().unwrap();
     assert_eq!(id(genesis(&elsewhere)), own.epoch, "addresses may differ");
+}
+
+/// Returns the differences that are found between two clusters, as keys and both values.
+fn found(own: &Genesis<'_>, other: &Genesis<'_>) -> Vec<String> {
+    const PROTOCOLS: [&str; 3] = ["jolteon", "chained-hotstuff", "pbft-mac"];
+    let configured = own.vote_macs.map_or(MACS, |name| name.parse().expect("a scheme"));
+    let differences = genesis_differences(own, configured, &PROTOCOLS, &other.epoch());
+    differences.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_parts_in_which_two_clusters_differ_are_found_from_the_id_alone() {
+    let all = members([4, 5]);
+    let own = Genesis { profile: "domain", ..genesis(&all) };
+    assert!(found(&own, &own).is_empty());
+    let few = Quorum::with_faults(6, 0).unwrap();
+    let five = Genesis { members: &all[..5], quorum: Quorum::of(5).unwrap(), ..own };
+    let (mut swapped, mut other_key) = (all.clone(), all.clone());
+    swapped.swap(1, 4);
+    other_key[5].voting_key = keys(KIND, 9).member(nowhere()).voting_key;
+    let cases: [(Genesis<'_>, &[&str]); 10] = [
+        (Genesis { quorum: few, ..own }, &["`faults` is 1 here and 0 there"]),
+        (Genesis { protocol: "pbft-mac", ..own }, &["`protocol` is jolteon here and pbft-mac there"]),
+        (Genesis { scheme: "bls12-381", ..own }, &["`scheme` is ed25519 here and bls12-381 there"]),
+        (Genesis { profile: "mac", ..own }, &["`auth_profile` is domain here and mac there"]),
+        (Genesis { profile: "pk", vote_macs: None, ..own }, &["`auth_profile` is domain here and pk there"]),
+        (
+            Genesis { vote_macs: Some("aes-256-cmac"), ..own },
+            &["`mac_scheme` is hmac-sha256 here and aes-256-cmac there"],
+        ),
+        (
+            Genesis { quorum: few, protocol: "pbft-mac", scheme: "secp256k1", profile: "pk", vote_macs: None, ..own },
+            &[
+                "`faults` is 1 here and 0 there",
+                "`protocol` is jolteon here and pbft-mac there",
+                "`scheme` is ed25519 here and secp256k1 there",
+                "`auth_profile` is domain here and pk there",
+            ],
+        ),
+        (five, &["`members` is a list of 6 here and a list of 5 there"]),
+        (
+            Genesis { members: &swapped, ..own },
+            &["`members` is in this order here and with replicas 1 and 4 swapped there"],
+        ),
+        // A key cannot be guessed.
+        (Genesis { members: &other_key, ..own }, &[]),
+    ];
+    for (other, expected) in cases {
+        assert_eq!(found(&own, &other), expected);
+        let back = found(&other, &own);
+        assert_eq!(back.len(), if other.members.len() < own.members.len() { 0 } else { expected.len() }, "{back:?}");
+    }
+    // The configured scheme of MACs differs too, though votes of this end have none.
+    let (pk, other) =
+        (Genesis { profile: "pk", vote_macs: None, ..own }, Genesis { vote_macs: Some("aes-256-cmac"), ..own });
+    assert_eq!(
+        found(&pk, &other),
+        ["`auth_profile` is pk here and domain there", "`mac_scheme` is hmac-sha256 here and aes-256-cmac there"]
+    );
 }

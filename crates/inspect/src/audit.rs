@@ -12,6 +12,7 @@ use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::recovery::journal::Record;
 use quorate_crypto::ClientAuthentication;
 use quorate_storage::Inspection;
+use quorate_types::parameters::list;
 use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height};
 use serde::Serialize;
 use std::sync::Arc;
@@ -375,9 +376,14 @@ impl<'a> Audit<'a> {
         }
         let (epoch, replica) = (self.place.committee.epoch, self.place.config.replica);
         if let Some(identity) = found.identity.filter(|found| (found.epoch, found.replica) != (epoch, replica)) {
+            let differences = self.place.config.genesis_differences(&identity.epoch).unwrap_or_default();
+            let differences = match differences.is_empty() {
+                true => String::new(),
+                false => format!(" (`here` is the configuration: {})", list(&differences)),
+            };
             let what = format!(
                 "the journal belongs to replica {} and the genesis {}, but the configuration is for replica \
-                 {replica} and {}; restore the one that belongs here",
+                 {replica} and {}{differences}; restore the one that belongs here",
                 identity.replica, identity.epoch.0, epoch.0
             );
             self.fault(None, what);

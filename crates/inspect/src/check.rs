@@ -177,7 +177,7 @@ fn difference(checked: &Checked, trusted: &ClientConfig) -> Option<String> {
         ));
     }
     let settings = [
-        ("protocol", &checked.protocol[..], &trusted.protocol[..]),
+        ("protocol", &checked.protocol[..], trusted.protocol.name()),
         ("authentication profile", &checked.auth_profile, trusted.auth_profile.name()),
     ];
     if let Some((what, found, expected)) = settings.into_iter().find(|(_, found, expected)| found != expected) {

@@ -43,7 +43,7 @@ fn checked(remains: &Remains, export: &str, trusted: Option<&ClientConfig>) -> R
 fn trusted(remains: &Remains, scheme: SchemeKind) -> ClientConfig {
     let config = NodeConfig::read(&remains.home(0).join(CONFIG_FILE)).expect("it is there");
     let committee = config.committee().expect("it is valid");
-    let (protocol, faults) = (config.consensus.protocol.name(), committee.quorum.faults());
+    let (protocol, faults) = (config.consensus.protocol, committee.quorum.faults());
     ClientConfig::new(&config.cluster, protocol, scheme, faults, &committee.members)
 }
 

@@ -2,6 +2,7 @@
 
 use quorate_client::ClientConfig;
 use quorate_client::config::SOURCE as CLIENT;
+use quorate_consensus::config::ProtocolKind;
 use quorate_node::settings::{Key, default_of, fields, keys, to_markdown};
 
 const HEAD: &str = "\
@@ -26,7 +27,7 @@ pub fn page() -> String {
 
 fn client_default(key: &Key) -> Option<String> {
     const NEEDED: [&str; 2] = ["cluster", "protocol"];
-    let config = ClientConfig::new("", "", quorate_crypto::SchemeKind::ED25519, 0, &[]);
+    let config = ClientConfig::new("", ProtocolKind::Jolteon, quorate_crypto::SchemeKind::ED25519, 0, &[]);
     let mut config = toml::Table::try_from(config).expect("every setting has a form in TOML");
     config.remove("faults");
     let is_needed = !key.table.is_empty() || NEEDED.contains(&key.name.as_str());

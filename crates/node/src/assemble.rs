@@ -28,7 +28,7 @@ use quorate_crypto::{
 use quorate_gateway::admission::Admission;
 use quorate_hosting::ReplyCache;
 use quorate_recording::{Header, Recorder};
-use quorate_storage::{CpuAccount, Identity};
+use quorate_storage::{CpuAccount, Identity, JournalError};
 use quorate_transports::{Endpoint, Endpoints, Wire};
 use quorate_types::{Address, ClusterId, Committee, stages};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -59,6 +59,21 @@ impl Shared {
     }
 }
 
+/// Adds to the error of a journal of another genesis in which keys it differs, if that can be told.
+fn explain(error: NodeError, config: &NodeConfig) -> NodeError {
+    match error {
+        NodeError::Journal { replica, source: source @ JournalError::ForeignEpoch { found, .. } } => {
+            match config.genesis_differences(&found) {
+                Ok(differences) if !differences.is_empty() => {
+                    NodeError::OtherGenesis { replica, source, differences }
+                }
+                _ => NodeError::Journal { replica, source },
+            }
+        }
+        error => error,
+    }
+}
+
 /// Assembles a replica and makes it listen on `endpoint`, or else on the address in its configuration. `shared` is
 /// what the replicas of this process share. `home` is the directory of the configuration.
 pub(crate) fn assemble(
@@ -78,7 +93,8 @@ pub(crate) fn assemble(
     let _journal_counts = account.lend();
     // Open the journal before binding ports: its lock identifies a second process of this replica more reliably than a
     // port in use.
-    let Opened { journal, memory, mark, directory, finding } = durability::open(&config.journal, home, identity)?;
+    let Opened { journal, memory, mark, directory, finding } = 
+        durability::open(&config.journal, home, identity).map_err(|error| explain(error, config))?;
     let wire = config.wire();
     let endpoints = endpoints(config, &wire, endpoint)?;
     let transport = wire.replica(&committee, config.parameters(), endpoints, identity_key, identities)?;

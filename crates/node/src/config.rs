@@ -9,8 +9,10 @@ use crate::recording::RecordingConfig;
 use quorate_applications::MAX_EXECUTION_THREADS;
 use quorate_channels::ChannelKind;
 use quorate_consensus::Config as ConsensusConfig;
+use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{
     AuthProfile, Authentication, ClientAuthentication, IDENTITY_SCHEME, ReplyAuthentication, SchemeKind,
+    genesis_differences,
 };
 use quorate_transports::{
     LinkConfig, LinkProfile, PacketConfig, QuicConfig, RetransmissionConfig, TcpConfig, TransportKind, Wire,
@@ -19,8 +21,8 @@ use quorate_transports::{
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{
-    Address, ApplicationKind, Committee, Genesis, Member, Quorum, ReplicaId, ReplicaStages, ReplicaThreads,
-    ReplicaWork, ReplyMode,
+    Address, ApplicationKind, Choice, Committee, Difference, EpochId, Genesis, Member, Quorum, ReplicaId, ReplicaStages,
+    ReplicaThreads, ReplicaWork, ReplyMode,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -428,7 +430,17 @@ impl NodeConfig {
 
     /// Returns the committee of the members, with the id of the cluster's genesis.
     pub fn committee(&self) -> Result<Committee, ConfigFault> {
-        let genesis = Genesis {
+        Ok(self.genesis()?.committee())
+    }
+
+    /// Returns the keys whose values differ in the genesis with this id; empty if it cannot be told, because its name,
+    /// its members or their keys differ.
+    pub fn genesis_differences(&self, other: &EpochId) -> Result<Vec<Difference>, ConfigFault> {
+        Ok(genesis_differences(&self.genesis()?, self.mac_scheme, &ProtocolKind::names(), other))
+    }
+
+    fn genesis(&self) -> Result<Genesis<'_>, ConfigFault> {
+        Ok(Genesis {
             name: &self.cluster,
             quorum: self.quorum()?,
             members: &self.members,
@@ -436,8 +448,7 @@ impl NodeConfig {
             scheme: self.scheme.name(),
             profile: self.auth_profile.name(),
             vote_macs: self.vote_macs().map(SchemeKind::name),
-        };
-        Ok(genesis.committee())
+        })
     }
 
     /// Returns the scheme of the MACs on votes, if they carry any.

@@ -9,7 +9,8 @@ use quorate_crypto::key_file::KeyFileError;
 use quorate_recording::RecordingError;
 use quorate_storage::{JournalError, are_exhausted, help};
 use quorate_transports::SetupError;
-use quorate_types::{Address, AddressError, Height, ReplicaId};
+use quorate_types::parameters::list;
+use quorate_types::{Address, AddressError, Difference, Height, ReplicaId};
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -116,6 +117,10 @@ pub enum NodeError {
     Crypto(#[from] CryptoError),
     #[error("replica {replica} does not start: {source}")]
     Journal { replica: ReplicaId, source: JournalError },
+    /// The journal's genesis differs from that of the configuration in these keys.
+    #[error("replica {replica} does not start: {source}; `here` is the configuration and `there` the journal: {}",
+        list(.differences))]
+    OtherGenesis { replica: ReplicaId, source: JournalError, differences: Vec<Difference> },
     #[error(transparent)]
     Transport(#[from] SetupError),
     #[error(transparent)]

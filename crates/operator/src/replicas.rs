@@ -2,6 +2,7 @@
 
 use crate::standstill::{self, Looks};
 use comfy_table::{Table, presets};
+use quorate_client::reach::Reach;
 use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig, ConfigError, ConnectError, StatusProbe};
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::config_file::ConfigFileError;
@@ -149,7 +150,7 @@ impl StatusReader {
     }
 
     fn judge(&mut self, looks: &[Looks]) -> ClusterStatus {
-        let unreached = self.probe.reach().unreached;
+        let Reach { unreached, of_other_genesis, .. } = self.probe.reach();
         let unanswered = self.probe.unanswered().clone();
         let highest = looks.iter().filter_map(|of| of.now.as_ref()).map(|status| status.height).max();
         let is_cluster = self.asked.len() > 1;
@@ -163,7 +164,11 @@ impl StatusReader {
                 None => {
                     let why = unanswered.get(replica).or_else(|| unreached.get(replica));
                     let why = why.map_or("it is connected but silent", String::as_str);
-                    vec![format!("does not answer: {why}")]
+                    let what = match of_other_genesis.contains(*replica) {
+                        true => "runs with another configuration and is not read",
+                        false => "does not answer",
+                    };
+                    vec![format!("{what}: {why}")]
                 }
             };
             attention.extend(behind.remove(replica).unwrap_or_default());
@@ -181,7 +186,7 @@ type Asked = (ClientConfig, Vec<(ReplicaId, Address)>);
 fn of_replica(config: &NodeConfig) -> Result<Asked, StatusError> {
     let own = asked_at(config);
     let nowhere = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-    let (committee, protocol) = (config.committee()?, config.consensus.protocol.name());
+    let (committee, protocol) = (config.committee()?, config.consensus.protocol);
     let mut client = ClientConfig::new(&config.cluster, protocol, config.scheme, committee.quorum.faults(), &[]);
     (client.auth_profile, client.mac_scheme) = (config.auth_profile, config.mac_scheme);
     client.client_authentication = config.client_authentication;

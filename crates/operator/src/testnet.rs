@@ -165,7 +165,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     };
     let net = testnet::write_at(template, places, directory)?;
     let committee = net.client_committee().map_err(NodeError::from)?;
-    let (protocol, faults) = (template.consensus.protocol.name(), committee.quorum.faults());
+    let (protocol, faults) = (template.consensus.protocol, committee.quorum.faults());
     let mut config = ClientConfig::new(&template.cluster, protocol, template.scheme, faults, &committee.members);
     (config.auth_profile, config.mac_scheme) = (template.auth_profile, template.mac_scheme);
     config.client_authentication = template.client_authentication;

@@ -1,6 +1,7 @@
 //! Tests that `quorate-node` has everything needed to run a cluster.
 
 mod foreign_text;
+mod genesis;
 mod pipes;
 mod privacy;
 

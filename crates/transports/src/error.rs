@@ -3,7 +3,7 @@
 use crate::framing::FrameTooLong;
 use crate::setting::ConfigError;
 use quorate_channels::{ChannelError, Loss};
-use quorate_types::{Address, Difference, Fault, ReplicaId};
+use quorate_types::{Address, Difference, EpochId, Fault, ReplicaId};
 use std::io;
 use std::net::IpAddr;
 use thiserror::Error;
@@ -123,6 +123,16 @@ impl LinkError {
             | LinkError::Packets(Loss::Channel(ChannelError::Parameters { replica, differences })) => {
                 Some((*replica, differences))
             }
+            _ => None,
+        }
+    }
+
+    /// Returns the id of the remote's genesis, if the link was refused because it is another one. The remote has proved
+    /// its identity if it is a replica.
+    pub fn other_genesis(&self) -> Option<EpochId> {
+        match self {
+            LinkError::Channel(ChannelError::Genesis { theirs, .. })
+            | LinkError::Packets(Loss::Channel(ChannelError::Genesis { theirs, .. })) => Some(*theirs),
             _ => None,
         }
     }

@@ -3,7 +3,11 @@
 use crate::digest::{Digest, Hasher};
 use crate::ids::{ClusterId, EpochId};
 use crate::member::Member;
+use crate::parameters::Difference;
 use crate::quorum::Quorum;
+
+/// Up to this many members, all swaps of two of them are tried to find out how two genesis differ.
+const MAX_SWAPPED_MEMBERS: usize = 16;
 
 /// Height of the first block of the first epoch is above this one.
 const GENESIS_HEIGHT: u64 = 0;
@@ -59,6 +63,99 @@ impl<'a> Genesis<'a> {
         hasher.update(&keys.0);
         [*protocol, scheme, profile, vote_macs.unwrap_or("")].iter().for_each(|text| put(&mut hasher, text.as_bytes()));
         EpochId(hasher.finish())
+    }
+}
+
+/// The names that parts of a genesis can have.
+#[derive(Clone, Debug)]
+pub struct Candidates<'a> {
+    pub protocols: &'a [&'a str],
+    /// Signature schemes of votes.
+    pub schemes: &'a [&'a str],
+    /// Authentication profiles, each with every scheme of MACs on votes that it can have.
+    pub profiles: &'a [(&'a str, Option<&'a str>)],
+    /// The configured scheme of MACs, whether votes carry any or not.
+    pub mac_scheme: &'a str,
+}
+
+impl Genesis<'_> {
+    /// Finds out how a genesis with another id differs from this one, with the names of configuration keys. Tries every
+    /// combination of the candidates and of `faults`, then fewer members, and two members swapped. An id is a hash, so
+    /// the result is empty if the other genesis is none of these: its members or their keys differ, or its name does.
+    pub fn differences(&self, other: &EpochId, candidates: &Candidates<'_>) -> Vec<Difference> {
+        self.other_values(self.members, other, candidates)
+            .or_else(|| self.fewer_members(other, candidates))
+            .or_else(|| self.swapped_members(other))
+            .unwrap_or_default()
+    }
+
+    /// Tries all values beside these members.
+    fn other_values(
+        &self,
+        members: &[Member],
+        other: &EpochId,
+        candidates: &Candidates<'_>,
+    ) -> Option<Vec<Difference>> {
+        let keys = keys_digest(members);
+        let most = Quorum::of(members.len()).ok()?.faults();
+        for faults in 0..=most {
+            let quorum = Quorum::with_faults(members.len(), faults).ok()?;
+            for (&protocol, &scheme) in
+                candidates.protocols.iter().flat_map(|of| candidates.schemes.iter().map(move |scheme| (of, scheme)))
+            {
+                for &(profile, vote_macs) in candidates.profiles {
+                    let theirs = Genesis { quorum, protocol, scheme, profile, vote_macs, ..*self };
+                    if theirs.epoch_of(&keys) == *other {
+                        return Some(self.compare(&theirs, candidates.mac_scheme));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Compares all parts but the members.
+    fn compare(&self, theirs: &Genesis<'_>, mac_scheme: &str) -> Vec<Difference> {
+        let [own_faults, faults] = [self.quorum.faults(), theirs.quorum.faults()].map(|faults| faults.to_string());
+        let parts = [
+            ("faults", &*own_faults, &*faults),
+            ("protocol", self.protocol, theirs.protocol),
+            ("scheme", self.scheme, theirs.scheme),
+            ("auth_profile", self.profile, theirs.profile),
+            ("mac_scheme", mac_scheme, theirs.vote_macs.unwrap_or(mac_scheme)),
+        ];
+        let differs = |(key, own, peer): (&str, &str, &str)| {
+            (own != peer).then(|| Difference::new(key, own.to_owned(), peer.to_owned()))
+        };
+        parts.into_iter().filter_map(differs).collect()
+    }
+
+    /// Tries the first members alone.
+    fn fewer_members(&self, other: &EpochId, candidates: &Candidates<'_>) -> Option<Vec<Difference>> {
+        (1..self.members.len()).rev().find_map(|count| {
+            let mut differences = self.other_values(&self.members[..count], other, candidates)?;
+            let [own, peer] = [self.members.len(), count].map(|members| format!("a list of {members}"));
+            differences.insert(0, Difference::new("members", own, peer));
+            Some(differences)
+        })
+    }
+
+    /// Tries each swap of two members, with equal values of all else.
+    fn swapped_members(&self, other: &EpochId) -> Option<Vec<Difference>> {
+        let count = self.members.len();
+        if count > MAX_SWAPPED_MEMBERS {
+            return None;
+        }
+        let mut members = self.members.to_vec();
+        for (one, two) in (0..count).flat_map(|two| (0..two).map(move |one| (one, two))) {
+            members.swap(one, two);
+            if self.epoch_of(&keys_digest(&members)) == *other {
+                let peer = format!("with replicas {one} and {two} swapped");
+                return Some(vec![Difference::new("members", "in this order".to_owned(), peer)]);
+            }
+            members.swap(one, two);
+        }
+        None
     }
 }
 

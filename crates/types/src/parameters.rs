@@ -22,11 +22,24 @@ pub struct Difference {
     pub peer: Option<String>,
 }
 
+impl Difference {
+    /// Makes a difference of a key that both ends know.
+    pub fn new(key: &str, own: String, peer: String) -> Difference {
+        Difference { key: key.to_owned(), own: Some(own), peer: Some(peer) }
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
         write!(f, "`{}` is {} here and {} there", self.key, value(&self.own), value(&self.peer))
     }
+}
+
+/// Joins differences to a sentence.
+pub fn list(differences: &[Difference]) -> String {
+    let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }
 
 impl Parameters {

@@ -170,6 +170,11 @@ impl LoadGenerator {
         })
     }
 
+    /// Explains with this log why replicas cannot be reached.
+    pub fn with_log(self, log: ReachLog) -> LoadGenerator {
+        LoadGenerator { log, ..self }
+    }
+
     /// Counts only replies with a seal that the verifier accepts.
     pub fn with_verifier(mut self, verifier: Option<ReplyVerifier>) -> LoadGenerator {
         self.core.introduce_with(verifier.as_ref().and_then(ReplyVerifier::introduction));

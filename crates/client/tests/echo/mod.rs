@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, Sessions};
 use quorate_client::{ClientConfig, connect};
+use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{
     BundleVerifier, ClientAuthentication, Identities, Identity, ReplicaKeys, ReplyAuthentication, ReplyKey,
     ReplySealer, SchemeKind,
@@ -74,7 +75,7 @@ impl EchoCluster {
             |(keys, listener): (&ReplicaKeys, &TcpListener)| keys.member(listener.local_addr().unwrap().into());
         let members: Vec<Member> = keys.iter().zip(&listeners).map(member).collect();
         let faults = Quorum::of(members.len()).unwrap().faults();
-        let mut config = ClientConfig::new("echo", "jolteon", scheme, faults, &members);
+        let mut config = ClientConfig::new("echo", ProtocolKind::Jolteon, scheme, faults, &members);
         (config.retry_ms, config.connect_timeout_ms, config.request_timeout_ms) = (200, 10_000, 20_000);
         config.reply_authentication = replies;
         let committee = config.committee().unwrap();

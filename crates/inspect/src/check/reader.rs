@@ -11,12 +11,13 @@ use quorate_client::ClientConfig;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::facts::Shape;
 use quorate_crypto::{
-    BundleVerifier, ClientAuthentication, ED25519_AUTHENTICATOR, Keyring, SchemeKind, verify_certificate,
+    BundleVerifier, ClientAuthentication, ED25519_AUTHENTICATOR, Keyring, SchemeKind, genesis_differences,
+    verify_certificate,
 };
 use quorate_types::digest::{Hasher, encode_hex};
 use quorate_types::text::escaped;
 use quorate_types::{
-    Block, Bundle, Certificate, Committee, CoverNames, Decoder, Digest, Domain, EpochId, Genesis, Height, Member,
+    Block, Bundle, Certificate, Choice, Committee, CoverNames, Decoder, Digest, Domain, EpochId, Genesis, Height, Member,
     Outcome, Quorum, ReplicaId, Results, Subject, View, Wire,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -72,9 +73,6 @@ impl Reader {
             ));
         }
         let committee = committee(&form)?;
-        if form.id.0 != committee.epoch.0 {
-            return Err("the cluster's id is not the hash of its name, members and settings".into());
-        }
         let scheme: SchemeKind = form.scheme.parse().map_err(|error| format!("{error}"))?;
         let protocol: ProtocolKind = form.protocol.parse().map_err(|error| format!("{error}"))?;
         let keys = |of: fn(&Member) -> &Bytes| committee.members.iter().map(|member| encode_hex(of(member))).collect();
@@ -461,5 +459,20 @@ fn committee(form: &ClusterForm) -> Result<Committee, String> {
         profile: &form.auth_profile,
         vote_macs: form.vote_macs.as_deref(),
     };
-    Ok(genesis.committee())
+    let committee = genesis.committee();
+    if form.id.0 != committee.epoch.0 {
+        return Err(other_id(&genesis, form));
+    }
+    Ok(committee)
+}
+
+/// Says why the id of the first line is not that of its other fields.
+fn other_id(genesis: &Genesis<'_>, form: &ClusterForm) -> String {
+    let mac_scheme = form.vote_macs.as_deref().and_then(|name| name.parse().ok()).unwrap_or(SchemeKind::HMAC_SHA256);
+    let differences = genesis_differences(genesis, mac_scheme, &ProtocolKind::names(), &EpochId(form.id.0));
+    let texts: Vec<String> = differences
+        .into_iter()
+        .map(|of| format!("; the id is that of `{}` {}", of.key, of.peer.unwrap_or_default()))
+        .collect();
+    format!("the cluster's id is not the hash of its name, members and settings{}", texts.concat())
 }

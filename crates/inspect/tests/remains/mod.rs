@@ -144,7 +144,7 @@ fn listen(address: SocketAddr) -> TcpListener {
 
 fn client_config(cluster: &EmbeddedCluster, config: &NodeConfig) -> ClientConfig {
     let (quorum, members) = (cluster.committee().quorum, &cluster.committee().members);
-    let protocol = config.consensus.protocol.name();
+    let protocol = config.consensus.protocol;
     let told = ClientConfig::new(&config.cluster, protocol, config.scheme, quorum.faults(), members);
     ClientConfig { client_authentication: config.client_authentication, ..told }
 }

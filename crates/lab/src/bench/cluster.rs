@@ -82,7 +82,7 @@ pub fn client_config(
     cluster: &str,
     application: ApplicationKind,
 ) -> ClientConfig {
-    let (protocol, faults) = (spec.protocol.name(), committee.quorum.faults());
+    let (protocol, faults) = (spec.protocol, committee.quorum.faults());
     let mut config = ClientConfig::new(cluster, protocol, spec.scheme, faults, &committee.members);
     (config.auth_profile, config.mac_scheme) = (spec.auth_profile, spec.mac_scheme);
     config.client_authentication = spec.client_authentication;
