@@ -7,7 +7,7 @@
 
 use crate::frozen::FrozenState;
 use bytes::Bytes;
-use quorate_types::{Bundle, Digest, Hasher, Height, Manifest};
+use quorate_types::{Bundle, Digest, Hasher, Height, Manifest, tags};
 
 /// Bytes that a bundle counts in addition to its body.
 const BUNDLE_OVERHEAD_BYTES: u64 = 256;
@@ -66,7 +66,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     pub(crate) fn of_history(height: Height, history: Digest, frontier: Digest) -> Checkpoint {
-        let mut hasher = Hasher::new(*b"qX02");
+        let mut hasher = Hasher::new(tags::CHECKPOINT);
         hasher.update(&height.0.to_le_bytes());
         hasher.update(&history.0);
         hasher.update(&frontier.0);

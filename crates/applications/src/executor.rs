@@ -11,7 +11,7 @@ use crate::session::{Admission, MAX_SESSIONS, Memory, Sessions};
 use bytes::Bytes;
 use quorate_types::{
     Bundle, ClientId, Command, DecodeError, Decoder, Digest, EpochId, Hasher, Height, Outcome, Results, ResultsBuilder,
-    Wire,
+    Wire, tags,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -69,7 +69,7 @@ pub struct Executor {
 impl Executor {
     /// Makes an executor of a fresh application at height 0.
     pub fn new(application: Box<dyn Application>, epoch: &EpochId) -> Executor {
-        let mut hasher = Hasher::new(*b"qX00");
+        let mut hasher = Hasher::new(tags::NOTHING_EXECUTED);
         hasher.update(&epoch.0.0);
         hasher.update(application.name().as_bytes());
         Executor {
@@ -135,7 +135,7 @@ impl Executor {
     /// too late, have no effect.
     pub fn execute(&mut self, height: Height, bundles: &[Bundle], replies: &mut Vec<Reply>) {
         assert_eq!(height, self.height().next(), "blocks are executed in ascending order");
-        let mut rolling = Hasher::new(*b"qX01");
+        let mut rolling = Hasher::new(tags::HISTORY);
         rolling.update(&self.history.last().0);
         rolling.update(&height.0.to_le_bytes());
         self.block_results_bytes = 0;

@@ -4,7 +4,7 @@ use crate::application::{Application, Frozen, RestoreError};
 use crate::executor::get_commands;
 use bytes::Bytes;
 use quorate_types::ApplicationKind;
-use quorate_types::{Command, Decoder, Digest, Encoder, Hasher, Wire};
+use quorate_types::{Command, Decoder, Digest, Encoder, Hasher, Wire, tags};
 
 const SNAPSHOT_BYTES: usize = 40;
 
@@ -49,7 +49,7 @@ impl Application for Log {
     }
 
     fn bundle_executed(&mut self, bundle: &Digest) {
-        let mut hasher = Hasher::new(*b"qL01");
+        let mut hasher = Hasher::new(tags::LOG);
         hasher.update(&self.digest.0);
         hasher.update(&bundle.0);
         hasher.update(&self.commands.to_le_bytes());

@@ -6,7 +6,7 @@
 
 use crate::ChannelError;
 use bytes::Bytes;
-use quorate_types::{Hasher, Time};
+use quorate_types::{Hasher, Time, tags};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub const SECRET_BYTES: usize = 32;
 /// Time after which an end computes other tokens. Those of the period before are still valid.
 const PERIOD: Duration = Duration::from_secs(10);
 /// Domain of the hash that makes a token.
-const TAG: [u8; 4] = *b"addr";
+const TAG: [u8; 4] = tags::ADDRESS;
 
 /// Reaction of a listening end to a packet that belongs to no connection.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -25,7 +25,7 @@
 use crate::hello::TLS_PREFIX;
 use crate::{AddressTokens, ChannelError, Detour, Greeter, NONCE_BYTES, Output, Welcome};
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_types::{Hasher, Time};
+use quorate_types::{Hasher, Time, tags};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -48,14 +48,14 @@ const CHALLENGE_BYTES: usize = 1 + 2 * TOKEN_BYTES;
 /// Time between two challenges of one address.
 const CHALLENGE_WAIT: Duration = FIRST_WAIT;
 /// Domain of the proofs of an address, and of the tags that answer them.
-const PROOF_TAG: [u8; 4] = *b"move";
+const PROOF_TAG: [u8; 4] = tags::MOVE;
 const CHANNEL_AT: usize = 1 + TOKEN_BYTES;
 const ASK_BYTES: usize = CHANNEL_AT + 1 + TOKEN_BYTES;
 /// First wait before the question for a token, or a handshake packet, is repeated; it doubles each time.
 pub const FIRST_WAIT: Duration = Duration::from_millis(50);
 pub const LAST_WAIT: Duration = Duration::from_millis(800);
 /// Domain of the hash that makes a token.
-const TOKEN_TAG: [u8; 4] = *b"tokn";
+const TOKEN_TAG: [u8; 4] = tags::TOKEN;
 
 /// Number of one end of a connection, never zero.
 pub type Token = u64;

@@ -76,8 +76,7 @@ impl Net {
         let written = testnet::write(&template, REPLICAS, free_ports(), &net).expect("a testnet is written");
         let committee = written.client_committee().expect("it is valid");
         let faults = committee.quorum.faults();
-        let client =
-            ClientConfig::new(NAME, template.consensus.protocol, template.scheme, faults, &committee.members);
+        let client = ClientConfig::new(NAME, template.consensus.protocol, template.scheme, faults, &committee.members);
         let mut homes = written.directories;
         for replica in peers() {
             let recording = RecordingConfig { file: directory.join(format!("recording-{replica}")), limit_mb: 512 };

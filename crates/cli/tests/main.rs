@@ -27,4 +27,5 @@ mod processes;
 mod replay;
 mod results;
 mod signals;
+mod tags;
 mod twins;

@@ -80,7 +80,10 @@ fn every_key_except_the_cluster_its_protocol_and_members_has_a_default() {
 fn an_unknown_protocol_is_refused_with_the_known_ones() {
     let error = parse(&SHORTEST.replace("jolteon", "joltoen")).unwrap_err().to_string();
     assert!(error.contains("client.toml") && error.contains("protocol = \"joltoen\""), "{error}");
-    assert!(error.contains("unknown protocol `joltoen`: one of ") && error.contains("(did you mean `jolteon`?)"), "{error}");
+    assert!(
+        error.contains("unknown protocol `joltoen`: one of ") && error.contains("(did you mean `jolteon`?)"),
+        "{error}"
+    );
     for kind in ProtocolKind::ALL {
         assert!(error.contains(kind.name()), "{kind} is missing: {error}");
         assert_eq!(parse(&SHORTEST.replace("jolteon", kind.name())).unwrap().protocol, *kind);

@@ -1,7 +1,7 @@
 //! Caches of verified certificates and bundles, and of signatures made.
 
 use bytes::Bytes;
-use quorate_types::{Digest, Hasher};
+use quorate_types::{Digest, Hasher, tags};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -101,7 +101,7 @@ impl SignatureCache {
 
     /// Returns the signature of a statement from the cache, or calls `sign` and caches its result.
     pub fn get_or_sign(&mut self, statement: &[u8], sign: impl FnOnce() -> Bytes) -> Bytes {
-        let mut hasher = Hasher::new(*b"qN01");
+        let mut hasher = Hasher::new(tags::SIGNED);
         hasher.update(statement);
         let fingerprint = hasher.finish();
         if let Some(kept) = self.signatures.values.get(&fingerprint) {

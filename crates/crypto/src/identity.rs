@@ -8,7 +8,7 @@ use crate::schemes::decode_members;
 use bytes::Bytes;
 use quorate_types::digest::Hasher;
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{Address, Committee, Member, ReplicaId};
+use quorate_types::{Address, Committee, Member, ReplicaId, tags};
 use zeroize::Zeroizing;
 
 /// The scheme of identity keys.
@@ -34,7 +34,7 @@ impl ReplicaKeys {
     /// Derives both keys from a seed, for tests and reproducible clusters; anyone who knows the seed has the keys.
     pub fn from_seed(scheme: SchemeKind, seed: [u8; SEED_BYTES]) -> ReplicaKeys {
         let seed = Zeroizing::new(seed);
-        let mut hasher = Hasher::new(*b"qI01");
+        let mut hasher = Hasher::new(tags::IDENTITY_SEED);
         hasher.update(&*seed);
         let identity = KeyPair::from_seed(IDENTITY_SCHEME, hasher.finish().0);
         ReplicaKeys { identity, voting: KeyPair::from_seed(scheme, *seed) }

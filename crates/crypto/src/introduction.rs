@@ -10,7 +10,7 @@ use crate::ed25519::{PUBLIC_KEY_BYTES, PublicKey};
 use crate::error::CryptoError;
 use bytes::Bytes;
 use quorate_types::meter::{Primitive, measured};
-use quorate_types::{ClientId, ClientRequest, ClusterId, Digest, Hasher, ReplicaId, encode_message};
+use quorate_types::{ClientId, ClientRequest, ClusterId, Digest, Hasher, ReplicaId, encode_message, tags};
 use zeroize::Zeroizing;
 
 const STATEMENT_TAG: &[u8; 16] = b"quorate reader 1";
@@ -39,7 +39,7 @@ impl Challenges {
     /// Returns a challenge that nobody can predict, and that no other call returns.
     pub fn draw(&mut self) -> Digest {
         self.drawn += 1;
-        let mut hasher = Hasher::new(*b"qC01");
+        let mut hasher = Hasher::new(tags::CHALLENGE);
         hasher.update(&*self.secret);
         hasher.update(&self.drawn.to_le_bytes());
         hasher.finish()

@@ -9,7 +9,7 @@ use crate::names::{Instrument, Outliers, Profile};
 use crate::row::Surroundings;
 use crate::value::Value;
 use quorate_types::digest::{Digest, Hasher};
-use quorate_types::{Fault, text};
+use quorate_types::{Fault, tags, text};
 use std::collections::BTreeMap;
 
 /// Maximum number of cells of a plan, over all instruments.
@@ -17,7 +17,7 @@ pub const MAX_CELLS: usize = 10_000;
 /// Name under which exclusions and plots select instruments.
 pub(crate) const INSTRUMENT: &str = "instrument";
 /// Tag of the hash that is a cell's key.
-const CELL_TAG: [u8; 4] = *b"xcel";
+const CELL_TAG: [u8; 4] = tags::CELL;
 
 /// The cells of a profile.
 #[derive(Clone, Debug)]

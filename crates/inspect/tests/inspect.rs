@@ -119,7 +119,8 @@ fn an_export_is_checked_against_the_trusted_keys() {
     assert!(!of_file.keys_compared && of_file.notes.iter().any(|note| note.contains("--keys")), "{:?}", of_file.notes);
     let committee = NodeConfig::read(&remains.home(0).join(CONFIG_FILE)).expect("it is there").committee();
     let committee = committee.expect("it is valid");
-    let trusted = ClientConfig::new(&of_file.cluster, ProtocolKind::Jolteon, SchemeKind::ED25519, 1, &committee.members);
+    let trusted =
+        ClientConfig::new(&of_file.cluster, ProtocolKind::Jolteon, SchemeKind::ED25519, 1, &committee.members);
     assert!(check(&path, Some(&trusted)).expect("the keys are the same").keys_compared);
     let mut foreign = trusted.clone();
     foreign.members.swap(1, 2);

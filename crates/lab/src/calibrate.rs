@@ -19,7 +19,7 @@ use quorate_simulator::CostTable;
 use quorate_simulator::costs::CostSource;
 use quorate_storage::JournalError;
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, EpochId, Hasher, Height, decode_message, encode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, EpochId, Hasher, Height, decode_message, encode_message, tags,
 };
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -152,7 +152,7 @@ fn hashing(table: &mut CostTable) -> Result<(), CalibrateError> {
     let [small, large] = [SMALL_BYTES, HASHED_BYTES].map(|bytes| {
         let data = vec![7; bytes];
         time(|| {
-            let mut hasher = Hasher::new(*b"qC01");
+            let mut hasher = Hasher::new(tags::CALIBRATION);
             hasher.update(black_box(&data));
             black_box(hasher.finish());
         })

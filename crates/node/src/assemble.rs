@@ -64,9 +64,7 @@ fn explain(error: NodeError, config: &NodeConfig) -> NodeError {
     match error {
         NodeError::Journal { replica, source: source @ JournalError::ForeignEpoch { found, .. } } => {
             match config.genesis_differences(&found) {
-                Ok(differences) if !differences.is_empty() => {
-                    NodeError::OtherGenesis { replica, source, differences }
-                }
+                Ok(differences) if !differences.is_empty() => NodeError::OtherGenesis { replica, source, differences },
                 _ => NodeError::Journal { replica, source },
             }
         }
@@ -93,7 +91,7 @@ pub(crate) fn assemble(
     let _journal_counts = account.lend();
     // Open the journal before binding ports: its lock identifies a second process of this replica more reliably than a
     // port in use.
-    let Opened { journal, memory, mark, directory, finding } = 
+    let Opened { journal, memory, mark, directory, finding } =
         durability::open(&config.journal, home, identity).map_err(|error| explain(error, config))?;
     let wire = config.wire();
     let endpoints = endpoints(config, &wire, endpoint)?;

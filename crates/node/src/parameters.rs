@@ -4,7 +4,7 @@
 //! compares the lists with [`settings::keys`](crate::settings::keys).
 
 use crate::config::NodeConfig;
-use quorate_types::{Hasher, Parameters};
+use quorate_types::{Hasher, Parameters, tags};
 
 /// Keys of the committee's size that are shown with a short tag for each member.
 const MAX_TAGGED_MEMBERS: usize = 7;
@@ -139,7 +139,7 @@ impl NodeConfig {
 /// be found.
 fn keys<'a>(keys: impl Iterator<Item = &'a bytes::Bytes>) -> String {
     let hash = |bytes: &[u8]| {
-        let mut hasher = Hasher::new(*b"qM01");
+        let mut hasher = Hasher::new(tags::MEMBER_KEYS);
         hasher.update(bytes);
         hasher.finish()
     };

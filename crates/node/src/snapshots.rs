@@ -18,7 +18,7 @@ use crate::error::HostError;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_files::Replacement;
 use quorate_storage::{Identity, private, with_descriptor};
-use quorate_types::{Certificate, Decoder, Digest, Encoder, Hasher, Height, Wire};
+use quorate_types::{Certificate, Decoder, Digest, Encoder, Hasher, Height, Wire, tags};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -199,7 +199,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn digest_of(parts: &[&[u8]]) -> Digest {
-    let mut hasher = Hasher::new(*b"qS02");
+    let mut hasher = Hasher::new(tags::SNAPSHOT);
     parts.iter().for_each(|part| hasher.update(part));
     hasher.finish()
 }

@@ -63,7 +63,12 @@ fn a_client_names_the_key_of_the_genesis_that_differs_with_both_values() {
     net.start(0..REPLICAS);
     net.put("before");
     client_is_told(&net, "faults", "`faults` is 0 here and 1 there", set("faults", "0"));
-    client_is_told(&net, "protocol", "`protocol` is hotstuff-2 here and jolteon there", set("protocol", "\"hotstuff-2\""));
+    client_is_told(
+        &net,
+        "protocol",
+        "`protocol` is hotstuff-2 here and jolteon there",
+        set("protocol", "\"hotstuff-2\""),
+    );
     client_is_told(&net, "scheme", "`scheme` is none here and ed25519 there", set("scheme", "\"none\""));
     client_is_told(&net, "profile", "`auth_profile` is domain here and pk there", set("auth_profile", "\"domain\""));
     // Replicas 0 and 1 are reached; the keys of the others are not those that the client expects there.

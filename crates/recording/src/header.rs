@@ -5,7 +5,7 @@ use quorate_types::{EpochId, Quorum};
 use serde::{Deserialize, Serialize};
 
 /// The only format that is written and read.
-pub const FORMAT: u64 = 4;
+pub const FORMAT: u64 = 5;
 /// First line of every recording, before the format and a line feed.
 pub(crate) const MAGIC: &str = "quorate recording, format ";
 /// Size of a chunk's head: length of the payload, its checksum, checksum of these two.

@@ -8,15 +8,15 @@ use quorate_lab::result::{Machine, version};
 use quorate_lab::sim::ClientPlaces;
 use quorate_lab::spec::WorkloadKind;
 use quorate_simulator::{CostTable, NetworkSpec};
-use quorate_types::Hasher;
+use quorate_types::{Hasher, tags};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Tag of the hash over the program's file.
-const PROGRAM_TAG: [u8; 4] = *b"xexe";
+const PROGRAM_TAG: [u8; 4] = tags::PROGRAM;
 /// Tag of the hash over files that a specification names.
-const INPUT_TAG: [u8; 4] = *b"xinp";
+const INPUT_TAG: [u8; 4] = tags::INPUT;
 /// Digits of a digest that a row shows.
 const SHOWN_DIGITS: usize = 16;
 /// Machine of simulated rows: their results do not depend on it.

@@ -8,7 +8,7 @@ use crate::catalogue::Source;
 use crate::error::RunnerError;
 use quorate_experiments::{Experiment, Instrument, Profile, Row};
 use quorate_lab::figures::vocabulary;
-use quorate_types::{Fault, Hasher};
+use quorate_types::{Fault, Hasher, tags};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ const LOCK_FILE: &str = "lock";
 /// Maximum size of a kept file in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Tag of the hash that tells names apart that are written alike.
-const NAME_TAG: [u8; 4] = *b"xnam";
+const NAME_TAG: [u8; 4] = tags::ROW_NAME;
 const SHOWN_DIGITS: usize = 8;
 
 /// A directory of results.

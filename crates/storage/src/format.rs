@@ -37,7 +37,7 @@ pub struct Identity {
 /// The unit that a disk writes entirely or not at all.
 pub(crate) const SECTOR_BYTES: usize = 512;
 /// The only format that is written and read.
-pub(crate) const FORMAT: u16 = 4;
+pub(crate) const FORMAT: u16 = 5;
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 /// Bytes of a group's content in one sector: all but the mark.

@@ -7,6 +7,7 @@ use crate::covers::CoverNames;
 use crate::digest::{Digest, Hasher};
 use crate::ids::{Height, ReplicaId, View};
 use crate::limits::MAX_BLOCK_BUNDLES;
+use crate::tags;
 use std::fmt;
 
 /// An immutable proposal of commands at one height, linked to its parent by hash and by certificate.
@@ -131,7 +132,7 @@ fn digest(
     justify.subject.encode(&mut header);
     justify.signers.encode(&mut header);
     header.put_count(payload.len());
-    let mut hasher = Hasher::new(*b"qH01");
+    let mut hasher = Hasher::new(tags::BLOCK);
     hasher.update(&header.finish());
     for bundle in payload {
         hasher.update(&bundle.0);

@@ -12,6 +12,7 @@ use crate::identity::ProofShape;
 use crate::ids::{EpochId, Height, ReplicaId, View};
 use crate::limits::{MAX_PROOF_BYTES, MAX_REPLICAS, MAX_SIGNATURE_BYTES};
 use crate::quorum::Quorum;
+use crate::tags;
 use bytes::Bytes;
 
 /// Kind of a signed statement. The signature covers the number.
@@ -318,7 +319,7 @@ impl Certificate {
     pub fn fingerprint(&self) -> Digest {
         let mut out = Encoder::with_capacity(64 + self.proof.len());
         self.encode(&mut out);
-        let mut hasher = Hasher::new(*b"qV01");
+        let mut hasher = Hasher::new(tags::CERTIFICATE);
         hasher.update(&out.finish());
         hasher.finish()
     }

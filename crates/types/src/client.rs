@@ -5,6 +5,7 @@ use crate::command::Bundle;
 use crate::digest::{Digest, Hasher};
 use crate::ids::Height;
 use crate::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES, MAX_SIGNATURE_BYTES, MAX_TEXT_BYTES};
+use crate::tags;
 use bytes::Bytes;
 
 /// Message from a client to a replica. A reply repeats the `id` of its request.
@@ -28,7 +29,7 @@ pub enum ClientRequest {
 
 /// Returns the digest that an answer names its question by.
 pub fn question_digest(question: &[u8]) -> Digest {
-    let mut hasher = Hasher::new(*b"qQ01");
+    let mut hasher = Hasher::new(tags::QUESTION);
     hasher.update(question);
     hasher.finish()
 }

@@ -25,6 +25,7 @@ use crate::codec::{DecodeError, DecodeReason, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
 use crate::ids::{ClientId, ClusterId, Height};
 use crate::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
+use crate::tags;
 use bytes::{Bytes, BytesMut};
 use std::fmt;
 
@@ -150,7 +151,7 @@ impl Bundle {
         if authenticator.is_empty() {
             return Bundle { digest: content, content, body };
         }
-        let mut hasher = Hasher::new(*b"qA01");
+        let mut hasher = Hasher::new(tags::SIGNED_BUNDLE);
         hasher.update(&content.0);
         hasher.update(authenticator);
         Bundle { digest: hasher.finish(), content, body }
@@ -249,7 +250,7 @@ fn content_bytes(body: &[u8]) -> usize {
 }
 
 fn content_digest(content: &[u8]) -> Digest {
-    let mut hasher = Hasher::new(*b"qB03");
+    let mut hasher = Hasher::new(tags::BUNDLE);
     hasher.update(content);
     hasher.finish()
 }

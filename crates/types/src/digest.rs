@@ -98,7 +98,7 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// Starts a hash of the kind named by `tag`. No two kinds share a tag.
+    /// Starts a hash of the kind named by `tag`, one of [`tags`](crate::tags). No two kinds share a tag.
     pub fn new(tag: [u8; 4]) -> Self {
         let mut state = Sha256::new();
         state.update(tag);

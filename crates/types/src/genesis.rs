@@ -5,6 +5,7 @@ use crate::ids::{ClusterId, EpochId};
 use crate::member::Member;
 use crate::parameters::Difference;
 use crate::quorum::Quorum;
+use crate::tags;
 
 /// Up to this many members, all swaps of two of them are tried to find out how two genesis differ.
 const MAX_SWAPPED_MEMBERS: usize = 16;
@@ -54,7 +55,7 @@ impl<'a> Genesis<'a> {
 
     fn epoch_of(&self, keys: &Digest) -> EpochId {
         let Genesis { quorum, protocol, scheme, profile, vote_macs, .. } = self;
-        let mut hasher = Hasher::new(*b"qE01");
+        let mut hasher = Hasher::new(tags::EPOCH);
         // Later epochs would have the id of the epoch before them here, and their own first height.
         hasher.update(&self.cluster().0.0);
         hasher.update(&GENESIS_HEIGHT.to_le_bytes());
@@ -168,7 +169,7 @@ impl EpochId {
 
 /// Returns the digest of all members' public keys, in the order of the members.
 fn keys_digest(members: &[Member]) -> Digest {
-    let mut hasher = Hasher::new(*b"qE02");
+    let mut hasher = Hasher::new(tags::MEMBERS);
     for Member { identity_key, voting_key, .. } in members {
         put(&mut hasher, identity_key);
         put(&mut hasher, voting_key);

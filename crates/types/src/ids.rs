@@ -3,6 +3,7 @@
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
 use crate::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
+use crate::tags;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -64,7 +65,7 @@ impl ClientId {
 
     /// Returns the first session of this public key's owner.
     pub fn of_key(public_key: &[u8]) -> ClientId {
-        let mut hasher = Hasher::new(*b"qK01");
+        let mut hasher = Hasher::new(tags::CLIENT_KEY);
         hasher.update(public_key);
         let hash: [u8; 16] = hasher.finish().0[..16].try_into().expect("a digest has 32 bytes");
         ClientId(u128::from_le_bytes(hash)).with_session(0)
@@ -140,7 +141,7 @@ pub struct ClusterId(pub Digest);
 impl ClusterId {
     /// Hashes a cluster's name.
     pub fn from_name(name: &str) -> Self {
-        let mut hasher = Hasher::new(*b"qC01");
+        let mut hasher = Hasher::new(tags::CLUSTER);
         hasher.update(name.as_bytes());
         ClusterId(hasher.finish())
     }
@@ -162,7 +163,7 @@ pub struct EpochId(pub Digest);
 impl EpochId {
     /// Digest of the empty chain, at the root of every chain's hash links.
     pub fn genesis(&self) -> Digest {
-        let mut hasher = Hasher::new(*b"qG01");
+        let mut hasher = Hasher::new(tags::EMPTY_CHAIN);
         hasher.update(&self.0.0);
         hasher.finish()
     }

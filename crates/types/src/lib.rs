@@ -34,6 +34,7 @@ pub mod sealed;
 pub mod stages;
 pub mod state;
 pub mod status;
+pub mod tags;
 pub mod text;
 pub mod time;
 

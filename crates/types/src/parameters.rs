@@ -1,6 +1,7 @@
 //! Configuration values that all replicas of a cluster must have equal, as replicas compare them when they connect.
 
 use crate::digest::{Digest, Hasher};
+use crate::tags;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ impl Parameters {
 
     /// Returns a digest of all keys and values.
     pub fn digest(&self) -> Digest {
-        let mut hasher = Hasher::new(*b"qP01");
+        let mut hasher = Hasher::new(tags::PARAMETERS);
         hasher.update(&self.encode());
         hasher.finish()
     }

@@ -5,6 +5,7 @@ use crate::codec::{DecodeError, Decoder, Encoder, WIRE_VERSION, Wire, decode_mes
 use crate::digest::{Digest, Hasher};
 use crate::ids::{ClientId, EpochId, ReplicaId};
 use crate::limits::{MAX_FRAME_BYTES, MAX_SIGNATURE_BYTES};
+use crate::tags;
 use bytes::Bytes;
 
 /// Bytes of a frame beside its replies and its seal: version, kind, and two lengths.
@@ -62,7 +63,7 @@ impl SealedReplies {
 }
 
 fn hasher() -> Hasher {
-    Hasher::new(*b"qR01")
+    Hasher::new(tags::SEALED_REPLIES)
 }
 
 impl SealedReplies {

@@ -2,6 +2,7 @@
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire, decode_list, encode_list};
 use crate::digest::{Digest, Hasher};
+use crate::tags;
 use bytes::Bytes;
 
 /// Length of each chunk of a state except the last.
@@ -55,14 +56,14 @@ impl Manifest {
     pub fn digest(&self) -> Digest {
         let mut out = Encoder::with_capacity(16 + self.chunks.len() * size_of::<Digest>());
         self.encode(&mut out);
-        let mut hasher = Hasher::new(*b"qM01");
+        let mut hasher = Hasher::new(tags::MANIFEST);
         hasher.update(&out.finish());
         hasher.finish()
     }
 }
 
 pub fn chunk_digest(bytes: &[u8]) -> Digest {
-    let mut hasher = Hasher::new(*b"qM02");
+    let mut hasher = Hasher::new(tags::CHUNK);
     hasher.update(bytes);
     hasher.finish()
 }

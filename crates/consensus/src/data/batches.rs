@@ -11,7 +11,7 @@ use crate::data::digest_map::{DigestMap, Salt};
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::{
     Block, Bundle, Certificate, CoverNames, DecodeError, Decoder, Digest, Domain, Encoder, Hasher, Height, Quorum,
-    ReplicaId, Subject, Time, View, Wire,
+    ReplicaId, Subject, Time, View, Wire, tags,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl Batch {
         out.put_u64(number);
         until.encode(&mut out);
         encode_list(&entries, &mut out);
-        let mut hasher = Hasher::new(*b"qA03");
+        let mut hasher = Hasher::new(tags::BATCH);
         hasher.update(&out.finish());
         Batch { digest: hasher.finish(), spreader, number, until, entries }
     }
@@ -154,7 +154,7 @@ fn name(certificate: &Certificate) -> Digest {
     let mut out = Encoder::with_capacity(128);
     certificate.subject.encode(&mut out);
     certificate.signers.encode(&mut out);
-    let mut hasher = Hasher::new(*b"qA02");
+    let mut hasher = Hasher::new(tags::COVER);
     hasher.update(&out.finish());
     hasher.finish()
 }

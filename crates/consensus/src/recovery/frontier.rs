@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::MAX_REPLICAS;
-use quorate_types::{Block, DecodeError, Decoder, Digest, Encoder, Hasher, Height, ReplicaId, Wire};
+use quorate_types::{Block, DecodeError, Decoder, Digest, Encoder, Hasher, Height, ReplicaId, Wire, tags};
 use std::sync::Arc;
 
 /// Maximum number of blocks in a frontier.
@@ -60,7 +60,7 @@ impl Frontier {
 
     /// Returns a digest of the blocks and candidates.
     pub fn digest(&self) -> Digest {
-        let mut hasher = Hasher::new(*b"qF01");
+        let mut hasher = Hasher::new(tags::FRONTIER);
         for (block, candidates) in &self.0 {
             hasher.update(&block.digest().0);
             hasher.update(&(candidates.len() as u64).to_le_bytes());

@@ -10,7 +10,7 @@ use crate::seam::{Action, Halt, Input, Job, MAX_PART_BYTES, Mark, RecordId, Time
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
 use quorate_types::state::{MAX_CHUNKS, chunk_digest};
-use quorate_types::{Bundle, DecodeError, Decoder, Encoder, Hasher, Height, ReplicaId, Wire};
+use quorate_types::{Bundle, DecodeError, Decoder, Encoder, Hasher, Height, ReplicaId, Wire, tags};
 
 /// Maximum number of bundles in one [`Input::Submit`]: as many as the largest block refers to.
 pub const MAX_SUBMITTED_BUNDLES: usize = MAX_BLOCK_BUNDLES;
@@ -223,7 +223,7 @@ impl Fingerprint {
     pub fn of<M: Wire>(action: &Action<M>, scratch: &mut Encoder) -> Fingerprint {
         let kind = kind(action);
         encode_action(action, scratch);
-        let mut hasher = Hasher::new(*b"qA01");
+        let mut hasher = Hasher::new(tags::ACTION);
         hasher.update(&[kind]);
         hasher.update(&scratch.take());
         Fingerprint { kind, hash: hasher.finish().prefix() }

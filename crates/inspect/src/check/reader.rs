@@ -17,8 +17,8 @@ use quorate_crypto::{
 use quorate_types::digest::{Hasher, encode_hex};
 use quorate_types::text::escaped;
 use quorate_types::{
-    Block, Bundle, Certificate, Choice, Committee, CoverNames, Decoder, Digest, Domain, EpochId, Genesis, Height, Member,
-    Outcome, Quorum, ReplicaId, Results, Subject, View, Wire,
+    Block, Bundle, Certificate, Choice, Committee, CoverNames, Decoder, Digest, Domain, EpochId, Genesis, Height,
+    Member, Outcome, Quorum, ReplicaId, Results, Subject, View, Wire, tags,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -162,7 +162,7 @@ impl Reader {
             return Err("unexpected start of a history".into());
         }
         if height == 0 {
-            let mut hasher = Hasher::new(*b"qX00");
+            let mut hasher = Hasher::new(tags::NOTHING_EXECUTED);
             hasher.update(&self.epoch.0.0);
             hasher.update(self.application.as_bytes());
             if history != hasher.finish() {
@@ -274,7 +274,7 @@ impl Reader {
         self.checked.committed_height = height;
         self.history = match (self.history, results) {
             (Some(before), Some(results)) if results.len() == named.len() => {
-                let mut hasher = Hasher::new(*b"qX01");
+                let mut hasher = Hasher::new(tags::HISTORY);
                 hasher.update(&before.0);
                 hasher.update(&height.to_le_bytes());
                 for (bundle, Hex(results)) in named.iter().zip(&results) {
@@ -363,14 +363,14 @@ impl Reader {
             (None, None) => return Ok(()),
             _ => return Err("a checkpoint needs both a history and a frontier, or neither".into()),
         };
-        let mut hasher = Hasher::new(*b"qF01");
+        let mut hasher = Hasher::new(tags::FRONTIER);
         for block in &frontier {
             hasher.update(&block.digest.0.0);
             hasher.update(&(block.candidates.len() as u64).to_le_bytes());
             block.candidates.iter().for_each(|candidate| hasher.update(&candidate.to_le_bytes()));
         }
         let frontier_digest = hasher.finish();
-        let mut hasher = Hasher::new(*b"qX02");
+        let mut hasher = Hasher::new(tags::CHECKPOINT);
         hasher.update(&height.0.to_le_bytes());
         hasher.update(&history.0);
         hasher.update(&frontier_digest.0);

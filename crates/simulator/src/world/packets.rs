@@ -17,7 +17,7 @@ use quorate_consensus::Protocol;
 use quorate_links::{Purpose, Random};
 use quorate_transports::{Association, LinkId, Route, Router, Wire};
 use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, EpochId, Hasher, Lane, Parameters, ReplicaId, Time};
+use quorate_types::{ClientId, ClusterId, EpochId, Hasher, Lane, Parameters, ReplicaId, Time, tags};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ struct Half {
 struct Identity(ReplicaId);
 
 fn signature(replica: ReplicaId, message: &[u8]) -> [u8; 32] {
-    let mut hasher = Hasher::new(*b"simi");
+    let mut hasher = Hasher::new(tags::SIMULATED_SIGNATURE);
     hasher.update(&replica.0.to_le_bytes());
     hasher.update(message);
     hasher.finish().0

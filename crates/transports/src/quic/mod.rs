@@ -48,7 +48,7 @@ use quinn_proto::{
 use quorate_channels::{
     Carriage, ChannelConfig, ChannelError, Greeter, Machine, NONCE_BYTES, SECRET_BYTES, Sessions, Side,
 };
-use quorate_types::{Hasher, Time};
+use quorate_types::{Hasher, Time, tags};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -135,7 +135,7 @@ fn derive(purpose: [u8; 4], nonce: &[u8], count: u64) -> [u8; 32] {
 
 /// Returns what all names of a machine begin with.
 fn tag(nonce: &[u8]) -> [u8; TAG_BYTES] {
-    derive(*b"qtag", nonce, 0)[..TAG_BYTES].try_into().expect("a digest is longer")
+    derive(tags::QUIC_TAG, nonce, 0)[..TAG_BYTES].try_into().expect("a digest is longer")
 }
 
 /// Makes the names of a machine's connection.
@@ -147,7 +147,7 @@ struct Names {
 impl ConnectionIdGenerator for Names {
     fn generate_cid(&mut self) -> ConnectionId {
         self.made += 1;
-        let mut name = derive(*b"qcid", &self.nonce, self.made);
+        let mut name = derive(tags::QUIC_CONNECTION, &self.nonce, self.made);
         name[..TAG_BYTES].copy_from_slice(&tag(&self.nonce));
         ConnectionId::new(&name[..NAME_BYTES])
     }
@@ -183,7 +183,7 @@ impl Parts {
         let transport = Arc::new(transport_config(config, longest, acknowledged.clone()));
         let mut endpoint = EndpointConfig::default();
         endpoint.cid_generator(move || Box::new(Names { nonce, made: 0 }));
-        endpoint.rng_seed(Some(derive(*b"qrng", &nonce, 0)));
+        endpoint.rng_seed(Some(derive(tags::QUIC_RANDOM, &nonce, 0)));
         endpoint.supported_versions(vec![VERSION]);
         endpoint.max_udp_payload_size(longest).expect("the setting was checked");
         let (client, server) = match side {
@@ -191,7 +191,7 @@ impl Parts {
                 let tls = QuicClientConfig::try_from(sessions.client()?).map_err(lacks_cipher)?;
                 let mut client = ClientConfig::new(Arc::new(Metered(Arc::new(tls))));
                 client.version(VERSION).transport_config(transport);
-                let first = ConnectionId::new(&derive(*b"qdst", &nonce, 0)[..NAME_BYTES]);
+                let first = ConnectionId::new(&derive(tags::QUIC_DESTINATION, &nonce, 0)[..NAME_BYTES]);
                 client.initial_dst_cid_provider(Arc::new(move || first));
                 (Some(client), None)
             }

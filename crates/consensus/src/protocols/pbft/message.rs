@@ -12,7 +12,7 @@ use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
 use quorate_types::stages::MessageKind;
 use quorate_types::{
     Attachment, Block, Bundle, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Hasher, Height, ReplicaId,
-    Signers, Subject, View, Vote, Wire,
+    Signers, Subject, View, Vote, Wire, tags,
 };
 use std::sync::Arc;
 
@@ -255,7 +255,7 @@ impl Declaration {
         if !voted.is_empty() {
             encode_list(voted, &mut out);
         }
-        let mut hasher = Hasher::new(*b"qW01");
+        let mut hasher = Hasher::new(tags::VIEW_CHANGE);
         hasher.update(&out.finish());
         hasher.finish()
     }
@@ -299,7 +299,7 @@ impl NewView {
 
     /// Returns the digest that the signed statement covers.
     pub fn digest(changes: &[Declaration]) -> Digest {
-        let mut hasher = Hasher::new(*b"qW02");
+        let mut hasher = Hasher::new(tags::NEW_VIEW);
         for change in changes {
             hasher.update(&change.vote.voter.0.to_le_bytes());
             hasher.update(&change.vote.subject.digest.0);
