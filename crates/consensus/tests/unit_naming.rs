@@ -6,7 +6,8 @@ use quorate_consensus::Config;
 use quorate_consensus::config::Dissemination;
 use quorate_consensus::data::batching::Batching;
 use quorate_consensus::data::naming::{Naming, PACKET_BUNDLES};
-use quorate_types::limits::MAX_BLOCK_BUNDLES;
+use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_FRAME_BYTES, MAX_PROOF_BYTES};
+use quorate_types::{CoverNames, Digest};
 
 fn naming() -> Naming {
     Naming::new(&config())
@@ -137,4 +138,36 @@ proptest! {
         (0..300).for_each(|_| naming.on_certificate(naming.limit()));
         prop_assert_eq!(naming.limit(), MAX_BLOCK_BUNDLES);
     }
+}
+
+/// Length of what a block of so many bundles says about them, each with a certificate of storage of its own if it has
+/// any.
+fn naming_bytes(bundles: usize, are_covered: bool) -> usize {
+    let names =
+        |kind: u8| (0..bundles).map(move |at| Digest([kind, at as u8].repeat(16).try_into().expect("32 bytes")));
+    let covers = CoverNames::new(names(1).map(|name| are_covered.then_some(name)));
+    4 + bundles * 32 + covers.wire_bytes()
+}
+
+/// What is left of the packet is for certificates.
+#[test]
+fn the_shortest_blocks_name_their_bundles_and_certificates_in_half_of_a_packet() {
+    const HALF_BYTES: usize = 600;
+    for dissemination in [Dissemination::Client, Dissemination::Replicas, Dissemination::ReplicasCertified] {
+        let mut naming = Naming::new(&Config { dissemination, ..config() });
+        (0..20).for_each(|_| naming.on_timeout(10_000));
+        let are_covered = dissemination == Dissemination::ReplicasCertified;
+        let bytes = naming_bytes(naming.limit(), are_covered);
+        assert!(bytes <= HALF_BYTES, "{dissemination}: {bytes} bytes");
+        assert!(naming_bytes(2 * naming.limit(), are_covered) > HALF_BYTES, "{dissemination}: needlessly short");
+    }
+}
+
+/// The longest block that the wire format allows, over certificates of storage of its own for each bundle.
+#[test]
+fn no_number_of_names_exceeds_a_frame() {
+    let cover_bytes = 4 + MAX_BLOCK_BUNDLES * 32 + MAX_BLOCK_BUNDLES * 2;
+    let longest = 4 + MAX_BLOCK_BUNDLES * 32 + cover_bytes;
+    assert!(naming_bytes(200, true) <= 4 + 200 * 32 + 4 + 200 * 34);
+    assert!(longest + 2 * MAX_PROOF_BYTES < MAX_FRAME_BYTES, "{longest} bytes of names, and two certificates");
 }

@@ -12,6 +12,9 @@ use quorate_types::limits::MAX_BLOCK_BUNDLES;
 /// Number of bundles that a proposal names in half of a packet of 1,200 bytes. The rest is for certificates. Shorter
 /// blocks would not be lost less often.
 pub const PACKET_BUNDLES: usize = 16;
+/// The same number if each bundle may rely on a certificate of storage of its own, whose name takes as much as the
+/// bundle's and two bytes more.
+pub const PACKET_COVERED_BUNDLES: usize = 8;
 /// The first view that times out halves the limit. Each further one in a row cuts it twice as deep, up to 2^N: where
 /// much waits, halves alone would take too many view timeouts.
 const MAX_CUT_SHIFT: u32 = 6;
@@ -31,8 +34,11 @@ pub struct Naming {
 impl Naming {
     /// Creates a limit that has no effect yet. Proposals that carry their bundles may shrink to a single one.
     pub fn new(config: &Config) -> Naming {
-        let carries = config.dissemination == Dissemination::Leader;
-        let least = if carries { 1 } else { PACKET_BUNDLES };
+        let least = match config.dissemination {
+            Dissemination::Leader => 1,
+            Dissemination::Client | Dissemination::Replicas => PACKET_BUNDLES,
+            Dissemination::ReplicasCertified => PACKET_COVERED_BUNDLES,
+        };
         Naming { limit: MAX_BLOCK_BUNDLES, known_good: MAX_BLOCK_BUNDLES, least, failures_in_a_row: 0 }
     }
 
