@@ -4,6 +4,7 @@ use super::chain::Committed;
 use super::place::Place;
 use quorate_applications::{Checkpoint, CheckpointRule, Executor, Reply};
 use quorate_consensus::recovery::frontier::Frontier;
+use quorate_node::HostError;
 use quorate_node::snapshots::{Snapshot, SnapshotFiles};
 use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Subject, Wire};
 use std::collections::BTreeMap;
@@ -99,7 +100,13 @@ impl<'a> States<'a> {
     fn read_snapshot(&mut self) -> Option<Snapshot> {
         let files = SnapshotFiles::beside(&self.place.journal, self.place.identity());
         let newest = files.heights().ok()?.last().copied()?;
-        let snapshot = files.read_last().ok().flatten();
+        let snapshot = match files.read_last() {
+            Err(error @ HostError::SnapshotFormat { .. }) => {
+                self.wrong.push(error.to_string());
+                return None;
+            }
+            read => read.ok().flatten(),
+        };
         if snapshot.as_ref().is_none_or(|snapshot| snapshot.height < newest) && files.path(newest).exists() {
             let path = files.path(newest).display().to_string();
             self.wrong.push(format!(

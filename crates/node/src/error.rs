@@ -25,6 +25,12 @@ pub enum HostError {
     #[error("cannot {action} {}: {source}; {}", path.display(), help(source))]
     Snapshot { action: &'static str, path: PathBuf, source: io::Error },
     #[error(
+        "{} has snapshot format {found}, this version reads format {expected}; help: start the replica with the version \
+         that wrote it, or move the file away, and the replica fetches its state from its peers",
+        path.display()
+    )]
+    SnapshotFormat { path: PathBuf, found: u32, expected: u32 },
+    #[error(
         "cannot start a thread to {purpose}: {source}; help: let its user have more threads (`ulimit -u`) or give the \
          machine more memory, and start the replica again"
     )]
@@ -117,7 +123,7 @@ pub enum NodeError {
     Crypto(#[from] CryptoError),
     #[error("replica {replica} does not start: {source}")]
     Journal { replica: ReplicaId, source: JournalError },
-    /// The journal's genesis differs from that of the configuration in these keys.
+    /// The journal and the configuration have another genesis each, and differ in these keys.
     #[error("replica {replica} does not start: {source}; `here` is the configuration and `there` the journal: {}",
         list(.differences))]
     OtherGenesis { replica: ReplicaId, source: JournalError, differences: Vec<Difference> },

@@ -25,6 +25,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"qSnap003";
+/// The magic bytes without the number of the format.
+const MAGIC_PREFIX: &[u8] = b"qSnap";
 const LENGTHS_END: usize = 8 + 32 + 2 + 8 + 8 + 4;
 const HEADER_BYTES: usize = LENGTHS_END + 32;
 const PREFIX: &str = "snapshot-";
@@ -78,13 +80,20 @@ impl SnapshotFiles {
         &self.directory
     }
 
-    /// Returns the latest snapshot that can be read, if any.
+    /// Returns the latest snapshot that can be read, if any. Skips damaged files and other replicas' files.
+    ///
+    /// # Errors
+    /// [`HostError::SnapshotFormat`] if a newer file has the format of another version.
     pub fn read_last(&self) -> Result<Option<Snapshot>, HostError> {
         for height in self.heights()?.into_iter().rev() {
             let path = self.path(height);
             let bytes = with_descriptor(|| read(&path)).map_err(|source| self.fault("read", &path, source))?;
-            if let Some(snapshot) = self.decode(height, bytes.into()) {
+            let bytes = Bytes::from(bytes);
+            if let Some(snapshot) = self.decode(height, bytes.clone()) {
                 return Ok(Some(snapshot));
+            }
+            if let Some(found) = self.other_format(height, &bytes) {
+                return Err(HostError::SnapshotFormat { path, found, expected: number(MAGIC).expect("a number") });
             }
         }
         Ok(None)
@@ -130,6 +139,14 @@ impl SnapshotFiles {
             false => Some(Certificate::decode(&mut Decoder::new(certificate)).ok()?),
         };
         Some(Snapshot { height, certificate, state })
+    }
+
+    /// Returns the number of a file's format if it is another one. A file of this format with a damaged number is
+    /// damaged: its digest still fits.
+    fn other_format(&self, height: Height, file: &Bytes) -> Option<u32> {
+        let found = number(file.first_chunk()?).filter(|_| !file.starts_with(MAGIC))?;
+        let repaired = [MAGIC, &file[MAGIC.len()..]].concat();
+        self.decode(height, repaired.into()).is_none().then_some(found)
     }
 
     fn lengths(&self, height: Height, state: usize, certificate: usize) -> Bytes {
@@ -191,6 +208,11 @@ impl SnapshotFiles {
     pub(crate) fn fault(&self, action: &'static str, path: &Path, source: io::Error) -> HostError {
         HostError::Snapshot { action, path: path.to_owned(), source }
     }
+}
+
+/// Returns the number of the format that magic bytes name.
+fn number(magic: &[u8; 8]) -> Option<u32> {
+    std::str::from_utf8(magic.strip_prefix(MAGIC_PREFIX)?).ok()?.parse().ok()
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
