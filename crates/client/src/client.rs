@@ -6,14 +6,15 @@ use crate::distrust::Distrusted;
 use crate::outgoing::{Destination, Outgoing};
 use crate::quorum_reply::ReplyQuorum;
 use crate::reach::{Reach, ReachLog, Wanted, await_replicas};
-use crate::session::{Accepted, Session, SessionOptions};
+use crate::session::{Accepted, Session, SessionOptions, frame_too_long};
 use bytes::Bytes;
 use quorate_crypto::{ClientIdentity, ReplyFault, ReplyVerifier};
 use quorate_transports::{Event, Remote, Transport};
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
+use quorate_types::parameters::list;
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, Digest, Dissemination, Height, Lane, Outcome, ReplicaId,
-    ReplicaReply, ReplyMode, Results, Signers, Time, decode_message, encode_message, question_digest,
+    Bundle, BundleBuilder, ClientId, ClientRequest, Difference, Digest, Dissemination, Height, Lane, Outcome,
+    ReplicaId, ReplicaReply, ReplyMode, Results, Signers, Time, decode_message, encode_message, question_digest,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -59,6 +60,12 @@ pub enum ClientError {
     /// f+1 replicas refused the command permanently, so at least one honest one did.
     #[error("the replicas refused the command: {0}")]
     Rejected(String),
+    /// f+1 replicas have other values in their configuration.
+    #[error("client.toml does not fit the cluster: {}; help: set it as it is there", list(.0))]
+    Configuration(Vec<Difference>),
+    /// f+1 replicas end the link of a client that sends so long a frame, which was not sent.
+    #[error("{}", frame_too_long(*.bytes, *.limit))]
+    FrameTooLong { bytes: usize, limit: usize },
     /// f+1 replicas refused to answer this client's questions.
     #[error("the replicas do not answer this client's questions: {0}")]
     Unanswered(String),
@@ -143,7 +150,8 @@ impl Client {
         let transport = connect(config, identity.origin())?;
         let verifier = reply_verifier(config, &identity)?;
         let timeouts = (connect_timeout, request_timeout);
-        let client = Client::logged(transport, identity, session, timeouts, ReachLog::of(config))?;
+        let mut client = Client::logged(transport, identity, session, timeouts, ReachLog::of(config))?;
+        client.session.compare(&config.terms(&session));
         Ok(client.with_verifier(verifier))
     }
 
@@ -232,19 +240,22 @@ impl Client {
     /// once, no matter how often it is sent. After [`ClientError::Timeout`] it may have been executed, or may be
     /// executed later, until its bundle expires.
     pub fn execute(&mut self, payload: &[u8]) -> Result<Vec<u8>, ClientError> {
-        if self.session.options().reply == ReplyMode::None {
-            return Err(ClientError::NoReplies);
-        }
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(ClientError::PayloadTooLarge(payload.len()));
         }
         let deadline = self.now() + self.request_timeout;
+        if self.session.options().reply == ReplyMode::None {
+            // If only this client has that mode, the comparison says so.
+            self.locate(deadline)?;
+            return Err(ClientError::NoReplies);
+        }
         self.sequence += 1;
         loop {
             self.locate(deadline)?;
             let mut builder = BundleBuilder::new(self.id(), self.session.expiry());
             builder.push(self.id(), self.sequence, payload);
             let bundle = self.identity.finish(builder);
+            self.check_length(&bundle)?;
             let results = self.submit(&bundle, deadline)?;
             match results.outcomes().next().expect("one command has one outcome") {
                 Outcome::Executed(result) => return Ok(result.to_vec()),
@@ -256,6 +267,20 @@ impl Client {
                 Outcome::Expired => self.located = None,
             }
         }
+    }
+
+    /// Refuses a bundle whose frame would end the links that carry it.
+    fn check_length(&self, bundle: &Bundle) -> Result<(), ClientError> {
+        let bytes = encode_message(&ClientRequest::Submit(bundle.clone())).len();
+        match self.session.frame_limit().filter(|limit| bytes > *limit) {
+            Some(limit) => Err(ClientError::FrameTooLong { bytes, limit }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns which key of the configuration makes commands slow, and what to do, if one does.
+    pub fn warning(&self) -> Option<String> {
+        self.session.warning()
     }
 
     /// Asks for the height of the cluster, unless it was learned less than [`HEIGHT_FRESHNESS`] ago.
@@ -270,7 +295,7 @@ impl Client {
             let all = quorum.replicas() - quorum.faults();
             while self.session.answered_height().len() < all && self.now() < attempt_ends {
                 self.pump(attempt_ends, |_| {})?;
-                self.check_unanswered()?;
+                self.check_answers()?;
             }
             let answered = self.session.answered_height();
             if answered.len() >= quorum.weak() {
@@ -347,7 +372,7 @@ impl Client {
                     }
                     _ => {}
                 })?;
-                self.check_unanswered()?;
+                self.check_answers()?;
             }
             if let Some(answer) = agreed {
                 return Ok(answer.to_vec());
@@ -358,7 +383,12 @@ impl Client {
         }
     }
 
-    fn check_unanswered(&self) -> Result<(), ClientError> {
+    /// Fails if the replicas' configuration differs, or they do not answer this client.
+    fn check_answers(&self) -> Result<(), ClientError> {
+        let differences = self.session.differences();
+        if !differences.is_empty() {
+            return Err(ClientError::Configuration(differences));
+        }
         self.session.unanswered().map_or(Ok(()), |why| Err(ClientError::Unanswered(why.to_owned())))
     }
 

@@ -1,5 +1,6 @@
 //! Configuration file of clients, `client.toml`.
 
+use crate::comparison::SLOW_KEY;
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
 use quorate_channels::ChannelKind;
 use quorate_consensus::config::ProtocolKind;
@@ -10,7 +11,8 @@ use quorate_crypto::{
 use quorate_transports::{PacketConfig, QuicConfig, RetransmissionConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::MAX_CLIENT_CODES;
 use quorate_types::{
-    ApplicationKind, Choice, Committee, Difference, Dissemination, EpochId, Fault, Genesis, Member, Quorum, ReplyMode,
+    ApplicationKind, Choice, Committee, Difference, Dissemination, EpochId, Fault, Genesis, Member, Parameters, Quorum,
+    ReplyMode,
 };
 use serde::{Deserialize, Serialize};
 use std::io::Read;
@@ -384,6 +386,24 @@ impl ClientConfig {
             profile: self.auth_profile.name(),
             vote_macs: self.auth_profile.votes_by_mac().then(|| self.mac_scheme.name()),
         })
+    }
+
+    /// Returns the values beside the genesis that a session with these options needs to be as on the replicas, by their
+    /// keys.
+    pub(crate) fn terms(&self, session: &SessionOptions) -> Parameters {
+        let mut values = vec![
+            ("client_authentication", self.client_authentication.to_string()),
+            ("reply_authentication", self.reply_authentication.to_string()),
+            ("application", self.application.to_string()),
+            (SLOW_KEY, session.dissemination.to_string()),
+            ("reply", session.reply.to_string()),
+        ];
+        let uses_codes = self.client_authentication == ClientAuthentication::Mac
+            || self.reply_authentication == ReplyAuthentication::Mac;
+        if uses_codes {
+            values.push(("mac_scheme", self.mac_scheme.to_string()));
+        }
+        Parameters::new(values)
     }
 
     /// Returns the options of sessions with this cluster.

@@ -6,6 +6,7 @@
 
 mod asked;
 mod client;
+mod comparison;
 pub mod config;
 mod connect;
 mod distrust;

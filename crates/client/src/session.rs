@@ -15,7 +15,10 @@
 
 mod refusals;
 
+pub(crate) use refusals::frame_too_long;
+
 use crate::asked::Asked;
+use crate::comparison::{self, Comparison};
 use crate::heights::Heights;
 use crate::homes::Homes;
 use crate::outgoing::{Destination, Outgoing};
@@ -24,8 +27,8 @@ use crate::retry::{Attempt, RetryTimers, Ticket};
 use bytes::Bytes;
 use quorate_crypto::ClientIdentity;
 use quorate_types::{
-    Bundle, ClientRequest, Digest, Dissemination, Height, Quorum, ReplicaId, ReplicaReply, ReplyMode, Results, Signers,
-    Time, encode_message,
+    Bundle, ClientRequest, Difference, Digest, Dissemination, Height, Parameters, Quorum, ReplicaId, ReplicaReply,
+    ReplyMode, Results, Signers, Time, encode_message,
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -162,6 +165,7 @@ pub struct Session<T> {
     /// Message to send before each question.
     introduction: Option<Bytes>,
     asked: Asked,
+    comparison: Option<Comparison>,
 }
 
 /// Bundle that overloaded replicas refused. It is sent again after the wait, unless it is abandoned.
@@ -220,6 +224,7 @@ impl<T> Session<T> {
             is_behind: false,
             introduction: None,
             asked: Asked::default(),
+            comparison: None,
         }
     }
 
@@ -233,6 +238,26 @@ impl<T> Session<T> {
         self.introduction = introduction;
     }
 
+    /// Compares the client's values of these keys with the replicas' before the first questions.
+    pub fn compare(&mut self, own: &Parameters) {
+        self.comparison = Some(Comparison::new(own, self.options.quorum));
+    }
+
+    /// Returns the keys of the compared configuration whose values differ, so that the client does not work.
+    pub fn differences(&self) -> Vec<Difference> {
+        self.comparison.as_ref().map_or_else(Vec::new, Comparison::fatal)
+    }
+
+    /// Returns which key of the compared configuration makes commands slow, and what to do, if one does.
+    pub fn warning(&self) -> Option<String> {
+        comparison::warning(&self.comparison.as_ref()?.slow())
+    }
+
+    /// Returns the maximum length of a frame, in bytes, if it is known: an honest replica ends the link for a longer one.
+    pub fn frame_limit(&self) -> Option<usize> {
+        self.comparison.as_ref()?.frame_limit()
+    }
+
     /// Returns whether a reply may change anything: it is about an outstanding bundle, or about a question.
     pub fn awaits(&self, reply: &ReplicaReply) -> bool {
         match reply {
@@ -243,7 +268,9 @@ impl<T> Session<T> {
             | ReplicaReply::Height { .. }
             | ReplicaReply::Status { .. }
             | ReplicaReply::Challenge { .. }
-            | ReplicaReply::Unanswered { .. } => true,
+            | ReplicaReply::Unanswered { .. }
+            | ReplicaReply::Compared { .. }
+            | ReplicaReply::FrameTooLong { .. } => true,
         }
     }
 
@@ -262,7 +289,8 @@ impl<T> Session<T> {
 
     /// Asks all replicas a question. Replicas may answer it only after [`Session::prove`].
     pub fn ask(&mut self, id: u64, question: Bytes, out: &mut Vec<Outgoing>) {
-        let frames = self.introduction.iter().cloned().chain([question]).collect();
+        let comparison = self.comparison.as_ref().and_then(Comparison::question);
+        let frames = self.introduction.iter().chain(comparison).cloned().chain([question]).collect();
         self.asked.ask(id, frames, out);
     }
 
@@ -360,6 +388,16 @@ impl<T> Session<T> {
             }
             ReplicaReply::Unanswered { id, why, again } => {
                 self.asked.on_unanswered(from, id, why, again);
+                None
+            }
+            ReplicaReply::Compared { differing, max_frame_bytes, .. } => {
+                if let Some(comparison) = &mut self.comparison {
+                    comparison.on_answer(from, &differing, max_frame_bytes);
+                }
+                None
+            }
+            ReplicaReply::FrameTooLong { bytes, max_bytes } => {
+                self.on_frame_too_long(now, from, bytes, max_bytes);
                 None
             }
             ReplicaReply::Answer { .. } | ReplicaReply::Status { .. } => None,

@@ -13,7 +13,7 @@ fn members(scheme: SchemeKind) -> Vec<Member> {
     (0..4).map(|at| keys(at).member(format!("127.0.0.1:{}", 7000 + at).parse().unwrap())).collect()
 }
 
-fn config() -> ClientConfig {
+pub fn config() -> ClientConfig {
     ClientConfig::new("a \"quoted\" name", ProtocolKind::Jolteon, SchemeKind::ED25519, 1, &members(SchemeKind::ED25519))
 }
 

@@ -19,7 +19,7 @@ fn options(replicas: usize) -> SessionOptions {
     SessionOptions { retry: RETRY, ..SessionOptions::new(Quorum::of(replicas).unwrap()) }
 }
 
-fn bundle(sequence: u64, commands: usize) -> Bundle {
+pub fn bundle(sequence: u64, commands: usize) -> Bundle {
     let mut builder = BundleBuilder::new(ClientId(1 << 16), Height(0).latest_expiry());
     (0..commands).for_each(|at| builder.push(ClientId((1 << 16) + at as u128), sequence, b"command"));
     builder.finish()

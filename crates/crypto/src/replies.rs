@@ -207,7 +207,8 @@ impl ReplyVerifier {
     }
 
     /// Decodes a frame and verifies its seal, unless `awaits` none of its replies: such replies count for nothing, so
-    /// they need no proof. A status, a challenge and the refusal of an answer have no seal: no client counts them.
+    /// they need no proof. A status, a challenge, the refusal of an answer, and
+    /// what is wrong with the client's configuration or frame have no seal: no result depends on them.
     ///
     /// # Errors
     /// [`ReplyFault`] says why the frame must not count.
@@ -222,7 +223,9 @@ impl ReplyVerifier {
             return match decode_message(frame)? {
                 reply @ (ReplicaReply::Status { .. }
                 | ReplicaReply::Challenge { .. }
-                | ReplicaReply::Unanswered { .. }) => Ok(vec![reply]),
+                | ReplicaReply::Unanswered { .. }
+                | ReplicaReply::Compared { .. }
+                | ReplicaReply::FrameTooLong { .. }) => Ok(vec![reply]),
                 _ => Err(ReplyFault::Unsealed(what)),
             };
         }

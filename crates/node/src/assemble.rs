@@ -171,7 +171,8 @@ fn gateway(
     let readers = Readers::new(&config.clients, cluster, config.replica)?;
     let cache = ReplyCache::new(config.reply_cache_bytes, salt);
     let gateway = Gateway::new(config.replica, config.reply, limits, verifier, cache, admission, readers);
-    Ok(gateway.with_doorkeeper(Doorkeeper::new(&config.clients)).with_seals(Seals::new(keys.sealer)))
+    let gateway = gateway.with_doorkeeper(Doorkeeper::new(&config.clients)).with_terms(config.client_terms());
+    Ok(gateway.with_seals(Seals::new(keys.sealer)))
 }
 
 /// A replica's own keys and the committee's, ready for use.

@@ -166,66 +166,76 @@ impl<P: Protocol> Host<P> {
             stages::name(kind);
             stages::received(kind, bytes);
         }
-        let spent_ns =
-            match decoded {
-                Ok(ClientRequest::Submit(bundle)) => {
-                    let bundle = self.accept(link, client, bundle);
-                    let gateway = &self.devices.gateway;
-                    let signed = gateway.checks_certificates() || bundle.is_some() && gateway.checks_signatures();
-                    return (frame_ns + if signed { SIGNATURE_NS } else { 0 }, bundle);
+        let spent_ns = match decoded {
+            Ok(ClientRequest::Submit(bundle)) => {
+                let bundle = self.accept(link, client, bundle);
+                let gateway = &self.devices.gateway;
+                let signed = gateway.checks_certificates() || bundle.is_some() && gateway.checks_signatures();
+                return (frame_ns + if signed { SIGNATURE_NS } else { 0 }, bundle);
+            }
+            Ok(
+                ClientRequest::Query { id, .. }
+                | ClientRequest::Status { id, .. }
+                | ClientRequest::Height { id }
+                | ClientRequest::Compare { id, .. },
+            ) if !self.may_read(link, id) => return (frame_ns, None),
+            Ok(ClientRequest::Query { id, question }) => self.answer(link, id, &question),
+            Ok(ClientRequest::Status { id, history }) => {
+                let begun = Instant::now();
+                let json = self.recent_status(history);
+                let bytes = json.len();
+                self.devices.gateway.send(&mut *self.devices.network, link, &ReplicaReply::Status { id, json });
+                self.charge_answer(link, bytes, begun)
+            }
+            Ok(ClientRequest::Height { id }) => {
+                let height = self.devices.executor.height();
+                self.devices.gateway.send(&mut *self.devices.network, link, &ReplicaReply::Height { id, height });
+                return (frame_ns, None);
+            }
+            Ok(ClientRequest::Compare { id, values }) => {
+                let answer = self.devices.gateway.compare(id, &values);
+                self.devices.gateway.send(&mut *self.devices.network, link, &answer);
+                return (frame_ns, None);
+            }
+            Ok(ClientRequest::Introduce { credential }) => {
+                self.devices.gateway.seals.introduce(link, &credential);
+                return (frame_ns, None);
+            }
+            Ok(ClientRequest::Prove { credential, signature }) => {
+                let begun = Instant::now();
+                if self.devices.gateway.readers.prove(link, client, &credential, &signature) {
+                    self.is_genuine(link);
                 }
-                Ok(
-                    ClientRequest::Query { id, .. } | ClientRequest::Status { id, .. } | ClientRequest::Height { id },
-                ) if !self.may_read(link, id) => return (frame_ns, None),
-                Ok(ClientRequest::Query { id, question }) => {
-                    let begun = Instant::now();
-                    let Devices { executor, gateway, network, .. } = &mut self.devices;
-                    let reply = match executor.query(&question) {
-                        Ok(answer) => ReplicaReply::Answer {
-                            id,
-                            question: question_digest(&question),
-                            height: executor.height(),
-                            answer: Bytes::from(answer),
-                        },
-                        Err(panic) => ReplicaReply::Unanswered { id, why: panic.to_string(), again: false },
-                    };
-                    let bytes = if let ReplicaReply::Answer { answer, .. } = &reply { answer.len() } else { 0 };
-                    gateway.send(&mut **network, link, &reply);
-                    // Part of the time since it began.
-                    gateway.seals.take_spent_ns();
-                    self.charge_answer(link, bytes, begun)
-                }
-                Ok(ClientRequest::Status { id, history }) => {
-                    let begun = Instant::now();
-                    let json = self.recent_status(history);
-                    let bytes = json.len();
-                    self.devices.gateway.send(&mut *self.devices.network, link, &ReplicaReply::Status { id, json });
-                    self.charge_answer(link, bytes, begun)
-                }
-                Ok(ClientRequest::Height { id }) => {
-                    let height = self.devices.executor.height();
-                    self.devices.gateway.send(&mut *self.devices.network, link, &ReplicaReply::Height { id, height });
-                    return (frame_ns, None);
-                }
-                Ok(ClientRequest::Introduce { credential }) => {
-                    self.devices.gateway.seals.introduce(link, &credential);
-                    return (frame_ns, None);
-                }
-                Ok(ClientRequest::Prove { credential, signature }) => {
-                    let begun = Instant::now();
-                    if self.devices.gateway.readers.prove(link, client, &credential, &signature) {
-                        self.is_genuine(link);
-                    }
-                    elapsed_ns(begun)
-                }
-                Err(error) => {
-                    self.clients.undecodable += 1;
-                    self.refuse(link, Digest::ZERO, error.to_string());
-                    self.fault(link);
-                    return (frame_ns, None);
-                }
-            };
+                elapsed_ns(begun)
+            }
+            Err(error) => {
+                self.clients.undecodable += 1;
+                self.refuse(link, Digest::ZERO, error.to_string());
+                self.fault(link);
+                return (frame_ns, None);
+            }
+        };
         (frame_ns + spent_ns, None)
+    }
+
+    /// Answers a query. Returns its cost to the link, in nanoseconds.
+    fn answer(&mut self, link: LinkId, id: u64, question: &Bytes) -> u64 {
+        let begun = Instant::now();
+        let Devices { executor, gateway, network, .. } = &mut self.devices;
+        let reply = match executor.query(question) {
+            Ok(answer) => ReplicaReply::Answer {
+                id,
+                question: question_digest(question),
+                height: executor.height(),
+                answer: Bytes::from(answer),
+            },
+            Err(panic) => ReplicaReply::Unanswered { id, why: panic.to_string(), again: false },
+        };
+        let bytes = if let ReplicaReply::Answer { answer, .. } = &reply { answer.len() } else { 0 };
+        gateway.send(&mut **network, link, &reply);
+        // Part of the time since it began.
+        gateway.seals.take_spent_ns();
+        self.charge_answer(link, bytes, begun)
     }
 
     /// Returns whether a question of this link's may be answered. If not, tells its client why.

@@ -21,8 +21,8 @@ use quorate_transports::{
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{
-    Address, ApplicationKind, Choice, Committee, Difference, EpochId, Genesis, Member, Quorum, ReplicaId, ReplicaStages,
-    ReplicaThreads, ReplicaWork, ReplyMode,
+    Address, ApplicationKind, Choice, Committee, Difference, EpochId, Genesis, Member, Quorum, ReplicaId,
+    ReplicaStages, ReplicaThreads, ReplicaWork, ReplyMode,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

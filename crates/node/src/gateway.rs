@@ -3,6 +3,7 @@
 use crate::client_frames::Arrival;
 use crate::client_rules::Doorkeeper;
 use crate::network::Outlet;
+use crate::parameters::ClientTerms;
 use crate::readers::Readers;
 use crate::seals::Seals;
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use quorate_hosting::{Answers, ReplyCache};
 use quorate_transports::LinkId;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::stages::{self, MessageKind, Stage};
-use quorate_types::{Bundle, ClientId, Digest, Encoder, ReplicaId, ReplicaReply, ReplyMode, Wire};
+use quorate_types::{Bundle, ClientId, Digest, Encoder, Parameters, ReplicaId, ReplicaReply, ReplyMode, Wire};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
@@ -44,6 +45,7 @@ pub(crate) struct Gateway {
     /// Encoded replies without seals, which are for one session of a client.
     cache: ReplyCache<Bytes>,
     pub seals: Seals,
+    terms: ClientTerms,
     /// Encodes replies next to each other: they stay as long as they are cached, and expire in the order in which they
     /// were encoded.
     encoder: Encoder,
@@ -74,6 +76,7 @@ impl Gateway {
             forged_by_clients: 0,
             cache,
             seals: Seals::default(),
+            terms: ClientTerms::default(),
             encoder: Encoder::with_capacity(REPLIES_CHUNK_BYTES),
         }
     }
@@ -81,6 +84,17 @@ impl Gateway {
     /// Admits only clients that the doorkeeper admits.
     pub fn with_doorkeeper(self, doorkeeper: Doorkeeper) -> Gateway {
         Gateway { doorkeeper, ..self }
+    }
+
+    /// Compares clients' configurations with these terms.
+    pub fn with_terms(self, terms: ClientTerms) -> Gateway {
+        Gateway { terms, ..self }
+    }
+
+    /// Returns the answer to a comparison.
+    pub fn compare(&self, id: u64, values: &Parameters) -> ReplicaReply {
+        let ClientTerms { parameters, max_frame_bytes } = &self.terms;
+        ReplicaReply::Compared { id, differing: parameters.differing(values), max_frame_bytes: *max_frame_bytes }
     }
 
     /// Seals replies.
@@ -266,8 +280,8 @@ impl Gateway {
         [("forged-by-peers", self.forged_by_peers), ("forged-by-clients", self.forged_by_clients)]
     }
 
-    /// Sends a client any message other than the outcomes of a block. A status, a challenge and the refusal of an answer,
-    /// which no client counts, get no seal.
+    /// Sends a client any message other than the outcomes of a block. A status, a challenge, the refusal of an answer, and
+    /// a comparison, on which no result depends, get no seal.
     pub fn send(&mut self, transport: &mut dyn Outlet, link: LinkId, reply: &ReplicaReply) {
         let kind = match reply {
             ReplicaReply::Executed { .. } | ReplicaReply::Refused { .. } | ReplicaReply::Busy { .. } => {
@@ -279,9 +293,10 @@ impl Gateway {
         let frame = encode(&mut self.encoder, reply);
         stages::sent(kind, frame.len());
         match reply {
-            ReplicaReply::Status { .. } | ReplicaReply::Challenge { .. } | ReplicaReply::Unanswered { .. } => {
-                transport.send(link, frame);
-            }
+            ReplicaReply::Status { .. }
+            | ReplicaReply::Challenge { .. }
+            | ReplicaReply::Unanswered { .. }
+            | ReplicaReply::Compared { .. } => transport.send(link, frame),
             _ => self.seals.send(transport, link, frame),
         }
     }

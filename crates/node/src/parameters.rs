@@ -124,7 +124,30 @@ pub fn is_local_key(table: &str, name: &str) -> bool {
     LOCAL_KEYS.iter().any(|(of, names)| *of == table && (names.is_empty() || names.contains(&name)))
 }
 
+/// Parts of a replica's configuration, beside the genesis, that a client must know.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientTerms {
+    /// Values by the keys of `client.toml`.
+    pub parameters: Parameters,
+    /// Maximum length of a client's frame.
+    pub max_frame_bytes: u32,
+}
+
 impl NodeConfig {
+    /// Returns the values that clients compare with their configurations.
+    pub(crate) fn client_terms(&self) -> ClientTerms {
+        let values = [
+            ("client_authentication", self.client_authentication.to_string()),
+            ("reply_authentication", self.reply_authentication.to_string()),
+            ("mac_scheme", self.mac_scheme.to_string()),
+            ("application", self.application.to_string()),
+            ("dissemination", self.consensus.client_dissemination().to_string()),
+            ("reply", self.reply.to_string()),
+        ];
+        let max_frame_bytes = self.wire().settings.links.client_frame_bytes as u32;
+        ClientTerms { parameters: Parameters::new(values), max_frame_bytes }
+    }
+
     /// Returns the values that must be equal on all replicas.
     pub fn parameters(&self) -> Parameters {
         let name = |key: &ClusterKey| match key.table {

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 mod judge;
 mod standstill;
+mod terms;
 
 const REPLICAS: u16 = 4;
 /// A replica has a port for peers, one for clients and one for operators.

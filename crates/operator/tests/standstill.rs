@@ -20,7 +20,7 @@ impl Net {
         Net { path, nodes: Vec::new() }
     }
 
-    fn dir(&self) -> &str {
+    pub fn dir(&self) -> &str {
         self.path.to_str().expect("a test's path is UTF-8")
     }
 

@@ -43,8 +43,8 @@ pub struct LinkConfig {
     /// Maximum bytes of one client's frames that are received but not yet served; until then its socket is not read.
     /// Over packets, which would be lost, the limit is an eighth of the free `client_memory_bytes` instead.
     pub client_window_bytes: usize,
-    /// Maximum bytes of one frame from a client; a client that announces a longer one is cut. 0 (default): enough for a
-    /// bundle of `batch_bytes`.
+    /// Maximum bytes of one frame from a client; one that announces a longer frame is told so, except over packets, and
+    /// cut. 0 (default): enough for a bundle of `batch_bytes`.
     pub client_frame_bytes: usize,
     /// Maximum bytes of memory for all clients' links together: frames received but not yet served, and queues. When
     /// less than an eighth is free, links that have carried nothing genuine are cut, largest first.

@@ -1,11 +1,11 @@
 //! Limits on clients' links: memory, time and places, and which links are cut first.
 
 use crate::support::{End, connected, drive_with};
-use crate::support::{Ground, R0, Stack, TcpPlain, client, client_end, drive, quick, replica_end};
+use crate::support::{Ground, R0, Stack, TcpPlain, TcpTls, client, client_end, drive, quick, replica_end};
 use bytes::Bytes;
 use quorate_transports::framing::CHUNK_BYTES;
 use quorate_transports::{Event, LinkConfig, LinkId};
-use quorate_types::{Lane, ReplicaId};
+use quorate_types::{Lane, ReplicaId, ReplicaReply, decode_message};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
@@ -199,6 +199,32 @@ fn a_client_with_an_incomplete_frame_is_cut() {
     assert!(a.lost(client(5)).expect("just seen").contains("was incomplete after 200 ms"));
     assert!(a.lost(client(6)).expect("just seen").contains("over the limit of 1048576"));
     assert!(!is_lost(&a, 7));
+}
+
+/// The client has more on its way, which the replica will not read.
+fn a_client_with_a_frame_over_the_limit_is_told_why<S: Stack>() {
+    const LIMIT: usize = 50_000;
+    let mut ground = Ground::new(1);
+    let end = replica_end(ground.committee.cluster, 0, 0);
+    let mut a = ground.end::<S>(0, end, LinkConfig { client_frame_bytes: LIMIT, ..quick() });
+    let mut c = ground.client::<S>(5);
+    drive([&mut a, &mut c], "a client connects", |[a, c]| a.link_to(client(5)).is_some() && c.link_to(R0).is_some());
+    c.transport.send_to(ReplicaId(0), Bytes::from(vec![1; LIMIT]), Lane::Ordinary);
+    c.transport.send_to(ReplicaId(0), Bytes::from(vec![2; LIMIT + 1]), Lane::Ordinary);
+    (0..100).for_each(|_| c.transport.send_to(ReplicaId(0), Bytes::from(vec![3; LIMIT]), Lane::Ordinary));
+    drive_with([&mut a, &mut c], "both ends see the end", |[a, c]| a.lost(client(5)).is_some() && c.lost(R0).is_some());
+    assert!(a.lost(client(5)).is_some_and(|why| why.contains("over the limit of 50000")));
+    assert_eq!(a.frames_from(client(5)).len(), 1, "only the frame within the limit arrives");
+    let expected = ReplicaReply::FrameTooLong { bytes: LIMIT as u32 + 1, max_bytes: LIMIT as u32 };
+    let told: Vec<ReplicaReply> =
+        c.frames_from(R0).iter().map(|frame| decode_message(Bytes::copy_from_slice(frame)).expect("a reply")).collect();
+    assert_eq!(told, [expected]);
+}
+
+#[test]
+fn a_client_with_a_frame_over_the_limit_is_told_why_over_plain_and_tls() {
+    a_client_with_a_frame_over_the_limit_is_told_why::<TcpPlain>();
+    a_client_with_a_frame_over_the_limit_is_told_why::<TcpTls>();
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::command::Bundle;
 use crate::digest::{Digest, Hasher};
 use crate::ids::Height;
 use crate::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES, MAX_SIGNATURE_BYTES, MAX_TEXT_BYTES};
+use crate::parameters::{MAX_PARAMETERS_BYTES, Parameters};
 use crate::tags;
 use bytes::Bytes;
 
@@ -25,6 +26,8 @@ pub enum ClientRequest {
     /// Proves that the sender holds an admitted key: the key, with its certificate if it has one, and its signature of
     /// the link's [challenge](ReplicaReply::Challenge). It is not answered; ask again after it.
     Prove { credential: Bytes, signature: Bytes },
+    /// Compare the values of these keys of the client's configuration with the replica's.
+    Compare { id: u64, values: Parameters },
 }
 
 /// Returns the digest that an answer names its question by.
@@ -67,6 +70,11 @@ impl Wire for ClientRequest {
                 out.put_bytes(credential);
                 out.put_bytes(signature);
             }
+            ClientRequest::Compare { id, values } => {
+                out.put_u8(7);
+                out.put_u64(*id);
+                out.put_bytes(&values.encode());
+            }
         }
     }
 
@@ -91,6 +99,7 @@ impl Wire for ClientRequest {
                 credential: input.get_bytes("credential", MAX_CREDENTIAL_BYTES)?,
                 signature: input.get_bytes("proof of a key", MAX_SIGNATURE_BYTES)?,
             }),
+            7 => Ok(ClientRequest::Compare { id: input.get_u64("comparison id")?, values: decode_parameters(input)? }),
             _ => Err(input.invalid("client request", "no such kind")),
         }
     }
@@ -341,6 +350,11 @@ pub enum ReplicaReply {
         /// The question may be answered later. Otherwise it never will be on this link.
         again: bool,
     },
+    /// Answer to a comparison: the replica's values of those keys of the question that it knows with another value, and
+    /// the maximum length of a client's frame, in bytes. A replica may lie; f+1 equal answers include an honest one.
+    Compared { id: u64, differing: Parameters, max_frame_bytes: u32 },
+    /// A frame of the client's has this many bytes, over this limit, so the replica ends the link.
+    FrameTooLong { bytes: u32, max_bytes: u32 },
 }
 
 impl Wire for ReplicaReply {
@@ -390,6 +404,17 @@ impl Wire for ReplicaReply {
                 out.put_bytes(why.as_bytes());
                 out.put_u8(u8::from(*again));
             }
+            ReplicaReply::Compared { id, differing, max_frame_bytes } => {
+                out.put_u8(11);
+                out.put_u64(*id);
+                out.put_bytes(&differing.encode());
+                out.put_u32(*max_frame_bytes);
+            }
+            ReplicaReply::FrameTooLong { bytes, max_bytes } => {
+                out.put_u8(12);
+                out.put_u32(*bytes);
+                out.put_u32(*max_bytes);
+            }
         }
     }
 
@@ -426,12 +451,27 @@ impl Wire for ReplicaReply {
                 let (why, again) = decode_refusal(input)?;
                 Ok(ReplicaReply::Unanswered { id, why, again })
             }
+            11 => Ok(ReplicaReply::Compared {
+                id: input.get_u64("comparison id")?,
+                differing: decode_parameters(input)?,
+                max_frame_bytes: input.get_u32("maximum length of a frame")?,
+            }),
+            12 => Ok(ReplicaReply::FrameTooLong {
+                bytes: input.get_u32("length of a frame")?,
+                max_bytes: input.get_u32("maximum length of a frame")?,
+            }),
             SEALED_KIND => {
                 Err(input.invalid("replica reply", "it is sealed; help: set `reply_authentication` as on the replicas"))
             }
             _ => Err(input.invalid("replica reply", "no such kind")),
         }
     }
+}
+
+fn decode_parameters(input: &mut Decoder) -> Result<Parameters, DecodeError> {
+    let bytes = input.get_bytes("parameters", MAX_PARAMETERS_BYTES)?;
+    Parameters::decode(&bytes)
+        .ok_or_else(|| input.invalid("parameters", "they are not keys in order with short values"))
 }
 
 /// Decodes a reason and whether it may pass.

@@ -94,6 +94,20 @@ impl Parameters {
         bytes.is_empty().then(|| Parameters(Arc::new(values)))
     }
 
+    /// Returns the own values of those keys of a peer's that have another value here.
+    pub fn differing(&self, peer: &Parameters) -> Parameters {
+        let differs = |(key, theirs): (&String, &String)| {
+            let own = self.0.get(key).filter(|own| *own != theirs)?;
+            Some((key.clone(), own.clone()))
+        };
+        Parameters(Arc::new(peer.0.iter().filter_map(differs).collect()))
+    }
+
+    /// Returns the keys and their values, in the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
     /// Returns the keys whose values differ from a peer's, in order.
     pub fn differences(&self, peer: &Parameters) -> Vec<Difference> {
         let keys: std::collections::BTreeSet<&String> = self.0.keys().chain(peer.0.keys()).collect();

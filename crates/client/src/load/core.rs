@@ -3,6 +3,7 @@
 mod finish;
 mod giving_up;
 
+use crate::config::ClientConfig;
 use crate::load::options::{LoadMode, LoadOptions, LoadOptionsError};
 use crate::load::pace::Pace;
 use crate::load::pause::Pause;
@@ -14,7 +15,7 @@ use crate::session::{Accepted, Session, SessionCounters, SessionOptions, TurnedA
 use crate::workload::Workload;
 use bytes::Bytes;
 use quorate_crypto::ClientIdentity;
-use quorate_types::{BundleBuilder, ClientId, Digest, Outcome, ReplicaId, ReplicaReply, Time};
+use quorate_types::{BundleBuilder, ClientId, Difference, Digest, Outcome, ReplicaId, ReplicaReply, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -208,6 +209,27 @@ impl LoadCore {
     /// Returns why f+1 replicas do not answer this client's questions, if they do not.
     pub fn unanswered(&self) -> Option<&str> {
         self.session.unanswered()
+    }
+
+    /// Compares a configuration with the replicas' before the first question.
+    pub fn compare(&mut self, config: &ClientConfig) {
+        let own = config.terms(self.session.options());
+        self.session.compare(&own);
+    }
+
+    /// Returns the keys of the compared configuration whose values differ, so that the load does not work.
+    pub fn differences(&self) -> Vec<Difference> {
+        self.session.differences()
+    }
+
+    /// Returns which key of the compared configuration makes commands slow, and what to do, if one does.
+    pub fn warning(&self) -> Option<String> {
+        self.session.warning()
+    }
+
+    /// Returns the maximum length of a frame, in bytes, if it is known.
+    pub fn frame_limit(&self) -> Option<usize> {
+        self.session.frame_limit()
     }
 
     /// Sends this message before each question for the heights.

@@ -1,5 +1,6 @@
 //! Runs a load with a clock and a transport, and measures the cost of its thread.
 
+use crate::config::ClientConfig;
 use crate::distrust::Distrusted;
 use crate::load::core::{LoadCore, Stage};
 use crate::load::pause::Pause;
@@ -8,11 +9,12 @@ use crate::load::usage::{Usage, time_crypto};
 use crate::load::{LoadOptions, LoadOptionsError};
 use crate::outgoing::{Destination, Outgoing};
 use crate::reach::{Reach, ReachLog, Wanted, await_replicas};
-use crate::session::{SessionCounters, SessionOptions};
+use crate::session::{SessionCounters, SessionOptions, frame_too_long};
 use crate::workload::Workload;
 use quorate_crypto::{ClientIdentity, ReplyVerifier};
 use quorate_transports::{Event, Remote, Transport};
-use quorate_types::{Lane, ReplicaId, ReplicaReply, ReplyMode, Time, decode_message};
+use quorate_types::parameters::list;
+use quorate_types::{Difference, Lane, ReplicaId, ReplicaReply, ReplyMode, Time, decode_message};
 use serde::Serialize;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +42,12 @@ pub enum LoadError {
     #[error("preload: {waiting} of {sent} commands unanswered after {after:?}{}",
         .refusal.as_ref().map_or(String::new(), |why| format!("; the last refusal was from {why}")))]
     Preload { sent: u64, waiting: usize, after: Duration, refusal: Option<String> },
+    /// f+1 replicas have other values in their configuration.
+    #[error("client.toml does not fit the cluster: {}; help: set it as it is there", list(.0))]
+    Configuration(Vec<Difference>),
+    /// f+1 replicas end the link of a client that sends so long a frame.
+    #[error("{}", frame_too_long(*.bytes, *.limit))]
+    FrameTooLong { bytes: usize, limit: usize },
     /// f+1 replicas refused to answer the client's questions.
     #[error("the replicas do not answer this client's questions: {0}")]
     Unanswered(String),
@@ -130,6 +138,8 @@ pub struct LoadGenerator {
     last_update: (Time, u64),
     events: Vec<Event>,
     outgoing: Vec<Outgoing>,
+    /// Maximum length of a frame, in bytes, once it is known.
+    frame_limit: Option<usize>,
 }
 
 impl LoadGenerator {
@@ -167,12 +177,14 @@ impl LoadGenerator {
             last_update: (Time(0), 0),
             events: Vec::new(),
             outgoing: Vec::new(),
+            frame_limit: None,
         })
     }
 
-    /// Explains with this log why replicas cannot be reached.
-    pub fn with_log(self, log: ReachLog) -> LoadGenerator {
-        LoadGenerator { log, ..self }
+    /// Compares a configuration with the replicas', and explains with it why replicas cannot be reached.
+    pub fn comparing(mut self, config: &ClientConfig) -> LoadGenerator {
+        self.core.compare(config);
+        LoadGenerator { log: ReachLog::of(config), ..self }
     }
 
     /// Counts only replies with a seal that the verifier accepts.
@@ -199,6 +211,7 @@ impl LoadGenerator {
         }
         reach.unreached.keys().for_each(|replica| self.core.on_disconnected(*replica));
         self.locate(reach)?;
+        self.frame_limit = self.core.frame_limit();
         self.clock = Instant::now();
         let mut edges = Edges::default();
         let mut stage = self.core.stage();
@@ -213,6 +226,7 @@ impl LoadGenerator {
                 self.core.stop(now);
             }
             self.core.step(now, &mut self.outgoing);
+            self.check_lengths()?;
             self.send();
             edges.observe(&self.core, &*self.transport);
             if now.since(self.last_update.0) >= PROGRESS_INTERVAL || self.core.stage() != stage {
@@ -250,6 +264,10 @@ impl LoadGenerator {
             }
             self.transport.poll(Some(LOCATE_POLL), &mut self.events)?;
             self.take_events(Time(0));
+            let differences = self.core.differences();
+            if !differences.is_empty() {
+                return Err(LoadError::Configuration(differences));
+            }
             if let Some(why) = self.core.unanswered() {
                 return Err(LoadError::Unanswered(why.to_owned()));
             }
@@ -293,6 +311,13 @@ impl LoadGenerator {
                 _ => {}
             }
         }
+    }
+
+    /// Fails if a frame would end the links that carry it.
+    fn check_lengths(&self) -> Result<(), LoadError> {
+        let Some(limit) = self.frame_limit else { return Ok(()) };
+        let longest = self.outgoing.iter().map(|outgoing| outgoing.frame.len()).max().unwrap_or(0);
+        if longest > limit { Err(LoadError::FrameTooLong { bytes: longest, limit }) } else { Ok(()) }
     }
 
     fn send(&mut self) {
@@ -365,9 +390,11 @@ impl LoadGenerator {
 
     fn report(self, now: Time, edges: Edges) -> LoadReport {
         let (usage, bundles) = edges.between();
+        let warning = self.core.warning();
         let mut report = self.core.finish(now, usage, bundles);
         report.malformed = self.malformed;
         report.distrusted = self.distrusted;
+        report.warning = warning;
         report
     }
 }

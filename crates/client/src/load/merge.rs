@@ -97,6 +97,7 @@ impl LoadReport {
         self.preloaded += other.preloaded;
         self.preload_refused += other.preload_refused;
         self.malformed += other.malformed;
+        self.warning = self.warning.take().or_else(|| other.warning.clone());
         self.bundles = sum_of_counters(&self.bundles, &other.bundles);
         let Usage { cpu, busy, crypto, .. } = &mut self.usage;
         (*cpu, *busy) = (*cpu + other.usage.cpu, (*busy).max(other.usage.busy));

@@ -80,6 +80,8 @@ pub struct LoadReport {
     pub malformed: u64,
     /// Why the first of these frames of each replica did not count.
     pub distrusted: Distrusted,
+    /// Which key of the client's configuration makes commands slow, and what to do.
+    pub warning: Option<String>,
     /// The load was stopped before the end of its window.
     pub stopped: bool,
 }

@@ -31,6 +31,19 @@ impl<T> Session<T> {
         }
     }
 
+    /// Counts the end of a link for a frame over the limit as a permanent refusal of the bundles that are so long.
+    pub(super) fn on_frame_too_long(&mut self, now: Time, from: ReplicaId, bytes: u32, max_bytes: u32) {
+        let is_too_long = |at: &u32| {
+            let waiting = self.slots[*at as usize].waiting.as_ref();
+            waiting.is_some_and(|waiting| waiting.frame.len() > max_bytes as usize)
+        };
+        let too_long: Vec<Digest> =
+            self.names.iter().filter(|(_, at)| is_too_long(at)).map(|(bundle, _)| *bundle).collect();
+        for bundle in too_long {
+            self.on_refused(now, from, bundle, frame_too_long(bytes as usize, max_bytes as usize), false);
+        }
+    }
+
     /// Returns the slot of a bundle that a replica refuses, if the refusal can be meant.
     fn refused_slot(&mut self, from: ReplicaId, bundle: &Digest) -> Option<u32> {
         let at = self.names.get(bundle).copied();
@@ -93,6 +106,14 @@ impl<T> Session<T> {
         let waiting = slot.and_then(|slot| slot.waiting.as_ref());
         waiting.is_some_and(|waiting| waiting.rejected.len() >= self.options.quorum.weak())
     }
+}
+
+/// Says that a frame is over the replicas' limit, both in bytes.
+pub(crate) fn frame_too_long(bytes: usize, max_bytes: usize) -> String {
+    format!(
+        "a frame of {bytes} bytes is over the limit of {max_bytes}, `client_frame_bytes` in [links] of the replicas; \
+         help: send less at once, or raise it on all replicas"
+    )
 }
 
 /// Returns a wait that doubles with each retry up to [`MAX_BUSY_DOUBLINGS`], with up to half of it added: bundles that

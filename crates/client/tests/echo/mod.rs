@@ -218,6 +218,9 @@ impl Echo {
             }
             ClientRequest::Height { id } => ReplicaReply::Height { id, height: self.height() },
             ClientRequest::Introduce { .. } | ClientRequest::Prove { .. } => return None,
+            ClientRequest::Compare { id, .. } => {
+                ReplicaReply::Compared { id, differing: Parameters::default(), max_frame_bytes: u32::MAX }
+            }
         })
     }
 

@@ -212,6 +212,7 @@ fn note_unusual(report: &LoadReport, readings: &Readings, warnings: &mut Vec<Str
         (not_queued, "frames were dropped because a queue was full or a connection missing"),
     ];
     note_counts(warnings, Some(report), &others);
+    warnings.extend(report.warning.clone());
 }
 
 /// Adds a warning for each count above 0: those of the load, and `others`.

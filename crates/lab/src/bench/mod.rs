@@ -32,7 +32,6 @@ use quorate_applications::{ApplicationKind, KeyValueCommand};
 use quorate_client::load::{
     DEFAULT_MAX_OUTSTANDING, LoadGenerator, LoadHandle, LoadMode, LoadOptions, LoadReport, USUAL_BURST,
 };
-use quorate_client::reach::ReachLog;
 use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, workload};
 use quorate_client::{ClientConfig, StatusProbe, connect, new_identity, reply_verifier};
 use std::cell::RefCell;
@@ -254,7 +253,7 @@ fn generator(
     session.reply = spec.reply;
     let timeout = Duration::from_millis(config.connect_timeout_ms);
     let generator = LoadGenerator::new(transport, identity, session, load_options(spec), commands, timeout)?
-        .with_log(ReachLog::of(config))
+        .comparing(config)
         .with_verifier(verifier);
     let handle = generator.handle();
     Ok((generator, handle))

@@ -177,7 +177,7 @@ pub fn run(reach: &Reach, request: Request) -> Outcome {
 fn order(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, Box<dyn std::error::Error>> {
     let mut client = Client::connect(config)?;
     let answer = client.execute(&command.to_vec());
-    warn_of_distrusted(&client);
+    warn(&client);
     Ok(Answer(answer?))
 }
 
@@ -185,12 +185,15 @@ fn order(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer,
 fn ask(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, Box<dyn std::error::Error>> {
     let mut client = Client::connect(config)?;
     let answer = client.query(&command.to_vec());
-    warn_of_distrusted(&client);
+    warn(&client);
     Ok(Answer(answer?))
 }
 
-/// Names the replicas whose frames did not count.
-fn warn_of_distrusted(client: &Client) {
+/// Names the key that makes commands slow, and the replicas whose frames did not count.
+fn warn(client: &Client) {
+    if let Some(warning) = client.warning() {
+        output::report(&format!("warning: {}", escaped(&warning)));
+    }
     for (replica, why) in client.distrusted().iter() {
         output::report(&format!("warning: a frame of replica {replica} did not count: {}", escaped(why)));
     }
@@ -212,7 +215,7 @@ fn scan(config: &ClientConfig, mut from: Vec<u8>, to: Option<&[u8]>, limit: u64,
         match last.filter(|_| page.has_more && listing.pairs() < limit).and_then(next_key) {
             Some(next) => from = next,
             None => {
-                warn_of_distrusted(&client);
+                warn(&client);
                 return listing.finish(page.has_more);
             }
         }

@@ -2,8 +2,11 @@
 
 use super::link::Reading;
 use super::*;
+use crate::framing::FrameTooLong;
+use crate::links::Linked;
 use crate::links::index;
 use quorate_types::stages::{MessageKind, Stage};
+use quorate_types::{Lane, ReplicaReply, encode_message};
 
 /// Maximum number of streams accepted in one poll; the rest is left to the next.
 const MAX_ACCEPTED: usize = 64;
@@ -98,7 +101,26 @@ impl TcpTransport {
         let Some(mut link) = self.links.table.take(index) else { return };
         match self.advance(&mut link, readiness, events) {
             Ok(()) => self.links.table.put(link.id, link),
-            Err(why) => self.links.end(&link, why, events),
+            Err(why) => {
+                match &why {
+                    LinkError::FrameTooLong(long) => self.say_why(&mut link, long),
+                    // The remote's last frames may say why it has ended the link.
+                    LinkError::Io(_) => self.read_rest(&mut link, events),
+                    _ => {}
+                }
+                self.links.end(&link, why, events);
+            }
+        }
+    }
+
+    /// Tells a client whose frame is too long so before its link ends, as far as its socket takes it.
+    fn say_why(&mut self, link: &mut Link, long: &FrameTooLong) {
+        if let Some(Remote::Client(_)) = link.remote() {
+            let [bytes, max_bytes] = [long.bytes, long.limit].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+            let why = encode_message(&ReplicaReply::FrameTooLong { bytes, max_bytes });
+            link.push(why, Lane::Ordinary, self.links.config.client_queue_bytes);
+            // The link ends in any case.
+            let _ = self.flush(link);
         }
     }
 

@@ -167,7 +167,13 @@ pub fn request() -> impl Strategy<Value = ClientRequest> {
         any::<u64>().prop_map(|id| ClientRequest::Height { id }),
         bytes(96).prop_map(|credential| ClientRequest::Introduce { credential }),
         (bytes(96), bytes(64)).prop_map(|(credential, signature)| ClientRequest::Prove { credential, signature }),
+        (any::<u64>(), parameters()).prop_map(|(id, values)| ClientRequest::Compare { id, values }),
     ]
+}
+
+fn parameters() -> impl Strategy<Value = Parameters> {
+    prop::collection::btree_map("[a-z_]{1,20}", "[ -~]{0,30}", 0..8)
+        .prop_map(|values| Parameters::new(values.into_iter()))
 }
 
 pub fn reply() -> impl Strategy<Value = ReplicaReply> {
@@ -197,6 +203,9 @@ pub fn reply() -> impl Strategy<Value = ReplicaReply> {
             why,
             again
         }),
+        (any::<u64>(), parameters(), any::<u32>())
+            .prop_map(|(id, differing, max_frame_bytes)| { ReplicaReply::Compared { id, differing, max_frame_bytes } }),
+        (any::<u32>(), any::<u32>()).prop_map(|(bytes, max_bytes)| ReplicaReply::FrameTooLong { bytes, max_bytes }),
     ]
 }
 

@@ -54,6 +54,7 @@ impl LoadCore {
             usage: window_usage,
             malformed: 0,
             distrusted: Default::default(),
+            warning: None,
             stopped: self.stopped,
         }
     }

@@ -1,0 +1,88 @@
+//! Compares a client's configuration with the replicas', beyond the genesis, which the handshake compares.
+//!
+//! The client asks with its own values, and each replica answers with those of its values that differ. A liar can claim
+//! anything, so a value counts once f+1 replicas gave it: one of them is honest.
+
+use bytes::Bytes;
+use quorate_types::{ClientRequest, Difference, Parameters, Quorum, ReplicaId, encode_message};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The key with which a client works, but slowly, if its value differs.
+pub const SLOW_KEY: &str = "dissemination";
+/// Id of the question. Its answers depend on nothing that changes.
+const ID: u64 = 0;
+
+/// A replica's answer.
+struct Answer {
+    differing: BTreeMap<String, String>,
+    max_frame_bytes: usize,
+}
+
+/// Answers of replicas to a comparison.
+pub(crate) struct Comparison {
+    own: BTreeMap<String, String>,
+    question: Bytes,
+    quorum: Quorum,
+    answers: BTreeMap<ReplicaId, Answer>,
+}
+
+impl Comparison {
+    /// Begins a comparison of a client's values, by their keys.
+    pub fn new(own: &Parameters, quorum: Quorum) -> Comparison {
+        let question = encode_message(&ClientRequest::Compare { id: ID, values: own.clone() });
+        let own = own.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        Comparison { own, question, quorum, answers: BTreeMap::new() }
+    }
+
+    /// Returns the question, until n-f replicas have answered.
+    pub fn question(&self) -> Option<&Bytes> {
+        (self.answers.len() < self.quorum.quorum()).then_some(&self.question)
+    }
+
+    pub fn on_answer(&mut self, from: ReplicaId, differing: &Parameters, max_frame_bytes: u32) {
+        if from.index() < self.quorum.replicas() {
+            let differing = differing.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+            self.answers.entry(from).or_insert(Answer { differing, max_frame_bytes: max_frame_bytes as usize });
+        }
+    }
+
+    /// Returns the keys that have the same other value at f+1 replicas.
+    fn differences(&self) -> impl Iterator<Item = Difference> + '_ {
+        self.own.iter().filter_map(|(key, own)| {
+            let values = || self.answers.values().filter_map(|answer| answer.differing.get(key));
+            let distinct: BTreeSet<&String> = values().collect();
+            let of_weak_quorum =
+                |value: &&&String| values().filter(|other| other == *value).count() >= self.quorum.weak();
+            let theirs = distinct.iter().find(of_weak_quorum)?;
+            Some(Difference::new(key, own.clone(), (*theirs).clone()))
+        })
+    }
+
+    /// Returns the differences with which the client does not work.
+    pub fn fatal(&self) -> Vec<Difference> {
+        self.differences().filter(|difference| difference.key != SLOW_KEY).collect()
+    }
+
+    /// Returns the differences with which the client works slowly.
+    pub fn slow(&self) -> Vec<Difference> {
+        self.differences().filter(|difference| difference.key == SLOW_KEY).collect()
+    }
+
+    /// Returns the length over which at least f+1 replicas, so an honest one, end the link of a client that sends a
+    /// longer frame, in bytes. `None` before f+1 have answered.
+    pub fn frame_limit(&self) -> Option<usize> {
+        let mut limits: Vec<usize> = self.answers.values().map(|answer| answer.max_frame_bytes).collect();
+        limits.sort_unstable();
+        limits.get(self.quorum.faults()).copied()
+    }
+}
+
+/// Says with which values a client works slowly, and what to do.
+pub(crate) fn warning(slow: &[Difference]) -> Option<String> {
+    (!slow.is_empty()).then(|| {
+        format!(
+            "{}: commands take longer this way; help: set it in client.toml as it is there",
+            quorate_types::parameters::list(slow)
+        )
+    })
+}
