@@ -64,7 +64,9 @@ fn explain(error: NodeError, config: &NodeConfig) -> NodeError {
     match error {
         NodeError::Journal { replica, source: source @ JournalError::ForeignEpoch { found, .. } } => {
             match config.genesis_differences(&found) {
-                Ok(differences) if !differences.is_empty() => NodeError::OtherGenesis { replica, source, differences },
+                Ok(differences) if !differences.is_empty() => {
+                    NodeError::OtherGenesis { replica, source: Box::new(source), differences }
+                }
                 _ => NodeError::Journal { replica, source },
             }
         }

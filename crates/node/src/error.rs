@@ -126,7 +126,7 @@ pub enum NodeError {
     /// The journal and the configuration have another genesis each, and differ in these keys.
     #[error("replica {replica} does not start: {source}; `here` is the configuration and `there` the journal: {}",
         list(.differences))]
-    OtherGenesis { replica: ReplicaId, source: JournalError, differences: Vec<Difference> },
+    OtherGenesis { replica: ReplicaId, source: Box<JournalError>, differences: Vec<Difference> },
     #[error(transparent)]
     Transport(#[from] SetupError),
     #[error(transparent)]
