@@ -28,6 +28,8 @@ const LARGE_FRAME_BYTES: usize = 4 << 10;
 /// network notices later than a replica that drives it.
 const MAX_PENDING_BYTES: usize = 256 << 10;
 
+/// Gives a thread the transport that it drives.
+type Give = mpsc::Sender<Box<dyn Transport>>;
 /// What the thread of a network returns: the transport, if it got one.
 type Returned = Option<Box<dyn Transport>>;
 
@@ -66,7 +68,7 @@ impl<M: Message> IoThread<M> {
         path: PayloadPath,
         me: ReplicaId,
         replicas: u16,
-    ) -> Result<(IoThread<M>, mpsc::Sender<Box<dyn Transport>>), HostError> {
+    ) -> Result<(IoThread<M>, Give), HostError> {
         let (mailbox, wake) = (Arc::new(Mailbox::new(connected)), transport.waker());
         let (give, given) = mpsc::channel();
         let theirs = mailbox.clone();

@@ -3,6 +3,7 @@
 //! This file has the events and the loop. [`turns`] runs actors on [`cores`], [`shipping`] delivers parcels,
 //! [`trouble`] injects faults, [`liveness`] heals a core and checks its progress, and [`lasso`] detects livelocks.
 
+mod addresses;
 mod cores;
 mod hostility;
 mod lasso;

@@ -1,6 +1,6 @@
 //! A sender off the path, and the judge of its effects.
 
-use super::packets::address;
+use super::addresses::address;
 use super::{Event, Load, World};
 use crate::faults::FaultSpec;
 use crate::hostile::TICK;

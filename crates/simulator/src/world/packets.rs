@@ -6,6 +6,7 @@
 //!
 //! A frame has the size of the parcel's message, but contains only the parcel's number. The message stays in memory.
 
+use super::addresses::{address, endpoint};
 use super::off_path::Judge;
 use super::{Event, Load, World};
 use crate::keys::genesis;
@@ -27,24 +28,9 @@ const NUMBER_BYTES: usize = 8;
 /// Maximum number of parcels in flight from one end of a connection. Beyond it the oldest are dropped, since they are
 /// probably lost.
 const MAX_PARCELS: usize = 1 << 16;
-/// UDP port of every endpoint.
-const PORT: u16 = 4_000;
 /// Maximum number of attempts of one pair that the accepting end has answered and that are not established. A further
 /// one replaces the oldest.
 const MAX_ATTEMPTS: usize = 8;
-
-/// Returns the address of an endpoint.
-pub(super) fn address(end: usize) -> SocketAddr {
-    ([10, 0, (end >> 8) as u8, end as u8], PORT).into()
-}
-
-/// Returns the endpoint with an address, or `None` if nobody has it.
-fn endpoint(address: SocketAddr, ends: usize) -> Option<usize> {
-    let SocketAddr::V4(v4) = address else { return None };
-    let [ten, zero, high, low] = v4.ip().octets();
-    let end = usize::from(high) << 8 | usize::from(low);
-    (ten == 10 && zero == 0 && v4.port() == PORT && end < ends).then_some(end)
-}
 
 /// Connections of all pairs of endpoints, if the transport runs over packets.
 pub struct Connections<M> {

@@ -172,7 +172,7 @@ pub fn request() -> impl Strategy<Value = ClientRequest> {
 }
 
 fn parameters() -> impl Strategy<Value = Parameters> {
-    prop::collection::btree_map("[a-z_]{1,20}", "[ -~]{0,30}", 0..8).prop_map(|values| Parameters::new(values))
+    prop::collection::btree_map("[a-z_]{1,20}", "[ -~]{0,30}", 0..8).prop_map(Parameters::new)
 }
 
 pub fn reply() -> impl Strategy<Value = ReplicaReply> {
