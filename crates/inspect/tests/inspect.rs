@@ -226,13 +226,22 @@ fn verification_finds_damage_that_checksums_do_not_detect() {
 
 /// Moves the bundles of a block to its commit, as a replica journals them that voted before they arrived.
 fn delay_bundles(mut records: Vec<Record>) -> Vec<Record> {
-    let at = records.iter().position(|record| matches!(record, Record::Bundles(_))).expect("there are bundles");
-    let bundles = records.remove(at);
-    let Record::Block(block) = &records[at] else { panic!("{:?} follows bundles", records[at]) };
+    let at = records.iter().position(has_bundles).expect("there are bundles");
+    let (Record::Bundles(bundles) | Record::Kept { bundles, .. }) = records.remove(at) else { unreachable!() };
+    let names = |record: &Record| match record {
+        Record::Block(block) => bundles.iter().any(|bundle| block.payload.contains(&bundle.digest())),
+        _ => false,
+    };
+    let Some(Record::Block(block)) = records.iter().find(|record| names(record)) else { panic!("no block has them") };
     let commits = |record: &Record| matches!(record, Record::Commit { height, .. } if *height >= block.height);
     let commit = records.iter().position(commits).expect("the first blocks are committed");
-    records.insert(commit, bundles);
+    records.insert(commit, Record::Bundles(bundles));
     records
+}
+
+/// Returns whether a record has bundles: of a block, or acknowledged ones.
+fn has_bundles(record: &Record) -> bool {
+    matches!(record, Record::Bundles(_) | Record::Kept { .. })
 }
 
 #[test]
@@ -247,7 +256,7 @@ fn bundles_may_follow_their_block_if_votes_do_not_wait_for_them() {
     assert_eq!(export, as_exported, "an export has the bundles with their block");
     crate::stranger::check(&export).expect("a stranger can check it");
     is_noticed(&remains, 1, "lacks its bundle", |mut records| {
-        let at = records.iter().position(|record| matches!(record, Record::Bundles(_))).expect("there are bundles");
+        let at = records.iter().position(has_bundles).expect("there are bundles");
         records.remove(at);
         records
     });

@@ -45,12 +45,15 @@ fn succeeds(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("output is UTF-8")
 }
 
-/// Returns the first of consecutive free ports, below those that the system assigns to connections.
+/// Returns the first of consecutive free ports, below those that the system assigns to connections. Each call looks
+/// from another place on, so that tests that run at the same time find different ones.
 fn free_ports() -> u16 {
+    const PLACES: u16 = (21_000 - 9_000) / PORTS;
     static GIVEN: AtomicU16 = AtomicU16::new(0);
-    let start = 9_000 + (std::process::id() % 64) as u16 * PORTS + 64 * PORTS * GIVEN.fetch_add(1, Ordering::Relaxed);
+    let first = (std::process::id() % 64) as u16 + 64 * (GIVEN.fetch_add(1, Ordering::Relaxed) % (PLACES / 64));
     let is_free = |base: &u16| (*base..*base + PORTS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
-    (start..21_000).step_by(PORTS.into()).find(is_free).expect("some ports are free")
+    let mut bases = (0..PLACES).map(|further| 9_000 + (first + further) % PLACES * PORTS);
+    bases.find(is_free).expect("some ports are free")
 }
 
 /// Directory of a cluster with running replicas, which are killed with SIGKILL at the end.

@@ -386,11 +386,11 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
         let help = entry.map_or_else(String::new, |(key, value)| help_value(&command, key.as_ref().as_ref(), value));
         let is_number = entry.is_some_and(|(_, value)| matches!(value.as_ref(), DeValue::Integer(_)))
             && !e.message().contains("expected a string");
-        match key.filter(|key| is_number && super::check::range(key).is_some()) {
+        match key.filter(|key| is_number && super::ranges::range(key).is_some()) {
             // Serde describes the range of a number by its Rust type.
             Some(number) => {
                 let value = entry.map_or("", |(_, value)| text.get(value.span()).unwrap_or_default());
-                file_error(text, shown, at, key, &format!("{value} is out of range"), super::check::whole(number))
+                file_error(text, shown, at, key, &format!("{value} is out of range"), super::ranges::whole(number))
             }
             None => file_error(text, shown, at, key, e.message(), help),
         }
