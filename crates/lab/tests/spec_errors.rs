@@ -214,7 +214,8 @@ fn switches_that_reproduce_papers_are_no_flags() {
     check(&["--batch-policy", "full"], &["--batch-policy", "not a flag", "--reproduction batch_policy=VALUE"]);
     check(&["--reproduction", "batch_policy"], &["--reproduction batch_policy", "KEY=VALUE", "payload_path=copied"]);
     check(&["--reproduction", "batch_polic=full"], &["`batch_polic`", "did you mean `batch_policy`?"]);
-    check(&["--reproduction", "batch_policy=ful"], &["batch_policy=ful", "full"]);
+    check(&["--reproduction", "batch_policy=ful"], &["batch_policy=ful", "did you mean `full`?"]);
+    check(&["--reproduction", "repeat=many"], &["repeat=many", "write a whole number from 0 to"]);
     check(&["--reproduction", "phases_only=yes"], &["`yes`", "neither true nor false"]);
     check_of::<TortureArgs>(&["--reproduction", "payload_path=copied"], &["--reproduction payload_path", "omit it"]);
 }

@@ -392,7 +392,7 @@ fn torture_keeps_given_values_and_has_its_own_defaults() {
 
 /// Returns a help text as one line.
 fn help<T: Args>(command: Command) -> String {
-    let text = T::augment_args(command).render_help().to_string();
+    let text = T::augment_args(command).render_long_help().to_string();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

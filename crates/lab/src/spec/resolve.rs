@@ -232,11 +232,19 @@ impl Flags {
             let is_on = is_on.map_err(|_| refuse(format!("`{text}` is neither true nor false"), "write one".into()))?;
             return Ok((key.to_owned(), is_on.into()));
         }
-        let argument = format!("--{}={text}", key.replace('_', "-"));
-        let parsed = command.try_get_matches_from([argument]).map_err(|error| {
+        let argument = command.get_arguments().find(|arg| arg.get_id() == key).expect("it is a key of the table");
+        let names = argument.get_possible_values();
+        let names: Vec<&str> = names.iter().map(|name| name.get_name()).collect();
+        let word = format!("--{}={text}", key.replace('_', "-"));
+        let parsed = command.clone().try_get_matches_from([word]).map_err(|error| {
             let source = std::error::Error::source(&error).map(ToString::to_string);
-            let first = error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            refuse(source.unwrap_or(first), format!("see [{TABLE}] in docs/EXPERIMENT_FILES.md"))
+            match (nearest(text, &names), names.is_empty()) {
+                (Some(name), _) => refuse(format!("`{text}` is not a value of it"), format!("did you mean `{name}`?")),
+                (None, false) => {
+                    refuse(format!("`{text}` is not a value of it"), format!("use one of {}", names.join(", ")))
+                }
+                (None, true) => refuse(format!("`{text}` is not a value of it"), source.unwrap_or_default()),
+            }
         })?;
         let spec = BenchSpec::from_arg_matches(&parsed).expect("clap has parsed the flag");
         Ok((key.to_owned(), value_of(&keys(&spec), key).expect("a switch has a value").clone()))
