@@ -150,7 +150,7 @@ fn a_path_that_cannot_be_used_is_a_wrong_call() {
     assert!(fs::read_dir(&directory).expect("it is there").next().is_none());
 }
 
-/// `--help` shows what a person can survey; `--help-all` shows every flag.
+/// `--help` fits on a few screens; `--help-all` shows every flag.
 #[test]
 fn help_shows_the_common_flags_first_and_few_others() {
     let flags = |words: &[&str]| {

@@ -278,7 +278,7 @@ impl Client {
         }
     }
 
-    /// Returns which key of the configuration makes commands slow, and what to do, if one does.
+    /// Returns a warning that names the key with which the client works slowly, and the remedy.
     pub fn warning(&self) -> Option<String> {
         self.session.warning()
     }

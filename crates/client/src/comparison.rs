@@ -1,7 +1,7 @@
 //! Compares a client's configuration with the replicas', beyond the genesis, which the handshake compares.
 //!
-//! The client asks with its own values, and each replica answers with those of its values that differ. A liar can claim
-//! anything, so a value counts once f+1 replicas gave it: one of them is honest.
+//! The client asks with its own values, and each replica answers with its own values where they differ. A liar can
+//! claim anything, so a value counts once f+1 replicas gave it: one of them is honest.
 
 use bytes::Bytes;
 use quorate_types::{ClientRequest, Difference, Parameters, Quorum, ReplicaId, encode_message};
@@ -77,7 +77,7 @@ impl Comparison {
     }
 }
 
-/// Says with which values a client works slowly, and what to do.
+/// Returns a warning that names the values with which a client works slowly, and the remedy.
 pub(crate) fn warning(slow: &[Difference]) -> Option<String> {
     (!slow.is_empty()).then(|| {
         format!(

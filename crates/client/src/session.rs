@@ -248,12 +248,13 @@ impl<T> Session<T> {
         self.comparison.as_ref().map_or_else(Vec::new, Comparison::fatal)
     }
 
-    /// Returns which key of the compared configuration makes commands slow, and what to do, if one does.
+    /// Returns a warning that names the key with which the client works slowly, and the remedy.
     pub fn warning(&self) -> Option<String> {
         comparison::warning(&self.comparison.as_ref()?.slow())
     }
 
-    /// Returns the maximum length of a frame, in bytes, if it is known: an honest replica ends the link for a longer one.
+    /// Returns the maximum length of a frame, in bytes, if it is known. An honest replica ends the link of a client that
+    /// sends a longer one.
     pub fn frame_limit(&self) -> Option<usize> {
         self.comparison.as_ref()?.frame_limit()
     }

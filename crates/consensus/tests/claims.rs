@@ -6,7 +6,6 @@
 
 use crate::common::play::Play;
 use crate::common::random::Random;
-use crate::common::told_pbft::{Pbft, PbftMac};
 use crate::common::world::World;
 use quorate_consensus::config::{BatchSize, Dissemination, LeaderKind};
 use quorate_consensus::voting::safety::Promise;
@@ -20,19 +19,7 @@ const VIEW_TIMEOUT_MS: u64 = 50;
 /// a crashed replica may lead the next one.
 const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
 
-macro_rules! for_all_protocols {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        crate::for_every_protocol! { $($(#[$doc])* $name),+ }
-        mod pbft {
-            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<super::Pbft>(); })+
-        }
-        mod pbft_mac {
-            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<super::PbftMac>(); })+
-        }
-    };
-}
-
-for_all_protocols! {
+crate::for_all_protocols! {
     /// A restart at any moment of a random run changes no claim. All journals are lost, one after the other.
     claims_are_a_function_of_the_journal,
 

@@ -9,7 +9,6 @@
 use crate::common::keys::Keys;
 use crate::common::play::Play;
 use crate::common::random::Random;
-use crate::common::told_pbft::{Pbft, PbftMac};
 use crate::common::world::World;
 use quorate_consensus::config::{BatchSize, Dissemination, LeaderKind};
 use quorate_consensus::protocols::chained::engine::Chained;
@@ -28,19 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
 /// Upper bound on the number of records in a journal that no message waits for.
 const ALL: usize = usize::MAX;
 
-macro_rules! for_all_protocols {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        crate::for_every_protocol! { $($(#[$doc])* $name),+ }
-        mod pbft {
-            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<super::Pbft>(); })+
-        }
-        mod pbft_mac {
-            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<super::PbftMac>(); })+
-        }
-    };
-}
-
-for_all_protocols! {
+crate::for_all_protocols! {
     /// Crashes between any two actions and restarts at any time, then recovery.
     replicas_recover_from_random_crashes,
     /// All replicas crash at once under load, and every block committed anywhere is later committed everywhere.

@@ -1,6 +1,6 @@
 //! Classes of frames between replicas.
 
-/// Class of a frame for a replica, by which transports order what waits.
+/// Class of a frame for a replica. Transports order their queues by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lane {
     Ordinary,

@@ -222,7 +222,7 @@ impl LoadCore {
         self.session.differences()
     }
 
-    /// Returns which key of the compared configuration makes commands slow, and what to do, if one does.
+    /// Returns a warning that names the key with which the client works slowly, and the remedy.
     pub fn warning(&self) -> Option<String> {
         self.session.warning()
     }

@@ -80,7 +80,7 @@ pub struct LoadReport {
     pub malformed: u64,
     /// Why the first of these frames of each replica did not count.
     pub distrusted: Distrusted,
-    /// Which key of the client's configuration makes commands slow, and what to do.
+    /// Warning that names the key with which the client works slowly, and the remedy.
     pub warning: Option<String>,
     /// The load was stopped before the end of its window.
     pub stopped: bool,

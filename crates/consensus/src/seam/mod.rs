@@ -365,9 +365,9 @@ pub enum Envelope<M> {
 }
 
 impl<M: Message> Envelope<M> {
-    /// Returns its class for transports. What carries commands, blocks or state, or lists commands that do, is bulk;
-    /// proposals are not, even if they carry commands. Votes are those of which protocols take any quorum in any order:
-    /// votes on views and checkpoints are rare, and losing one costs a timeout or an interval.
+    /// Returns its class for transports. A message with commands, blocks or state, or a list of commands, is bulk; a
+    /// proposal is not, even if it carries commands. Only votes on blocks may be lost: protocols need any quorum of
+    /// them, in any order, whereas a lost vote on a view or a checkpoint costs a timeout or an interval.
     pub fn lane(&self) -> Lane {
         match self {
             Envelope::Spread(_)

@@ -36,6 +36,20 @@ macro_rules! for_every_protocol {
     )+};
 }
 
+/// Expands generic functions of the module `bodies` beside it into one test for each protocol.
+#[macro_export]
+macro_rules! for_all_protocols {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        $crate::for_every_protocol! { $($(#[$doc])* $name),+ }
+        mod pbft {
+            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<$crate::common::told_pbft::Pbft>(); })+
+        }
+        mod pbft_mac {
+            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<$crate::common::told_pbft::PbftMac>(); })+
+        }
+    };
+}
+
 /// Names the tests of one generic function like the files of the protocols.
 #[macro_export]
 macro_rules! for_every_family {

@@ -5,7 +5,6 @@ use crate::common::config;
 use crate::common::network::{Flight, Letter};
 use crate::common::play::Play;
 use crate::common::random::Random;
-use crate::common::told_pbft::{Pbft, PbftMac};
 use crate::common::world::{Tamper, World};
 use quorate_consensus::config::{Dissemination, LeaderKind};
 use quorate_consensus::{Action, Config, Envelope, Mark, To};
@@ -23,19 +22,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const LATE: u16 = 3;
 const SEEDS: u64 = 4;
 
-macro_rules! for_all_protocols {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        crate::for_every_protocol! { $($(#[$doc])* $name),+ }
-        mod pbft {
-            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<super::Pbft>(); })+
-        }
-        mod pbft_mac {
-            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<super::PbftMac>(); })+
-        }
-    };
-}
-
-for_all_protocols! {
+crate::for_all_protocols! {
     /// All replicas with the bundle of a final block lose their disks, one after the other. Execution goes on without it.
     a_bundle_that_nobody_has_is_void,
 

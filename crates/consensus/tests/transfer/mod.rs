@@ -19,20 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The replica that is away.
 const AWAY: u16 = 3;
 
-/// Expands a generic function into one test for each protocol.
-#[macro_export]
-macro_rules! for_all_protocols {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        $crate::for_every_protocol! { $($(#[$doc])* $name),+ }
-        mod pbft {
-            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<$crate::common::told_pbft::Pbft>(); })+
-        }
-        mod pbft_mac {
-            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<$crate::common::told_pbft::PbftMac>(); })+
-        }
-    };
-}
-
 /// Keeps so little that a replica which misses a few dozen blocks needs a state.
 fn config<P: Play>() -> Config {
     Config {

@@ -41,7 +41,8 @@ pub struct SimOptions {
     #[arg(long, help_heading = SIMULATION, value_name = "A..B", value_parser = parse_seeds)]
     pub seeds: Option<Range<u64>>,
     /// Network: lan, wan4, us4, world12, loopback, lossmodel, or a file as described in docs/SIMULATOR.md.
-    #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4|world12|loopback|lossmodel", default_value = "lan")]
+    #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4|world12|loopback|lossmodel",
+          default_value = "lan")]
     pub network: String,
     /// Machines of the clients, which share the load: one; one for each of the clients; one for each of the replicas,
     /// in its region; one in each of these regions; or a file [default: as the network file says].
@@ -56,7 +57,8 @@ pub struct SimOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
     /// Megabits per second of each network card, in either direction; 0: no limit; overrides the network's bandwidth.
-    #[arg(long, hide_short_help = true, help_heading = SIMULATION, value_name = "MBIT_PER_S", value_parser = parse_card)]
+    #[arg(long, hide_short_help = true, help_heading = SIMULATION, value_name = "MBIT_PER_S",
+          value_parser = parse_card)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card_mbit_per_s: Option<u32>,
     /// Microseconds of processor time per packet that a router takes from the cores of --cores before all others, as the
@@ -72,11 +74,13 @@ pub struct SimOptions {
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|none|paper")]
     pub costs: Option<String>,
     /// Multiply all processor times of the cost table by this, for a machine that is slower than the table's.
-    #[arg(long, hide_short_help = true, help_heading = SIMULATION, value_name = "FACTOR", value_parser = parse_cpu_factor)]
+    #[arg(long, hide_short_help = true, help_heading = SIMULATION, value_name = "FACTOR",
+          value_parser = parse_cpu_factor)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_factor: Option<f64>,
     /// Whether signatures are actually created and verified.
-    #[arg(long, hide_short_help = true, help_heading = SIMULATION, default_value = "modelled", value_parser = choice::<Signatures>())]
+    #[arg(long, hide_short_help = true, help_heading = SIMULATION, default_value = "modelled",
+          value_parser = choice::<Signatures>())]
     pub signatures: Signatures,
 }
 

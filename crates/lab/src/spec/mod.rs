@@ -76,7 +76,8 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, default_value = "jolteon", value_parser = choice::<ProtocolKind>())]
     pub protocol: ProtocolKind,
     /// Number of replicas, n.
-    #[arg(long, help_heading = CLUSTER, value_name = "N", default_value_t = 4, value_parser = ranges::number::<u32>("replicas"))]
+    #[arg(long, help_heading = CLUSTER, value_name = "N", default_value_t = 4,
+          value_parser = ranges::number::<u32>("replicas"))]
     pub replicas: u32,
     /// Byzantine replicas to tolerate, f [default: as many as n allows, (n-1)/3].
     #[arg(long, help_heading = CLUSTER, value_name = "F", value_parser = resolve::parse_faults)]
@@ -89,7 +90,8 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, default_value = "pk", value_parser = choice::<AuthProfile>())]
     pub auth_profile: AuthProfile,
     /// Scheme of the codes in the profiles mac and domain.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "hmac-sha256", value_parser = choice::<SchemeKind>())]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "hmac-sha256",
+          value_parser = choice::<SchemeKind>())]
     pub mac_scheme: SchemeKind,
     /// Allow a scheme that is too weak for a cluster that has to be safe, such as rsa-1024.
     #[arg(long, hide_short_help = true, help_heading = CLUSTER)]
@@ -99,7 +101,8 @@ pub struct BenchSpec {
     pub client_authentication: ClientAuthentication,
     /// Authentication of replies: by the channel alone, by one signature on all replies that leave to a client
     /// together, or by a code for the client.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "channel", value_parser = choice::<ReplyAuthentication>())]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "channel",
+          value_parser = choice::<ReplyAuthentication>())]
     pub reply_authentication: ReplyAuthentication,
     /// Transport of messages.
     #[arg(long, help_heading = CLUSTER, default_value = "tcp", value_parser = choice::<TransportKind>())]
@@ -113,7 +116,8 @@ pub struct BenchSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmission: Option<RetransmissionProfile>,
     /// Links between replicas with bounds of their own, such as 0-3=s50. Transports rudp and sctp only.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "A-B=PROFILE", num_args = 1.., value_delimiter = ',')]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "A-B=PROFILE", num_args = 1..,
+          value_delimiter = ',')]
     pub link_retransmission: Vec<LinkProfile>,
     /// Send at the rate at which packets arrive instead of all at once. Transport rudp only.
     #[arg(long, hide_short_help = true, help_heading = CLUSTER)]
@@ -123,29 +127,34 @@ pub struct BenchSpec {
     pub mtu_bytes: u32,
     /// How votes travel between replicas: on a stream, or in datagrams, which wait for no lost packet and are not sent
     /// again. Transport quic only.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "stream", value_parser = choice::<QuicVotes>())]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "stream",
+          value_parser = choice::<QuicVotes>())]
     pub quic_votes: QuicVotes,
     /// Leader election: one replica until it fails, all replicas in turn, or all in turn except recently silent ones.
     #[arg(long, help_heading = CLUSTER, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     pub leader: LeaderKind,
     /// Recipient of votes in a chained protocol: the collector, which leads the next view, or all replicas. In
     /// simple-moonshot always all.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "collector", value_parser = choice::<VotesTo>())]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "collector",
+          value_parser = choice::<VotesTo>())]
     pub votes: VotesTo,
     /// Size of blocks: auto, by what leaders measure, or a maximum number of commands.
     #[arg(long, help_heading = CLUSTER, value_name = "auto|COMMANDS", default_value_t = BatchSize::Auto)]
     pub batch: BatchSize,
     /// Maximum bytes of the bundles in a block, whatever its number of commands.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "BYTES", default_value_t = 8_388_608, value_parser = ranges::number::<u32>("batch_bytes"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "BYTES", default_value_t = 8_388_608,
+          value_parser = ranges::number::<u32>("batch_bytes"))]
     pub batch_bytes: u32,
     /// Latency that a leader may add with --batch auto to fill its blocks, in milliseconds. It holds commands back at
     /// most this long, and at most 3.5 ms. If it sends the commands itself, it aims at blocks that are certified within
     /// this time, or within three quarters of the view timeout.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = ranges::number::<u64>("batch_latency_ms"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000,
+          value_parser = ranges::number::<u64>("batch_latency_ms"))]
     pub batch_latency_ms: u64,
     /// Time that a leader waits for late votes once a quorum has voted, in microseconds. BLS certificates that more
     /// replicas have signed are a little cheaper to verify.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "US", default_value_t = 0, value_parser = ranges::number::<u64>("vote_wait_us"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "US", default_value_t = 0,
+          value_parser = ranges::number::<u64>("vote_wait_us"))]
     pub vote_wait_us: u64,
     /// How commands reach the replicas: clients send them to all (client); the leader's proposals carry them (leader);
     /// or clients send them to one replica, which spreads them (replicas), and only those that a quorum has stored are
@@ -153,29 +162,36 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, default_value = "client", value_parser = choice::<Dissemination>())]
     pub dissemination: Dissemination,
     /// Time without progress after which a view times out, in milliseconds.
-    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = ranges::number::<u64>("view_timeout_ms"))]
+    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000,
+          value_parser = ranges::number::<u64>("view_timeout_ms"))]
     pub view_timeout_ms: u64,
     /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half
     /// times the shortest time measured, if that is longer. Beyond it, replicas refuse commands of the
     /// clients that send the most; 0: never, as always with the disseminations client and leader. Default:
     /// 250 with replicas and replicas-certified.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS", value_parser = ranges::number::<u64>("max_queue_ms"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS",
+          value_parser = ranges::number::<u64>("max_queue_ms"))]
     pub max_queue_ms: Option<u64>,
     /// View timeout: fixed, doubled after each failed view, or adapted to the duration of views.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "exponential",
+          value_parser = choice::<ViewDuration>())]
     pub view_duration: ViewDuration,
     /// Longest delay of a message between correct replicas, in milliseconds. A leader of hotstuff-2 or simple-moonshot
     /// waits twice this long for a higher certificate after a failed view, but at most a quarter of the view timeout.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS", default_value_t = 100, value_parser = ranges::number::<u64>("max_delay_ms"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS", default_value_t = 100,
+          value_parser = ranges::number::<u64>("max_delay_ms"))]
     pub max_delay_ms: u64,
     /// PBFT: maximum number of slots in use above the last stable checkpoint.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 1000, value_parser = ranges::number::<u64>("window"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 1000,
+          value_parser = ranges::number::<u64>("window"))]
     pub window: u64,
     /// Blocks from one checkpoint to the next; PBFT forgets the votes before a checkpoint.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "BLOCKS", default_value_t = 128, value_parser = ranges::number::<u64>("checkpoint_interval"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "BLOCKS", default_value_t = 128,
+          value_parser = ranges::number::<u64>("checkpoint_interval"))]
     pub checkpoint_interval: u64,
     /// PBFT: maximum number of slots that the primary has in flight; further commands wait for the next block.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4, value_parser = ranges::number::<u64>("pipeline"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4,
+          value_parser = ranges::number::<u64>("pipeline"))]
     pub pipeline: u64,
     /// Threads that each replica works on: a number from 1 to 64, or auto, its share of the cores, up to 4. With 2, the
     /// second verifies signatures if clients sign, and otherwise drives the network. With more, one drives the network,
@@ -183,23 +199,28 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, value_name = "auto|THREADS", default_value_t = ReplicaThreads::Count(1))]
     pub replica_threads: ReplicaThreads,
     /// First of the ports that the replicas listen on; 0 lets the system choose.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0, value_parser = ranges::number::<u16>("base_port"))]
+    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0,
+          value_parser = ranges::number::<u16>("base_port"))]
     pub base_port: u16,
 
     /// Workload of the clients: fixed, ycsb-a, ycsb-b, ycsb-c, ycsb-f or file:PATH.
     #[arg(long, help_heading = LOAD, default_value = "fixed")]
     pub workload: WorkloadKind,
     /// Bytes in each command (fixed), or in each value written (ycsb).
-    #[arg(long, help_heading = LOAD, value_name = "BYTES", default_value_t = 0, value_parser = ranges::number::<u32>("payload"))]
+    #[arg(long, help_heading = LOAD, value_name = "BYTES", default_value_t = 0,
+          value_parser = ranges::number::<u32>("payload"))]
     pub payload: u32,
     /// Records in the key-value store that the ycsb workloads read and write.
-    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "KEYS", default_value_t = 10_000, value_parser = ranges::number::<u64>("records"))]
+    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "KEYS", default_value_t = 10_000,
+          value_parser = ranges::number::<u64>("records"))]
     pub records: u64,
     /// Number of clients.
-    #[arg(long, help_heading = LOAD, value_name = "CLIENTS", default_value_t = 4, value_parser = ranges::number::<u32>("clients"))]
+    #[arg(long, help_heading = LOAD, value_name = "CLIENTS", default_value_t = 4,
+          value_parser = ranges::number::<u32>("clients"))]
     pub clients: u32,
     /// Closed loop: outstanding commands per client.
-    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value = DEFAULT_OUTSTANDING.to_string(), value_parser = ranges::number::<u32>("outstanding"))]
+    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value = DEFAULT_OUTSTANDING.to_string(),
+          value_parser = ranges::number::<u32>("outstanding"))]
     #[serde(default)]
     pub outstanding: Option<u32>,
     /// Open loop: commands per second over all clients, instead of --outstanding; latency counts from the intended send
@@ -217,14 +238,17 @@ pub struct BenchSpec {
     #[arg(long, hide_short_help = true, help_heading = LOAD)]
     pub search: bool,
     /// Maximum 99th percentile of the latency in a search, in milliseconds.
-    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "MS", default_value_t = DEFAULT_SEARCH_P99_MS, value_parser = ranges::number::<u64>("search_p99_ms"))]
+    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "MS",
+          default_value_t = DEFAULT_SEARCH_P99_MS, value_parser = ranges::number::<u64>("search_p99_ms"))]
     pub search_p99_ms: u64,
     /// Maximum number of commands in one message of a client.
-    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100, value_parser = ranges::number::<u32>("bundle"))]
+    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100,
+          value_parser = ranges::number::<u32>("bundle"))]
     pub bundle: u32,
     /// Open loop: how long a command that is due waits for others to fill its message, in milliseconds. The wait counts
     /// in its latency. With 0, commands leave in bursts at most 1 ms apart, or at once below 9,000 per second.
-    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "MS", default_value_t = 0, value_parser = ranges::number::<u64>("bundle_wait_ms"))]
+    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "MS", default_value_t = 0,
+          value_parser = ranges::number::<u64>("bundle_wait_ms"))]
     pub bundle_wait_ms: u64,
     /// Whether replicas answer each command, or only order it.
     #[arg(long, help_heading = LOAD, default_value = "each", value_parser = choice::<ReplyMode>())]
@@ -236,7 +260,8 @@ pub struct BenchSpec {
     #[arg(long, help_heading = LOAD, value_name = "TIME", default_value = "10s")]
     pub duration: Interval,
     /// Number of single requests that the result lists, drawn at random from all of the measured time.
-    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "REQUESTS", default_value_t = 0, value_parser = ranges::number::<u32>("samples"))]
+    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "REQUESTS", default_value_t = 0,
+          value_parser = ranges::number::<u32>("samples"))]
     pub samples: u32,
     /// Seed of all randomness in the load.
     #[arg(long, help_heading = LOAD, default_value_t = 1, value_parser = ranges::number::<u64>("seed"))]
@@ -265,7 +290,8 @@ pub struct BenchSpec {
     pub stages: bool,
     /// Cores that all replicas and clients share; 0: all cores of this machine in a benchmark, and in a simulation a
     /// machine for each replica and for the clients.
-    #[arg(long, help_heading = RUN, value_name = "CORES", default_value_t = 0, value_parser = ranges::number::<u32>("cores"))]
+    #[arg(long, help_heading = RUN, value_name = "CORES", default_value_t = 0,
+          value_parser = ranges::number::<u32>("cores"))]
     pub cores: u32,
     /// Fault to inject; may be repeated. Replicas misbehave (silent:3, slow=50:0..4, equivocate:0+2@4s, and
     /// slow:1@0s+15s/30s for 15 s of every 30 s; docs/BYZANTINE.md lists the kinds), one is killed (crash:2@4s), or
@@ -279,11 +305,13 @@ pub struct BenchSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<Record>,
     /// Maximum size of each recording in MB; beyond it the run continues without recording.
-    #[arg(long, hide_short_help = true, help_heading = RUN, value_name = "MB", default_value_t = DEFAULT_LIMIT_MB, value_parser = ranges::number::<u64>("record_limit_mb"))]
+    #[arg(long, hide_short_help = true, help_heading = RUN, value_name = "MB", default_value_t = DEFAULT_LIMIT_MB,
+          value_parser = ranges::number::<u64>("record_limit_mb"))]
     pub record_limit_mb: u64,
     /// Rate of the leader's line in bits per second, with K, M, G or T: the result says how much of it the leader used,
     /// and how many commands per second it would carry.
-    #[arg(long, hide_short_help = true, help_heading = OUTPUT, value_name = "BITS_PER_S", default_value = "10G", allow_hyphen_values = true)]
+    #[arg(long, hide_short_help = true, help_heading = OUTPUT, value_name = "BITS_PER_S", default_value = "10G",
+          allow_hyphen_values = true)]
     pub line_rate: Rate,
     /// Write the result as JSON to this file; - is standard output.
     #[arg(long, help_heading = OUTPUT, value_name = "PATH")]

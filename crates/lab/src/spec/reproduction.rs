@@ -25,7 +25,8 @@ pub struct Reproduction {
     #[arg(long, help_heading = REPRODUCTION, default_value = "eager", value_parser = choice::<BatchPolicy>())]
     pub batch_policy: BatchPolicy,
     /// Maximum wait for a fuller block under `timed`, in milliseconds.
-    #[arg(long, help_heading = REPRODUCTION, value_name = "MS", default_value_t = 5, value_parser = ranges::number::<u64>("batch_wait_ms"))]
+    #[arg(long, help_heading = REPRODUCTION, value_name = "MS", default_value_t = 5,
+          value_parser = ranges::number::<u64>("batch_wait_ms"))]
     pub batch_wait_ms: u64,
     /// PBFT: run only the three phases, without view changes, checkpoints, repairs and retries, to see what lost
     /// messages do to them. A request without enough replies after --view-timeout-ms has failed. Needs --dissemination
@@ -33,10 +34,12 @@ pub struct Reproduction {
     #[arg(long, help_heading = REPRODUCTION)]
     pub phases_only: bool,
     /// PBFT: copies of each PRE-PREPARE, besides the first, for links that lose messages.
-    #[arg(long, help_heading = REPRODUCTION, value_name = "COPIES", default_value_t = 0, value_parser = ranges::number::<u32>("pre_prepare_repeat"))]
+    #[arg(long, help_heading = REPRODUCTION, value_name = "COPIES", default_value_t = 0,
+          value_parser = ranges::number::<u32>("pre_prepare_repeat"))]
     pub pre_prepare_repeat: u32,
     /// Copies of each message of the protocol and of each reply, besides the first.
-    #[arg(long, help_heading = REPRODUCTION, value_name = "COPIES", default_value_t = 0, value_parser = ranges::number::<u32>("repeat"))]
+    #[arg(long, help_heading = REPRODUCTION, value_name = "COPIES", default_value_t = 0,
+          value_parser = ranges::number::<u32>("repeat"))]
     pub repeat: u32,
     /// PBFT: what replicas do about links that lose messages: nothing, or adapt the number of copies to the loss that
     /// they estimate from the votes that arrive.

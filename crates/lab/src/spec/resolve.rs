@@ -226,25 +226,22 @@ impl Flags {
             return Err(refuse(format!("`{key}` is not a key of [{TABLE}]"), help));
         }
         let command = flag_table().no_binary_name(true);
-        let takes_value = |arg: &clap::Arg| arg.get_id() == key && arg.get_action().takes_values();
-        if !command.get_arguments().any(takes_value) {
+        let argument = command.get_arguments().find(|arg| arg.get_id() == key).expect("it is a key of the table");
+        if !argument.get_action().takes_values() {
             let is_on = text.parse::<bool>();
             let is_on = is_on.map_err(|_| refuse(format!("`{text}` is neither true nor false"), "write one".into()))?;
             return Ok((key.to_owned(), is_on.into()));
         }
-        let argument = command.get_arguments().find(|arg| arg.get_id() == key).expect("it is a key of the table");
         let names = argument.get_possible_values();
         let names: Vec<&str> = names.iter().map(|name| name.get_name()).collect();
-        let word = format!("--{}={text}", key.replace('_', "-"));
-        let parsed = command.clone().try_get_matches_from([word]).map_err(|error| {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            match (nearest(text, &names), names.is_empty()) {
-                (Some(name), _) => refuse(format!("`{text}` is not a value of it"), format!("did you mean `{name}`?")),
-                (None, false) => {
-                    refuse(format!("`{text}` is not a value of it"), format!("use one of {}", names.join(", ")))
-                }
-                (None, true) => refuse(format!("`{text}` is not a value of it"), source.unwrap_or_default()),
-            }
+        let flag = format!("--{}={text}", key.replace('_', "-"));
+        let parsed = command.clone().try_get_matches_from([flag]).map_err(|error| {
+            let help = match nearest(text, &names) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None if !names.is_empty() => format!("use one of {}", names.join(", ")),
+                None => std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default(),
+            };
+            refuse(format!("`{text}` is not a value of `{key}`"), help)
         })?;
         let spec = BenchSpec::from_arg_matches(&parsed).expect("clap has parsed the flag");
         Ok((key.to_owned(), value_of(&keys(&spec), key).expect("a switch has a value").clone()))

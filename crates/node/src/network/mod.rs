@@ -46,7 +46,7 @@ pub trait Driver<M: Message>: Outlet {
     fn poll(&mut self, timeout: Option<Duration>, into: &mut Vec<Arrival<M>>) -> io::Result<()>;
     /// Writes what is queued for replicas, or hands everything over.
     fn flush_replicas(&mut self);
-    /// Notes whether the replica leads, which stages are told apart by.
+    /// Notes whether the replica leads: stages are measured separately for leaders and backups.
     fn leads(&self, leads: bool);
     fn send_to(&mut self, to: ReplicaId, frame: Bytes, lane: Lane);
     fn defer_clients(&mut self, patience: Option<Duration>);

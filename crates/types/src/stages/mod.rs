@@ -21,7 +21,7 @@ pub use probe::{
 
 use serde::{Deserialize, Serialize};
 
-/// One of how many turns of a host is timed, drawn at random from each group of so many.
+/// Number of turns of a host of which one, drawn at random, is timed.
 pub const TURNS_PER_SAMPLE: u64 = 31;
 
 /// Clocks that the host provides.

@@ -102,8 +102,8 @@ struct Frames {
     sampled: u64,
 }
 
-/// Draws one turn of each [`TURNS_PER_SAMPLE`]. At equal distances, the sample would keep step with the work: turns of a
-/// leader that batches come in patterns, and a count was found to be off by half.
+/// Draws one turn of each group of [`TURNS_PER_SAMPLE`]. The turns of a leader that batches come in patterns, and a sample
+/// at equal distances kept step with them: a count was off by half.
 struct Draw {
     random: u64,
     /// Turns before the one that is timed, and turns left in the present group.

@@ -50,7 +50,8 @@ pub struct EmulationOptions {
     pub rto_min_ms: Option<f64>,
     /// What delays and loses the packets: auto, netem or router [default: auto]. auto takes the kernel's
     /// netem where the kernel has it and it can do what the network asks for, and the router in user space elsewhere.
-    #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "auto|netem|router", value_parser = choice::<Emulator>())]
+    #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "auto|netem|router",
+          value_parser = choice::<Emulator>())]
     pub emulator: Option<Emulator>,
     /// Congestion control of the kernel's TCP: cubic, reno, or another that this kernel has [default: cubic].
     #[arg(long, hide_short_help = true, help_heading = EMULATION, value_name = "NAME", value_parser = parse_name)]
