@@ -4,27 +4,27 @@
 //! rewrites its actions. The honest code therefore needs no variants, every behaviour works with every protocol in
 //! every host, and a false statement is signed by the misbehaving replica only.
 //!
-//! [`fault`] lists the behaviours, [`lie`] modifies messages, [`assembler`] makes certificates, [`inventor`] invents
-//! answers, [`censor`] omits commands, [`hoarder`] keeps certificates of storage, and [`wrapper`] decides which replica
-//! receives which message. [`client`] makes bundles of faulty clients.
+//! [`behaviours`] has a file and a line for each kind of fault. [`step`] is what such a file works with, [`lie`] modifies
+//! messages, [`assembler`] makes certificates, and [`wrapper`] stands between the behaviour and the host. [`client`] makes
+//! bundles of faulty clients.
 
 pub mod assembler;
-mod availability;
 pub mod behaviour;
-pub mod censor;
+pub mod behaviours;
 pub mod client;
 pub mod collected;
 pub mod fault;
-pub mod hoarder;
-mod inventor;
-pub mod late;
+pub mod kind;
 pub mod lie;
 pub mod malleable;
 pub mod memory;
+mod rivals;
+pub mod step;
 mod times;
 pub mod wrapper;
 
 pub use behaviour::{Behaviour, Context};
-pub use fault::{BadFault, Fault, Lie, Misbehaviour};
+pub use fault::{BadFault, Fault, Misbehaviour};
+pub use kind::{Exposure, Needs};
 pub use malleable::Malleable;
 pub use times::Times;

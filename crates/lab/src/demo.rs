@@ -4,8 +4,9 @@
 use crate::bench::{Bench, BenchError, Progress, Watcher};
 use crate::report::Verdict;
 use crate::result::{Agreement, BenchResult, Event, count};
-use crate::spec::{BenchSpec, Fault, Host, Interval, LeaderKind, Misbehaviour, When, WorkloadKind};
+use crate::spec::{BenchSpec, Fault, Host, Interval, LeaderKind, When, WorkloadKind};
 use crate::torture::{CheckedClients, Ground, TortureError};
+use quorate_byzantine::behaviours::Equivocate;
 use quorate_types::ReplicaId;
 use serde::Serialize;
 use std::sync::atomic::Ordering;
@@ -58,7 +59,7 @@ pub fn spec() -> BenchSpec {
     let away = seconds(1);
     let liar = [ReplicaId(LIAR)].into_iter().collect();
     let mut fault = vec![
-        Fault::Misbehave(liar, Misbehaviour::Equivocate, When { at: Some(lie), ..When::ALWAYS }),
+        Fault::Misbehave(liar, Equivocate.into(), When { at: Some(lie), ..When::ALWAYS }),
         Fault::Restart(ReplicaId(VICTIM), kill, away),
     ];
     fault.extend((0..4).map(|replica| Fault::Restart(ReplicaId(replica), kill_all, away)));

@@ -2,12 +2,13 @@
 
 use clap::{Args, Command, FromArgMatches};
 use proptest::prelude::*;
+use quorate_byzantine::behaviours::Slow;
 use quorate_lab::spec::{
     AuthProfile, BatchPolicy, BatchSize, BenchArgs, BenchSpec, BlsVerification, CertificateCache, ClientAuthentication,
     ClientVerdicts, ClusterArgs, DEFAULT_OUTSTANDING, DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION,
-    DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval, JournalKind, LoadArgs, MAX_INTERVAL_MS,
-    Misbehaviour, Pacing, PayloadPath, ProtocolKind, Rate, Record, ReplyAuthentication, ReplyMode, Reproduction,
-    Retention, SchemeKind, TortureArgs, ViewDuration, VotesTo, When, WorkloadKind, keys_of_reproduction,
+    DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval, JournalKind, LoadArgs, MAX_INTERVAL_MS, Pacing,
+    PayloadPath, ProtocolKind, Rate, Record, ReplyAuthentication, ReplyMode, Reproduction, Retention, SchemeKind,
+    TortureArgs, ViewDuration, VotesTo, When, WorkloadKind, keys_of_reproduction,
 };
 use quorate_types::{MAX_REPLICA_THREADS, ReplicaId, ReplicaThreads};
 
@@ -93,7 +94,7 @@ fn workload() -> impl Strategy<Value = WorkloadKind> {
 }
 
 fn slow(when: When) -> Fault {
-    Fault::Misbehave([ReplicaId(1)].into_iter().collect(), Misbehaviour::Slow { percent: 80 }, when)
+    Fault::Misbehave([ReplicaId(1)].into_iter().collect(), Slow { percent: 80 }.into(), when)
 }
 
 /// At most one fault of each kind, each on its own replica, and none that stops the cluster: all valid.
@@ -345,7 +346,7 @@ fn faults_of_several_replicas_recur() {
     let seconds = |s: u64| Interval::from_millis(1000 * s);
     let when = When { at: Some(seconds(0)), lasts: Some(seconds(15)), every: Some(seconds(30)) };
     let replicas = [0, 1, 2, 3, 7, 9, 10].into_iter().map(ReplicaId).collect();
-    let fault = Fault::Misbehave(replicas, Misbehaviour::Slow { percent: 200 }, when);
+    let fault = Fault::Misbehave(replicas, Slow { percent: 200 }.into(), when);
     let text = "slow=200:0..4+7+9+10@0s+15s/30s";
     assert_eq!((text.parse(), fault.to_string().as_str()), (Ok(fault), text));
     let others =

@@ -33,8 +33,8 @@ pub struct Laboratory {
 
 impl Laboratory {
     /// Returns a configuration with this fault from the start.
-    pub fn of(fault: Fault) -> Laboratory {
-        Laboratory { fault, start_ms: 0, for_ms: None, every_ms: None }
+    pub fn of(fault: impl Into<Fault>) -> Laboratory {
+        Laboratory { fault: fault.into(), start_ms: 0, for_ms: None, every_ms: None }
     }
 
     /// Returns the fault and its times.

@@ -4,10 +4,11 @@ use crate::support::TestClient;
 use crate::toy::{AGGREGATE, TAGS};
 use bytes::Bytes;
 use quorate_applications::{ApplicationKind, compare_histories};
+use quorate_byzantine::behaviours::{Silent, Slow};
 use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind};
 use quorate_crypto::{ClientIdentity, SchemeKind};
 use quorate_node::{
-    EmbeddedCluster, Fault, Fsync, JournalConfig, Laboratory, NoObserver, NodeConfig, NodeEvent, Observer, ReplyMode,
+    EmbeddedCluster, Fsync, JournalConfig, Laboratory, NoObserver, NodeConfig, NodeEvent, Observer, ReplyMode,
 };
 use quorate_transports::Remote;
 use quorate_types::codec::WIRE_VERSION;
@@ -259,7 +260,7 @@ fn a_silent_replica_executes_the_others_blocks_and_sends_nothing() {
     let mut template = template();
     template.consensus.leader = LeaderKind::Reputation;
     let vary = |config: &mut NodeConfig| {
-        config.laboratory = (config.replica == silent).then(|| Laboratory::of(Fault::Silent));
+        config.laboratory = (config.replica == silent).then(|| Laboratory::of(Silent));
     };
     let links = Arc::new(AtomicUsize::new(0));
     let observer = || -> Box<dyn Observer> {
@@ -289,7 +290,7 @@ fn a_slow_leader_holds_its_proposals_and_its_views_do_not_time_out() {
     let mut template = template();
     template.consensus.leader = LeaderKind::RoundRobin;
     let vary = |config: &mut NodeConfig| {
-        let laboratory = Laboratory::of(Fault::Slow { percent: 30 });
+        let laboratory = Laboratory::of(Slow { percent: 30 });
         config.laboratory = (config.replica == slow).then_some(laboratory);
     };
     let cluster =

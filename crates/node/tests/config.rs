@@ -1,10 +1,11 @@
 //! Configurations: written ones are read back, and every error names the file, line, key and remedy.
 
 use crate::toy;
+use quorate_byzantine::behaviours::Slow;
 use quorate_channels::ChannelKind;
 use quorate_crypto::{ReplicaKeys, SchemeKind};
 use quorate_node::config::{CONFIG_FILE, KEY_FILE};
-use quorate_node::{Fault, Laboratory, NodeConfig, NodeError, testnet};
+use quorate_node::{Laboratory, NodeConfig, NodeError, testnet};
 use quorate_transports::{QuicVotes, RetransmissionProfile, TransportKind};
 use quorate_types::digest::encode_hex;
 use quorate_types::{Member, ReplicaId};
@@ -50,7 +51,7 @@ fn with_line(text: &str, key: &str, line: &str) -> (String, usize) {
 #[test]
 fn a_written_configuration_is_read_back_unchanged() {
     let mut config = four();
-    config.laboratory = Some(Laboratory::of(Fault::Slow { percent: 80 }));
+    config.laboratory = Some(Laboratory::of(Slow { percent: 80 }));
     config.faults = Some(1);
     config.listen = Some("0.0.0.0:7001".parse().unwrap());
     let text = config.to_toml();

@@ -13,7 +13,6 @@ pub mod chronicle;
 mod clients;
 mod clock;
 pub mod costs;
-pub mod faults;
 pub mod hostile;
 mod keys;
 pub mod ledger;
@@ -37,10 +36,10 @@ pub mod work;
 mod world;
 
 pub use chronicle::Chronicle;
-pub use clients::{ClientMachine, ClientsAt, LatencyMs, MAX_CLIENT_MACHINES, MachineSpec, place};
+pub use clients::{ClientMachine, LatencyMs};
 pub use costs::CostTable;
-pub use faults::{Leaves, Point};
-pub use network::NetworkSpec;
+pub use network::faults::{self, Leaves, Point};
+pub use network::{ClientsAt, MAX_CLIENT_MACHINES, MachineSpec, NetworkSpec, place};
 pub use quorate_oracles::{Property, Violation};
 pub use quorate_transports::Wire;
 pub use run::{

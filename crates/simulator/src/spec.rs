@@ -1,8 +1,7 @@
 //! Settings of a simulation.
 
-use crate::clients::{ClientsAt, place};
 use crate::costs::CostTable;
-use crate::network::{NetworkSpec, Place};
+use crate::network::{ClientsAt, NetworkSpec, Place, place};
 use quorate_applications::ApplicationKind;
 use quorate_client::ReplyMode;
 use quorate_client::load::LoadOptions;

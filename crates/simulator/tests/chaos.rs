@@ -1,7 +1,7 @@
 //! Faults drawn from a seed, then healing: replicas agree, and the healed core makes progress.
 
 use crate::common::{commands, spec};
-use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::Silent;
 use quorate_client::load::LoadMode;
 use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
 use quorate_simulator::chaos::unequal_links;
@@ -102,7 +102,7 @@ fn a_livelock_is_reported_as_a_lasso() {
     let mut spec = spec(ProtocolKind::ChainedHotStuff);
     spec.consensus.view_timeout_ms = 100;
     spec.consensus.leader = LeaderKind::RoundRobin;
-    spec.network.faults = vec![FaultSpec::misbehave(0.0, 1, Fault::Silent)];
+    spec.network.faults = vec![FaultSpec::misbehave(0.0, 1, Silent)];
     spec.network.heal_at_ms = Some(100.0);
     spec.load.duration = Duration::from_secs(3600);
     let violation = run(&spec, 1, &commands).violation.expect("there is no progress");
@@ -115,7 +115,7 @@ fn a_livelock_is_reported_as_a_lasso() {
 fn a_core_without_a_quorum_violates_liveness() {
     let mut spec = spec(ProtocolKind::Jolteon);
     spec.consensus.view_timeout_ms = 100;
-    let silent = |replica| FaultSpec::misbehave(0.0, replica, Fault::Silent);
+    let silent = |replica| FaultSpec::misbehave(0.0, replica, Silent);
     spec.network.faults = vec![silent(1), silent(2)];
     spec.chaos = Some(Duration::from_millis(200));
     spec.load.duration = Duration::from_secs(3600);

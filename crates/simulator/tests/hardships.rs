@@ -3,6 +3,7 @@
 
 use crate::common::{commands, spec};
 use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::{Silent, Slow};
 use quorate_client::load::LoadMode;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_simulator::faults::FaultSpec;
@@ -47,7 +48,7 @@ fn one_slow_clock_does_not_delay_the_cluster() {
         let mut spec = light(*protocol, LeaderKind::Fixed, Duration::from_secs(1));
         let loss_ppm = 1e6 - 1e6 / SLOWER as f64;
         spec.network.faults = vec![
-            FaultSpec::misbehave(50.0, 0, Fault::Silent),
+            FaultSpec::misbehave(50.0, 0, Silent),
             FaultSpec::Drift { at_ms: 0.0, for_ms: 20_000.0, replica: 3, ppm: -loss_ppm },
         ];
         let report = run(&spec, 1, &commands);
@@ -62,7 +63,7 @@ fn one_slow_clock_does_not_delay_the_cluster() {
 #[test]
 fn the_throughput_recovers_whenever_a_recurring_fault_stops() {
     const INTERVALS_PER_PHASE: usize = 3;
-    for fault in [Fault::Slow { percent: 200 }, Fault::Silent] {
+    for fault in [Fault::from(Slow { percent: 200 }), Silent.into()] {
         let mut spec = light(ProtocolKind::Jolteon, LeaderKind::RoundRobin, Duration::from_millis(1800));
         spec.consensus.view_timeout_ms = 50;
         let (for_ms, every_ms) = (Some(300.0), Some(600.0));

@@ -2,6 +2,7 @@
 
 use crate::common::{commands, spec};
 use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::{Equivocate, Silent};
 use quorate_client::load::LoadMode;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_simulator::faults::FaultSpec;
@@ -131,7 +132,7 @@ fn contested(protocol: ProtocolKind, client: Hostility, liar: Option<Fault>) -> 
 /// Beside up to f liars, honest clients get their share of every sequence of blocks of honest leaders.
 fn expect_shares_beside(client: Hostility) {
     for protocol in ProtocolKind::ALL.iter().copied() {
-        for liar in [None, Some(Fault::Silent), Some(Fault::Equivocate)] {
+        for liar in [None, Some(Silent.into()), Some(Equivocate.into())] {
             let report = run(&contested(protocol, client, liar), 1, &commands);
             assert_eq!(report.violation, None, "{protocol} beside {client}, {liar:?}");
         }

@@ -1,7 +1,7 @@
 //! Leaders that wait for late votes.
 
 use crate::common::{commands, spec};
-use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::Silent;
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::SchemeKind;
 use quorate_simulator::faults::FaultSpec;
@@ -43,7 +43,7 @@ fn a_leader_that_waits_collects_all_votes() {
 #[test]
 fn the_wait_for_a_silent_replica_ends() {
     let mut spec = bls(ProtocolKind::Jolteon, 2000);
-    spec.network.faults.push(FaultSpec::misbehave(0.0, 3, Fault::Silent));
+    spec.network.faults.push(FaultSpec::misbehave(0.0, 3, Silent));
     let (certificates, additions) = verified(&run(&spec, 1, &commands));
     assert!(certificates > 20, "{certificates}");
     assert_eq!(additions, certificates, "the silent one is absent each time");

@@ -1,7 +1,7 @@
 //! Load beyond what a cluster can do, and a replica that only claims to be overloaded.
 
 use crate::common::spec;
-use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::Busy;
 use quorate_client::load::{LoadMode, LoadReport};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::config::ProtocolKind;
@@ -110,7 +110,7 @@ fn without_admission_control_the_same_load_costs_views_and_throughput() {
 #[test]
 fn a_replica_that_is_always_busy_starves_no_client() {
     let mut spec = wide_area(2000.0, Some(250));
-    spec.network.faults.push(FaultSpec::misbehave(0.0, 1, Fault::Busy));
+    spec.network.faults.push(FaultSpec::misbehave(0.0, 1, Busy));
     let open = run(&spec, 1, &commands);
     assert!(refused_bundles(&open) > 0);
     let load = sound(&open);

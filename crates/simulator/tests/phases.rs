@@ -5,7 +5,7 @@
 //! Byzantine fault tolerant (storage) services", with the primary's PRE-PREPARE counted as its PREPARE (ADR 073).
 
 use crate::common::{commands, spec};
-use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::Silent;
 use quorate_channels::ChannelKind;
 use quorate_client::load::{LoadMode, LoadOptions, ReplyCounts};
 use quorate_consensus::Config;
@@ -101,7 +101,7 @@ impl Point {
                 for_ms: None,
                 every_ms: None,
                 replica: replica as u16,
-                fault: Fault::Silent,
+                fault: Silent.into(),
             })
             .collect();
         SimSpec {

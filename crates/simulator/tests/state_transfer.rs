@@ -2,7 +2,8 @@
 
 use crate::common::commands;
 use crate::transfers::{AWAY, judged, last_adopted, records, short_memory, time, with_records};
-use quorate_byzantine::{Fault, Lie};
+use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::{ForgeState, InventAnswers, RepeatOffers, StallState};
 use quorate_client::load::LoadMode;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::recovery::checkpoints::MAX_STATES_KEPT;
@@ -79,7 +80,7 @@ fn store(protocol: ProtocolKind) -> SimSpec {
 
 /// One of the three peers with the state forges it, stalls, repeats its offer, or offers a nonexistent state.
 fn comes_back_among_liars(protocol: ProtocolKind) {
-    let faults = [Fault::ForgeState, Fault::StallState, Fault::RepeatOffers, Fault::InventAnswers];
+    let faults: [Fault; 4] = [ForgeState.into(), StallState.into(), RepeatOffers.into(), InventAnswers.into()];
     for (fault, liar) in faults.into_iter().zip([0, 1, 2, 1]) {
         let mut spec = store(protocol);
         spec.network.faults.push(FaultSpec::misbehave(0.0, liar, fault));
@@ -89,7 +90,7 @@ fn comes_back_among_liars(protocol: ProtocolKind) {
         let (fetched, _) = last_adopted(fetched, AWAY).unwrap_or_else(|| panic!("{case}: no state: {fetched:?}"));
         assert!(fetched.chunks > 3, "{case}: {fetched:?}");
         let forged = report.end[usize::from(AWAY)].as_ref().and_then(|status| status.dropped.get("not-genuine"));
-        let forges = matches!(fault, Fault::ForgeState | Fault::InventAnswers);
+        let forges = [ForgeState.into(), InventAnswers.into()].contains(&fault);
         assert!(!forges || forged.is_some(), "{case}: nothing forged was dropped");
     }
 }
@@ -99,7 +100,7 @@ fn comes_back_among_liars(protocol: ProtocolKind) {
 fn a_peer_that_lies_after_honest_chunks_is_detected() {
     for (liar, chance) in (0..3).flat_map(|liar| (1..=LATEST_CHANCE).map(move |chance| (liar, chance))) {
         let mut spec = store(ProtocolKind::Jolteon);
-        let fault = Fault::Later { lie: Lie::ForgeState, chance };
+        let fault = Fault::from(ForgeState).from_opportunity(chance).expect("it has opportunities");
         spec.network.faults.push(FaultSpec::misbehave(0.0, liar, fault));
         let case = format!("{fault} of replica {liar}");
         let report = run(&spec, 1, &records);

@@ -25,7 +25,7 @@ pub(crate) struct Instance<P: Protocol> {
     pub rewrite: Option<Rewrite<P::Message>>,
     /// Layer between the replica and its host that injects a bug.
     #[cfg(feature = "museum")]
-    pub rewriter: Option<crate::museum::rewriting::Rewriter>,
+    pub rewriter: Option<crate::bugs::Rewriter>,
     /// Byzantine behaviour that observes the instance's inputs.
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     /// States kept for other replicas, and the state being received.

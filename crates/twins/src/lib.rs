@@ -3,6 +3,8 @@
 //! A world is an environment in which a script decides which replicas lead and which messages arrive. The replicas
 //! are those of the node and the simulator; only their environment differs.
 
+#[cfg(feature = "museum")]
+mod bugs;
 #[cfg_attr(not(feature = "museum"), allow(dead_code, reason = "only the museum scripts a world by hand"))]
 mod checker;
 pub mod hostile;

@@ -40,7 +40,7 @@ pub struct Player<P: Protocol> {
     macs: Option<SchemeKind>,
     healed_views: u64,
     #[cfg(feature = "museum")]
-    mutant: Option<crate::museum::Mutant>,
+    mutant: Option<crate::bugs::Mutant>,
     world: Option<World<P>>,
 }
 
@@ -81,7 +81,7 @@ impl<P: Protocol> Player<P> {
 
     /// Injects a bug into all replicas.
     #[cfg(feature = "museum")]
-    pub fn mutate(mut self, mutant: Option<crate::museum::Mutant>) -> Player<P> {
+    pub fn mutate(mut self, mutant: Option<crate::bugs::Mutant>) -> Player<P> {
         (self.mutant, self.world) = (mutant, None);
         self
     }

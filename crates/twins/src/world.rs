@@ -76,7 +76,7 @@ pub struct World<P: Protocol> {
     make: MakeReplica<P>,
     /// Bug of every replica.
     #[cfg(feature = "museum")]
-    mutant: Option<crate::museum::Mutant>,
+    mutant: Option<crate::bugs::Mutant>,
     instances: Vec<Instance<P>>,
     /// Instances of each identity.
     by_identity: Vec<InstanceSet>,
@@ -234,7 +234,7 @@ impl<P: Protocol> World<P> {
         let identity = self.participants.identity(instance);
         let replica = (self.make)(self.config.clone(), self.participants.quorum(), self.epoch, identity, 0);
         #[cfg(feature = "museum")]
-        if let Some(crate::museum::Mutant::Hook(bug)) = self.mutant {
+        if let Some(crate::bugs::Mutant::Hook(bug)) = self.mutant {
             return replica.mutate(bug);
         }
         replica

@@ -5,6 +5,7 @@
 
 use quorate_applications::ApplicationKind;
 use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::{FloodRelays, HoardCertificates, Overfill, Pester};
 use quorate_client::ReplyMode;
 use quorate_client::load::{LoadMode, LoadOptions, LoadReport};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
@@ -37,7 +38,7 @@ pub fn commands() -> Box<dyn Workload> {
 
 /// Returns a run of 250 ms with four replicas on a local network, with more outstanding commands than one block
 /// holds. One replica misbehaves.
-pub fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
+pub fn spec(protocol: ProtocolKind, liar: u16, fault: impl Into<Fault>) -> SimSpec {
     let mut network = NetworkSpec::preset("lan").expect("a preset");
     network.faults = vec![FaultSpec::misbehave(0.0, liar, fault)];
     SimSpec {
@@ -113,7 +114,7 @@ fn dropped(report: &SimReport, liar: u16, why: Drop) -> u64 {
 #[test]
 fn no_replica_votes_for_a_block_beyond_the_bounds() {
     for protocol in ProtocolKind::ALL.iter().copied() {
-        let commands = spec(protocol, LEADER, Fault::Overfill { bundles: 4 });
+        let commands = spec(protocol, LEADER, Overfill { bundles: 4 });
         let mut bytes = commands.clone();
         (bytes.consensus.batch, bytes.consensus.batch_bytes) = (1000.into(), 3000);
         for (bound, spec) in [("commands", &commands), ("bytes", &bytes)] {
@@ -130,7 +131,7 @@ fn no_replica_votes_for_a_block_beyond_the_bounds() {
 #[test]
 fn certificates_kept_over_a_rolling_restart_prove_nothing() {
     for protocol in ProtocolKind::ALL.iter().copied() {
-        let mut spec = spec(protocol, LEADER, Fault::HoardCertificates);
+        let mut spec = spec(protocol, LEADER, HoardCertificates);
         spec.consensus.dissemination = Dissemination::ReplicasCertified;
         // The others restart between the two certificates of the first bundles and their proposal.
         for replica in 1..4 {
@@ -151,7 +152,7 @@ fn certificates_kept_over_a_rolling_restart_prove_nothing() {
 #[test]
 fn relays_of_one_peer_take_no_more_than_its_share() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
-        let mut bundles = spec(protocol, LEADER, Fault::FloodRelays { bundles: 0 });
+        let mut bundles = spec(protocol, LEADER, FloodRelays { bundles: 0 });
         bundles.consensus.dissemination = Dissemination::Leader;
         bundles.load.mode = LoadMode::Closed { outstanding: 400 };
         let mut bytes = bundles.clone();
@@ -172,7 +173,7 @@ fn questions_of_one_peer_are_answered_within_its_budget() {
     for (protocol, questions, words) in
         [(ProtocolKind::Pbft, 8, "signatures per second"), (ProtocolKind::Jolteon, 200, "bytes per second")]
     {
-        let mut spec = spec(protocol, BACKUP, Fault::Pester { questions });
+        let mut spec = spec(protocol, BACKUP, Pester { questions });
         // Answers grow with the chain.
         spec.load.duration = Duration::from_millis(400);
         let (_, report) = passes(&spec, &protocol.to_string());
@@ -187,7 +188,7 @@ fn questions_of_one_peer_are_answered_within_its_budget() {
 #[test]
 fn executed_bundles_are_not_relayed_into_pools() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
-        let mut beside = spec(protocol, BACKUP, Fault::FloodRelays { bundles: 64 });
+        let mut beside = spec(protocol, BACKUP, FloodRelays { bundles: 64 });
         // Pools soon forget executed bundles, so that only sessions know them.
         (beside.consensus.checkpoint_interval, beside.consensus.window) = (8, 32);
         beside.consensus.retained_blocks = 32;

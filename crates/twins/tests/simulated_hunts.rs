@@ -1,7 +1,7 @@
 //! Hunts of the simulator that find a bug in replicas that have it, and nothing in others.
 
 use crate::simulated::{Having, commands, spec};
-use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::Silent;
 use quorate_client::load::LoadMode;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_consensus::mutants::Bug;
@@ -30,7 +30,7 @@ fn first(spec: &SimSpec, seeds: Range<u64>, bug: Bug, case: &str) -> Option<(u64
 #[test]
 fn a_link_that_pays_for_other_leaders_blocks_is_found_by_the_share() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::ChainedHotStuff, ProtocolKind::SimpleMoonshot] {
-        let mut spec = spec(protocol, 0, Fault::Silent);
+        let mut spec = spec(protocol, 0, Silent);
         (spec.consensus.leader, spec.consensus.view_timeout_ms) = (LeaderKind::RoundRobin, 20);
         spec.consensus.batch = 8.into();
         (spec.load.mode, spec.load.bundle) = (LoadMode::Closed { outstanding: 2000 }, 1);

@@ -1,10 +1,16 @@
 //! Runs every behaviour under every protocol in the simulator: honest replicas agree and are not accused, and the
 //! cluster makes progress where the protocol guarantees it.
 
+mod exposure;
 mod voted_out;
 mod world;
 
-use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::{
+    AssembleCertificate, Busy, DoubleVote, Equivocate, EquivocateBatches, ForgeCertificate, ForgeEvidence, Fork,
+    HoardCertificates, Replay, ShowLate, Silent, StaleCertificate, WithholdBundles, WithholdCertificates,
+};
+use quorate_byzantine::kind::Kind;
+use quorate_byzantine::{Fault, Needs};
 use quorate_client::session::DEFAULT_RETRY_MS;
 use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
 use quorate_simulator::{SimReport, run};
@@ -109,7 +115,7 @@ fn every_fault(protocol: ProtocolKind) {
 /// Runs faults of a replica with the lowest latency to all others, under each kind of leader, after views that timed
 /// out. The run completes; apart from the usual delay, it may only lose the time in which its leader was partitioned.
 fn every_fault_nearby(protocol: ProtocolKind) {
-    for fault in WORTH_MORE_NEARBY {
+    for fault in worth_more_nearby() {
         for leader in protocol.leaders() {
             if promise(protocol, *leader, fault).is_err() {
                 continue;
@@ -127,25 +133,28 @@ fn every_fault_nearby(protocol: ProtocolKind) {
 }
 
 /// Faults that do more harm at a replica with low latency.
-const WORTH_MORE_NEARBY: [Fault; 10] = [
-    Fault::AssembleCertificate { views: 1 << 63 },
-    Fault::AssembleCertificate { views: 1 },
-    Fault::AssembleCertificate { views: 0 },
-    Fault::ForgeEvidence,
-    Fault::StaleCertificate,
-    Fault::ForgeCertificate,
-    Fault::WithholdCertificates,
-    Fault::ShowLate,
-    Fault::Equivocate,
-    Fault::Replay,
-];
+fn worth_more_nearby() -> [Fault; 10] {
+    let assembles = |views| AssembleCertificate { views }.into();
+    [
+        assembles(1 << 63),
+        assembles(1),
+        assembles(0),
+        ForgeEvidence.into(),
+        StaleCertificate.into(),
+        ForgeCertificate.into(),
+        WithholdCertificates.into(),
+        ShowLate.into(),
+        Equivocate.into(),
+        Replay.into(),
+    ]
+}
 
 /// The nearby replica, which leads neither the first nor the second view.
 const NEAR: u16 = 3;
 
 /// Returns whether the fault only shows if some replica is away and has to fetch a state.
 fn needs_trouble(fault: &Fault) -> bool {
-    matches!(fault, Fault::ForgeState | Fault::StallState | Fault::RepeatOffers)
+    fault.facts().needs == Needs::States
 }
 
 /// Maximum time that one faulty replica may delay a cluster: 8 view timeouts of a leader that has committed nothing,
@@ -157,20 +166,15 @@ const RETRY: Duration = Duration::from_millis(DEFAULT_RETRY_MS);
 
 /// Returns whether the fault keeps the bundles of the faulty replica's clients from being ordered.
 fn delays_its_clients(fault: Fault) -> bool {
-    matches!(fault, Fault::WithholdBundles | Fault::EquivocateBatches | Fault::HoardCertificates | Fault::Busy)
+    [WithholdBundles.into(), EquivocateBatches.into(), HoardCertificates.into(), Busy.into()].contains(&fault)
 }
 
 /// Returns why progress is not guaranteed, if it is not.
 fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(), &'static str> {
     let three_chain = protocol.chain_length() == 3;
-    let fails_its_views = matches!(
-        fault,
-        Fault::Silent
-            | Fault::StaleCertificate
-            | Fault::ForgeCertificate
-            | Fault::ShowLate
-            | Fault::AssembleCertificate { .. }
-    );
+    let assembles = fault.name() == AssembleCertificate::FACTS.name;
+    let spoils: [Fault; 4] = [Silent.into(), StaleCertificate.into(), ForgeCertificate.into(), ShowLate.into()];
+    let fails_its_views = assembles || spoils.contains(&fault);
     match three_chain && leader == LeaderKind::RoundRobin && fails_its_views {
         true => {
             Err("three certified views in a row take four live leaders in a row, and one of the four fails its views")
@@ -196,12 +200,9 @@ fn check_evidence(
     // A permanent leader receives only its own votes, and a replica that never leads proposes nothing.
     let leads = faulty == LEADER || leader != LeaderKind::Fixed;
     let is_heard = faulty != LEADER || leader != LeaderKind::Fixed;
-    let provable = match fault {
-        Fault::Equivocate => leads,
-        Fault::DoubleVote => is_heard,
-        Fault::Fork => leads && protocol.has_slots(),
-        _ => false,
-    };
+    let provable = fault == Equivocate.into() && leads
+        || fault == DoubleVote.into() && is_heard
+        || fault == Fork.into() && leads && protocol.has_slots();
     assert!(!provable || !evidence.is_empty(), "{case}: one replica received both statements");
     assert!(fault.lies() || evidence.is_empty(), "{case}: no false statement was made, but: {evidence:?}");
 }

@@ -2,7 +2,7 @@
 //! out and it keeps leading.
 
 use super::world::{LEADER, VIEW_TIMEOUT_MS, commands, spec};
-use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::PassOver;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_simulator::run;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const NEVER_NOTED: Duration = Duration::from_millis(4 * VIEW_TIMEOUT_MS);
 fn a_leader_that_acknowledges_but_never_proposes_is_replaced() {
     for protocol in ProtocolKind::ALL {
         let honest_spec = {
-            let mut spec = spec(*protocol, LeaderKind::Fixed, LEADER, Fault::PassOver);
+            let mut spec = spec(*protocol, LeaderKind::Fixed, LEADER, PassOver);
             spec.network.faults.clear();
             spec
         };
@@ -25,7 +25,7 @@ fn a_leader_that_acknowledges_but_never_proposes_is_replaced() {
             "{protocol}: an honest leader stays"
         );
 
-        let report = run(&spec(*protocol, LeaderKind::Fixed, LEADER, Fault::PassOver), 1, &commands);
+        let report = run(&spec(*protocol, LeaderKind::Fixed, LEADER, PassOver), 1, &commands);
         assert_eq!(report.violation, None, "{protocol}: {}", report.transcript.join("\n"));
         let leaders: Vec<u16> = report.end.iter().flatten().map(|status| status.leader.0).collect();
         assert!(leaders.iter().all(|leader| *leader != LEADER), "{protocol}: {leaders:?} lead");

@@ -38,23 +38,15 @@ pub fn seeds() -> std::ops::Range<u64> {
 }
 
 /// Returns a cluster with a faulty replica, under a light load for a second and a half.
-pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Fault) -> SimSpec {
+pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: impl Into<Fault>) -> SimSpec {
+    let fault = fault.into();
     let mut network = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
     network.faults.push(FaultSpec::misbehave(0.0, faulty, fault));
-    // Faults in spreading bundles only exist where replicas do so.
-    let dissemination = match fault {
-        Fault::WithholdBundles | Fault::SpreadToOne { .. } | Fault::Busy => Dissemination::Replicas,
-        Fault::WithholdAcknowledgements
-        | Fault::ForgeAcknowledgements
-        | Fault::EquivocateBatches
-        | Fault::HoardCertificates => Dissemination::ReplicasCertified,
-        _ => Dissemination::Client,
-    };
     SimSpec {
         consensus: Config {
             protocol,
             leader,
-            dissemination,
+            dissemination: fault.facts().dissemination,
             view_timeout_ms: VIEW_TIMEOUT_MS,
             checkpoint_interval: 20,
             window: 80,

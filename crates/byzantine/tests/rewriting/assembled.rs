@@ -1,18 +1,15 @@
 //! Certificates that a Byzantine replica assembles from others' messages, and lies that begin late.
 
-use super::samples::{
-    ME, Mouth, SHAPE, Sample, VIEW_TIMEOUT, assert_fits, genesis, main_certificate, quorum, sends, signed,
-};
-use quorate_byzantine::behaviour::Context;
-use quorate_byzantine::late::Late;
-use quorate_byzantine::{Fault, Lie};
+use super::samples::{ME, Mouth, Sample, assert_fits, genesis, main_certificate, quorum, sends, signed};
+use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::{AssembleCertificate, ForgeEvidence, ForgeState, ShowLate, StaleCertificate};
 use quorate_consensus::Message;
 use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_consensus::seam::{Job, Role};
 use quorate_consensus::{Action, Envelope, Input, To};
-use quorate_types::{Attachment, Certificate, Quorum, ReplicaId, View};
+use quorate_types::{Attachment, Certificate, ReplicaId, View};
 
 /// Returns the timeout of replica `from` in view 5, with the replica's number as its signature.
 fn timeout<M: Sample>(from: u16, known: &Certificate) -> Input<M> {
@@ -31,7 +28,7 @@ fn evidence<M: Sample>(message: &M) -> Certificate {
 /// signed.
 fn assembles<M: Sample>(views: u64, told: u64) {
     let known = M::certificate(&M::chain(4)[3]);
-    let mut mouth = Mouth::<M>::new(Fault::AssembleCertificate { views });
+    let mut mouth = Mouth::<M>::new(AssembleCertificate { views });
     mouth.observe(&timeout(1, &known));
     assert_eq!(mouth.rewrite(0, Vec::new()), [], "one timeout is not enough");
     mouth.observe(&timeout(2, &known));
@@ -65,7 +62,7 @@ fn a_certificate_is_assembled_from_others_statements() {
 fn a_forged_timeout_certificate_is_sent_once_per_view() {
     let chain = ViewMessage::chain(4);
     let known = ViewMessage::certificate(&chain[3]);
-    let mut mouth = Mouth::<ViewMessage>::new(Fault::ForgeEvidence);
+    let mut mouth = Mouth::<ViewMessage>::new(ForgeEvidence);
     mouth.observe(&timeout(1, &known));
     let said = ViewMessage::timeout(5, &known);
     let heard = mouth.say(&said);
@@ -79,7 +76,7 @@ fn a_forged_timeout_certificate_is_sent_once_per_view() {
 #[test]
 fn a_view_change_claims_a_nonexistent_prepared_block() {
     let known = PbftMessage::certificate(&PbftMessage::chain(4)[3]);
-    let mut mouth = Mouth::<PbftMessage>::new(Fault::ForgeEvidence);
+    let mut mouth = Mouth::<PbftMessage>::new(ForgeEvidence);
     let honest = PbftMessage::timeout(6, &known);
     let heard = mouth.say(&honest);
     let [(To::Others, lie, true)] = &heard[..] else { panic!("{heard:?}") };
@@ -91,17 +88,21 @@ fn a_view_change_claims_a_nonexistent_prepared_block() {
     assert_eq!((claimed.view(), claimed.subject.height), (View(5), known.subject.height.next()));
 }
 
+fn from_opportunity(kind: impl Into<Fault>, number: u32) -> Fault {
+    kind.into().from_opportunity(number).expect("it lies at opportunities")
+}
+
 #[test]
 fn lies_begin_at_the_chosen_opportunity() {
     let chain = ViewMessage::chain(12);
-    let mut mouth = Mouth::<ViewMessage>::new(Fault::Later { lie: Lie::StaleCertificate, chance: 3 });
+    let mut mouth = Mouth::<ViewMessage>::new(from_opportunity(StaleCertificate, 3));
     chain.iter().for_each(|block| mouth.hear(ViewMessage::proposal(block.clone())));
     let known = ViewMessage::certificate(&chain[11]);
     mouth.hear(ViewMessage::timeout(13, &known));
     let timeout = ViewMessage::timeout(13, &known);
     let shown: Vec<bool> = (0..4).map(|_| main_certificate(&mouth.say(&timeout)[0].1) == known).collect();
     assert_eq!(shown, [true, true, false, false]);
-    let mut mouth = Mouth::<ViewMessage>::new(Fault::Later { lie: Lie::ForgeState, chance: 2 });
+    let mut mouth = Mouth::<ViewMessage>::new(from_opportunity(ForgeState, 2));
     let part = |part| {
         let message = Envelope::StatePart { height: known.subject.height, part, bytes: vec![1; 8].into() };
         vec![Action::Send { to: To::One(ReplicaId(1)), message, after: None, sign: false }]
@@ -112,22 +113,18 @@ fn lies_begin_at_the_chosen_opportunity() {
 
 #[test]
 fn a_certificate_is_shown_late_and_to_one_replica() {
-    let quorum = Quorum::of(4).expect("a sound size");
-    let context = Context { me: ME, quorum, shape: SHAPE, view_timeout: VIEW_TIMEOUT };
     let chain = ViewMessage::chain(2);
     let newest = ViewMessage::certificate(&chain[1]);
-    let mut late = Late::default();
+    let mut mouth = Mouth::<ViewMessage>::new(ShowLate);
     let proposal = ViewMessage::proposal(ViewMessage::block(3, &newest, Vec::new()));
-    assert!(!late.is_shown_by(&proposal), "others may have it");
-    late.hear::<ViewMessage>(&context, &Input::Assembled { job: Job(1), result: Ok(newest.clone()) });
-    assert!(late.is_shown_by(&proposal));
-    let mut actions = Vec::new();
+    assert_eq!(mouth.say(&proposal).len(), 1, "others may have its certificate");
+    mouth.observe(&Input::Assembled { job: Job(1), result: Ok(newest.clone()) });
+    assert_eq!(mouth.say(&proposal), [], "nobody else has it");
     for from in [2, 3].map(ReplicaId) {
         let timeout = ViewMessage::timeout(3, &genesis());
-        late.hear(&context, &Input::Receive { from, message: Envelope::Protocol(timeout) });
-        late.show(&mut actions);
+        mouth.observe(&Input::Receive { from, message: Envelope::Protocol(timeout) });
     }
-    let shown = Envelope::Protocol(ViewMessage::Advance { high: Box::new(newest), evidence: None });
-    let alone = Action::Send { to: To::One(ReplicaId(2)), message: shown, after: None, sign: false };
-    assert_eq!(actions, [alone], "only the first replica that times out sees it");
+    let shown = ViewMessage::Advance { high: Box::new(newest), evidence: None };
+    let sent = sends(mouth.rewrite(0, Vec::new()));
+    assert_eq!(sent, [(To::One(ReplicaId(2)), shown, false)], "only the first replica that times out sees it");
 }

@@ -1,15 +1,17 @@
 //! Bundles that a Byzantine replica keeps for relays and oversized blocks.
 
-use super::samples::{ME, Mouth, SHAPE, Sample, VIEW_TIMEOUT, assert_fits, genesis, unsigned};
+use super::samples::{ME, Mouth, Sample, assert_fits, genesis, unsigned};
 use quorate_byzantine::Fault;
-use quorate_byzantine::behaviour::Context;
-use quorate_byzantine::hoarder::Hoarder;
+use quorate_byzantine::behaviours::{
+    EquivocateBatches, FloodRelays, ForgeAcknowledgements, HoardCertificates, Overfill, Replay, SpreadToOne,
+    WithholdAcknowledgements, WithholdBundles,
+};
 use quorate_consensus::data::batches::{Batch, Entry};
 use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_consensus::{Action, Envelope, Input, To};
-use quorate_types::{Attachment, Bundle, Digest, Domain, Height, Quorum, ReplicaId, Subject, Time, View, Vote};
+use quorate_types::{Attachment, Bundle, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
 use std::sync::Arc;
 
 /// Returns the bundles that the others are relayed when the replica sends a message.
@@ -29,7 +31,7 @@ fn relayed(mouth: &mut Mouth<ViewMessage>) -> Vec<Vec<Digest>> {
 
 #[test]
 fn new_bundles_are_relayed_at_once_and_old_ones_in_turn() {
-    let mut mouth = Mouth::new(Fault::FloodRelays { bundles: 2 });
+    let mut mouth = Mouth::new(FloodRelays { bundles: 2 });
     assert_eq!(relayed(&mut mouth), [[]; 0], "there is nothing to relay");
     let sent = mouth.submit(&[b"one", b"two", b"three"]);
     assert_eq!(mouth.rewrite(0, Vec::new()), [], "it has nothing to say");
@@ -40,7 +42,7 @@ fn new_bundles_are_relayed_at_once_and_old_ones_in_turn() {
 
 #[test]
 fn a_relay_is_no_larger_than_an_honest_one() {
-    let mut mouth = Mouth::new(Fault::FloodRelays { bundles: 0 });
+    let mut mouth = Mouth::new(FloodRelays { bundles: 0 });
     let commands: Vec<[u8; 2]> = (0..300u16).map(u16::to_be_bytes).collect();
     mouth.submit(&commands.iter().map(|command| &command[..]).collect::<Vec<_>>());
     assert_eq!(relayed(&mut mouth).iter().map(Vec::len).collect::<Vec<_>>(), [256, 44]);
@@ -60,16 +62,16 @@ fn spread(fault: Fault) -> Vec<To> {
 
 #[test]
 fn bundles_are_spread_to_one_replica_or_none() {
-    assert_eq!(spread(Fault::Replay), [To::Others]);
-    assert_eq!(spread(Fault::WithholdBundles), []);
+    assert_eq!(spread(Replay.into()), [To::Others]);
+    assert_eq!(spread(WithholdBundles.into()), []);
     let next = ReplicaId((ME.0 + 1) % 4);
-    assert_eq!(spread(Fault::SpreadToOne { recipient: None }), [To::One(next)]);
-    assert_eq!(spread(Fault::SpreadToOne { recipient: Some(ReplicaId(3)) }), [To::One(ReplicaId(3))]);
+    assert_eq!(spread(SpreadToOne { recipient: None }.into()), [To::One(next)]);
+    assert_eq!(spread(SpreadToOne { recipient: Some(ReplicaId(3)) }.into()), [To::One(ReplicaId(3))]);
 }
 
 fn overfills<M: Sample>() {
     let block = M::chain(1).remove(0);
-    let mut mouth = Mouth::<M>::new(Fault::Overfill { bundles: 2 });
+    let mut mouth = Mouth::<M>::new(Overfill { bundles: 2 });
     assert_eq!(mouth.say(&M::proposal(block.clone()))[0].1, M::proposal(block.clone()), "there is nothing to add");
     let sent = mouth.submit(&[b"one", b"two", b"three"]);
     let heard = mouth.say(&M::proposal(block.clone()));
@@ -106,8 +108,8 @@ fn acknowledgements_are_withheld_or_forged_and_batches_contradict_each_other() {
     let entry = Entry { bundle: Digest([1; 32]), commands: 1, bytes: 100 };
     let batch = Arc::new(Batch::new(ME, 7, Height(9), vec![entry]));
     let stored = || Envelope::Stored(unsigned(batch.subject(), Attachment::None));
-    assert_eq!(instead(Fault::WithholdAcknowledgements, vec![stored()]), []);
-    let forged = instead(Fault::ForgeAcknowledgements, vec![stored(), Envelope::Batch(batch.clone())]);
+    assert_eq!(instead(WithholdAcknowledgements.into(), vec![stored()]), []);
+    let forged = instead(ForgeAcknowledgements.into(), vec![stored(), Envelope::Batch(batch.clone())]);
     let [
         (_, Envelope::Stored(vote)),
         (_, Envelope::Batch(honest)),
@@ -120,7 +122,7 @@ fn acknowledgements_are_withheld_or_forged_and_batches_contradict_each_other() {
     assert!(!vote.signature.is_empty(), "the host does not sign it");
     assert_eq!(*honest, batch);
     assert!(covers[0].is_well_formed() && covers[0].certificate == **alone, "only the signatures are missing");
-    let listed = instead(Fault::EquivocateBatches, vec![Envelope::Batch(batch.clone())]);
+    let listed = instead(EquivocateBatches.into(), vec![Envelope::Batch(batch.clone())]);
     let mut subjects = Vec::new();
     for (to, message) in &listed {
         let (To::One(_), Envelope::Batch(batch)) = (to, message) else { panic!("{listed:?}") };
@@ -136,31 +138,39 @@ fn acknowledgements_are_withheld_or_forged_and_batches_contradict_each_other() {
 fn bundles_are_certified_twice_and_each_certificate_is_shown_to_those_who_did_not_sign_it() {
     let entry = Entry { bundle: Digest([1; 32]), commands: 1, bytes: 100 };
     let batch = Arc::new(Batch::new(ME, 7, Height(9), vec![entry]));
-    let quorum = Quorum::of(4).expect("a sound size");
-    let context = Context { me: ME, quorum, shape: SHAPE, view_timeout: VIEW_TIMEOUT };
-    let mut hoarder = Hoarder::default();
-    let listed = hoarder.instead::<ViewMessage>(&context, Time(0), &Envelope::Batch(batch.clone()));
-    let lists = |action: &Action<ViewMessage>| match action {
-        Action::Send { to: To::One(to), message: Envelope::Batch(batch), .. } => Some((*to, batch.clone())),
-        _ => None,
+    let others = [1, 2, 3].map(ReplicaId);
+    let mut mouth = Mouth::<ViewMessage>::new(HoardCertificates);
+    let listed = |actions: &[Action<ViewMessage>]| -> Vec<(ReplicaId, Arc<Batch>)> {
+        let lists = |action: &Action<ViewMessage>| match action {
+            Action::Send { to: To::One(to), message: Envelope::Batch(batch), .. } => Some((*to, batch.clone())),
+            _ => None,
+        };
+        actions.iter().filter_map(lists).collect()
     };
-    let first: Vec<_> = listed.before.iter().filter_map(lists).collect();
-    let second: Vec<_> = listed.later.iter().filter_map(|(_, action)| lists(action)).collect();
-    assert!(!listed.sends && first.len() == 2 && second.len() == 2);
-    assert!(first.iter().all(|(_, listed)| *listed == batch));
+    let sent = |to, message| vec![Action::Send { to, message, after: None, sign: false }];
+    let first = mouth.rewrite(0, sent(To::Others, Envelope::Batch(batch.clone())));
+    assert!(first.len() == 2 && listed(&first).iter().all(|(_, listed)| *listed == batch));
+    let due = mouth.next().expect("the double follows");
+    let later = mouth.due(due);
+    let second = listed(&later);
+    assert!(matches!(
+        &later[..],
+        [_, _, Action::Send { to: To::One(ME), message: Envelope::Stored(_), sign: true, .. }]
+    ));
     let double = second[0].1.clone();
     assert!(double != batch && double.entries() == batch.entries());
-    let left_out: Vec<ReplicaId> = context.others().filter(|other| second.iter().all(|(to, _)| to != other)).collect();
     for voter in second.iter().map(|(to, _)| *to).chain([ME]) {
         let vote = Vote { voter, ..unsigned(double.subject(), Attachment::None) };
-        hoarder.hear::<ViewMessage>(&context, &Input::Receive { from: voter, message: Envelope::Stored(vote) });
+        mouth.observe(&Input::Receive { from: voter, message: Envelope::Stored(vote) });
     }
     let proposal = ViewMessage::proposal(ViewMessage::block(1, &genesis(), vec![entry.bundle]));
-    let shown = hoarder.instead(&context, Time(1), &Envelope::Protocol(proposal));
-    assert!(shown.sends, "the proposal follows");
-    let [Action::Send { to: To::One(to), message: Envelope::Covers(covers), .. }] = &shown.before[..] else {
-        panic!("{:?}", shown.before)
+    let shown = mouth.rewrite(1, sent(To::Others, Envelope::Protocol(proposal)));
+    let [Action::Send { to: To::One(to), message: Envelope::Covers(covers), .. }, _] = &shown[..] else {
+        panic!("a certificate, and the proposal: {shown:?}")
     };
-    assert_eq!(vec![*to], left_out);
+    assert!(others.contains(to) && second.iter().all(|(signer, _)| signer != to), "it did not sign");
     assert!(covers[0].batch == double && covers[0].is_well_formed());
+    let own = sent(To::One(ME), Envelope::Stored(unsigned(batch.subject(), Attachment::None)));
+    assert_eq!(mouth.rewrite(2, own), [], "it acknowledges its own batch late");
+    assert!(mouth.next() > Some(due));
 }

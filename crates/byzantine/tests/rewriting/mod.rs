@@ -5,6 +5,10 @@ mod collected;
 mod samples;
 mod states;
 
+use quorate_byzantine::behaviours::{
+    Busy, CorruptShare, Delay, DoubleVote, Equivocate, ForgeCertificate, Fork, InflateView, Replay, Selective, Silent,
+    Slow, StaleCertificate, WithholdCertificates, WithholdVotes,
+};
 use quorate_byzantine::{Fault, Misbehaviour, Times};
 use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
@@ -35,7 +39,7 @@ in_every_message_set! {
 }
 
 /// Returns a behaviour that has observed a chain.
-fn taught<M: Sample>(fault: Fault, chain: &[Arc<Block>]) -> Mouth<M> {
+fn taught<M: Sample>(fault: impl Into<Fault>, chain: &[Arc<Block>]) -> Mouth<M> {
     let mut mouth = Mouth::new(fault);
     chain.iter().for_each(|block| mouth.hear(M::proposal(block.clone())));
     chain.iter().for_each(|block| mouth.hear(M::timeout(block.view.0 + 1, &M::certificate(block))));
@@ -52,7 +56,7 @@ mod bodies {
     use super::*;
 
     pub fn silent<M: Sample>() {
-        let mut mouth = Mouth::<M>::new(Fault::Silent);
+        let mut mouth = Mouth::<M>::new(Silent);
         for message in everything() {
             assert_eq!(mouth.say(&message), [], "{message:?} is not sent");
         }
@@ -65,7 +69,7 @@ mod bodies {
     }
 
     pub fn slow<M: Sample>() {
-        let mut mouth = Mouth::<M>::new(Fault::Slow { percent: 50 });
+        let mut mouth = Mouth::<M>::new(Slow { percent: 50 });
         let [proposal, rest @ ..] = everything();
         assert_eq!(mouth.say(&proposal), []);
         assert_eq!(mouth.next(), Some(Time::from_millis(500)), "half a view timeout");
@@ -79,7 +83,7 @@ mod bodies {
 
     pub fn fork<M: Sample>() {
         let chain = M::chain(4);
-        let mut mouth = taught::<M>(Fault::Fork, &chain[..3]);
+        let mut mouth = taught::<M>(Fork, &chain[..3]);
         let heard = mouth.say(&M::proposal(chain[3].clone()));
         let [(To::Others, forked, true)] = &heard[..] else { panic!("{heard:?}") };
         assert_fits(forked);
@@ -103,7 +107,7 @@ mod bodies {
 
     pub fn equivocate<M: Sample>() {
         let chain = M::chain(2);
-        let mut mouth = taught::<M>(Fault::Equivocate, &chain[..1]);
+        let mut mouth = taught::<M>(Equivocate, &chain[..1]);
         let honest = M::proposal(chain[1].clone());
         let heard = mouth.say(&honest);
         let to: Vec<To> = heard.iter().map(|(to, ..)| *to).collect();
@@ -135,20 +139,20 @@ mod bodies {
     }
 
     pub fn equivocate_with_few_bundles<M: Sample>() {
-        let mut mouth = Mouth::<M>::new(Fault::Equivocate);
+        let mut mouth = Mouth::<M>::new(Equivocate);
         let bundles = mouth.submit(&[b"one", b"other"]);
         let proposal = |payload: &[_]| M::proposal(M::block(1, &genesis(), payload.to_vec()));
         let heard = mouth.say(&proposal(&bundles[..1]));
         let payload = |at: usize| heard[at].1.proposed().expect("it proposes").0.payload.clone();
         assert_eq!((payload(0), payload(3)), (bundles[..1].to_vec(), bundles[1..].to_vec()), "another known bundle");
-        let mut mouth = Mouth::<M>::of(Misbehaviour::always(Fault::Equivocate), Quorum::of(1).expect("a sound size"));
+        let mut mouth = Mouth::<M>::of(Misbehaviour::always(Equivocate), Quorum::of(1).expect("a sound size"));
         assert_eq!(mouth.say(&M::proposal(M::chain(1)[0].clone())), [], "there are no other replicas");
     }
 
     pub fn double_vote<M: Sample>() {
         let chain = M::chain(2);
         let rival = M::block(2, &chain[1].justify, Vec::new());
-        let mut mouth = taught::<M>(Fault::DoubleVote, &chain);
+        let mut mouth = taught::<M>(DoubleVote, &chain);
         let one = To::One(ReplicaId(2));
         let vote = M::vote(&chain[1]);
         let heard = mouth.say_to(one, &vote);
@@ -167,11 +171,11 @@ mod bodies {
     }
 
     pub fn withhold_votes<M: Sample>() {
-        withhold::<M>(Fault::WithholdVotes, Purpose::Vote);
+        withhold::<M>(WithholdVotes.into(), Purpose::Vote);
     }
 
     pub fn withhold_certificates<M: Sample>() {
-        withhold::<M>(Fault::WithholdCertificates, Purpose::Certificate);
+        withhold::<M>(WithholdCertificates.into(), Purpose::Certificate);
     }
 
     fn withhold<M: Sample>(fault: Fault, what: Purpose) {
@@ -181,7 +185,7 @@ mod bodies {
             let prepared = message.certificates().iter().any(|(role, _)| *role == Role::Prepared);
             if message.purpose() == what {
                 assert_eq!(heard, []);
-            } else if fault == Fault::WithholdCertificates && prepared {
+            } else if fault == WithholdCertificates.into() && prepared {
                 assert_fits(&heard[0].1);
                 assert!(
                     heard[0].1.certificates().iter().all(|(role, _)| *role == Role::Checkpoint),
@@ -196,7 +200,7 @@ mod bodies {
     pub fn stale_certificate<M: Sample>() {
         let chain = M::chain(12);
         let known: Vec<_> = chain.iter().map(|block| M::certificate(block)).collect();
-        let mut mouth = taught::<M>(Fault::StaleCertificate, &chain);
+        let mut mouth = taught::<M>(StaleCertificate, &chain);
         let timeout = M::timeout(13, &known[11]);
         let mut seen = Vec::new();
         for _ in 0..7 {
@@ -224,7 +228,7 @@ mod bodies {
 
     pub fn forge_certificate<M: Sample>() {
         let chain = M::chain(4);
-        let mut mouth = taught::<M>(Fault::ForgeCertificate, &chain);
+        let mut mouth = taught::<M>(ForgeCertificate, &chain);
         for honest in everything::<M>().iter().filter(|message| !message.certificates().is_empty()) {
             let heard = mouth.say(honest);
             let [(To::Others, lie, true)] = &heard[..] else { panic!("{heard:?}") };
@@ -242,7 +246,7 @@ mod bodies {
     }
 
     pub fn corrupt_share<M: Sample>() {
-        let mut mouth = Mouth::<M>::new(Fault::CorruptShare);
+        let mut mouth = Mouth::<M>::new(CorruptShare);
         for message in everything::<M>() {
             let heard = mouth.say(&message);
             let [(To::Others, said, sign)] = &heard[..] else { panic!("{heard:?}") };
@@ -257,7 +261,7 @@ mod bodies {
     }
 
     pub fn inflate_view<M: Sample>() {
-        let mut mouth = Mouth::<M>::new(Fault::InflateView { by: 7 });
+        let mut mouth = Mouth::<M>::new(InflateView { by: 7 });
         for message in everything::<M>() {
             let heard = mouth.say(&message);
             let [(To::Others, said, true)] = &heard[..] else { panic!("{heard:?}") };
@@ -269,7 +273,7 @@ mod bodies {
 
     pub fn replay<M: Sample>() {
         let chain = M::chain(3);
-        let mut mouth = Mouth::<M>::new(Fault::Replay);
+        let mut mouth = Mouth::<M>::new(Replay);
         let (first, second) = (M::vote(&chain[0]), M::vote(&chain[1]));
         assert_eq!(mouth.say(&first), [(To::Others, first.clone(), true)], "there is no old message yet");
         let again = (To::Others, first.clone(), true);
@@ -281,7 +285,7 @@ mod bodies {
     }
 
     pub fn delay<M: Sample>() {
-        let mut mouth = Mouth::<M>::new(Fault::Delay { ms: 20 });
+        let mut mouth = Mouth::<M>::new(Delay { ms: 20 });
         for message in everything::<M>() {
             assert_eq!(mouth.say(&message), []);
         }
@@ -294,7 +298,7 @@ mod bodies {
     pub fn selective<M: Sample>() {
         let [message, ..] = everything::<M>();
         let heard = |deaf: Signers, to| {
-            let said = Mouth::<M>::new(Fault::Selective { deaf }).say_to(to, &message);
+            let said = Mouth::<M>::new(Selective { deaf }).say_to(to, &message);
             said.into_iter().map(|(to, ..)| to).collect::<Vec<_>>()
         };
         let one = |replica| To::One(ReplicaId(replica));
@@ -307,7 +311,7 @@ mod bodies {
 
     pub fn honest_until_then<M: Sample>() {
         let times = Times::from(Duration::from_millis(100));
-        let mut mouth = Mouth::<M>::of(Misbehaviour { fault: Fault::Silent, times }, samples::quorum());
+        let mut mouth = Mouth::<M>::of(Misbehaviour { fault: Silent.into(), times }, samples::quorum());
         let [message, ..] = everything::<M>();
         let send = |message: &M| {
             vec![Action::Send { to: To::All, message: Envelope::Protocol(message.clone()), after: None, sign: true }]
@@ -322,15 +326,15 @@ mod bodies {
         let [start, lasts, every] = [100, 10, 50].map(Duration::from_millis);
         let times = Times { start, lasts: Some(lasts), every: Some(every) };
         let [message, ..] = everything::<M>();
-        for fault in [Fault::Silent, Fault::Slow { percent: 80 }] {
+        for fault in [Fault::from(Silent), Slow { percent: 80 }.into()] {
             let mut mouth = Mouth::<M>::of(Misbehaviour { fault, times }, samples::quorum());
             for (at_ms, is_active) in [(99, false), (100, true), (109, true), (110, false), (150, true), (160, false)] {
                 let message = Envelope::Protocol(message.clone());
                 let send = vec![Action::Send { to: To::Others, message, after: None, sign: true }];
                 let heard = samples::sends(mouth.rewrite(at_ms, send)).len();
                 assert_eq!(heard, usize::from(!is_active), "a proposal under {fault} at {at_ms} ms");
-                assert_eq!(mouth.answers_clients(at_ms), fault != Fault::Silent || !is_active);
-                let busy = Mouth::<M>::of(Misbehaviour { fault: Fault::Busy, times }, samples::quorum());
+                assert_eq!(mouth.answers_clients(at_ms), fault != Silent.into() || !is_active);
+                let busy = Mouth::<M>::of(Misbehaviour { fault: Busy.into(), times }, samples::quorum());
                 assert_eq!(busy.refuses_clients(at_ms), is_active);
             }
         }

@@ -171,7 +171,7 @@ pub struct Mouth<M> {
 
 impl<M: Sample> Mouth<M> {
     /// Creates a behaviour that misbehaves from the beginning.
-    pub fn new(fault: Fault) -> Mouth<M> {
+    pub fn new(fault: impl Into<Fault>) -> Mouth<M> {
         Mouth::of(Misbehaviour::always(fault), quorum())
     }
 
@@ -234,10 +234,15 @@ impl<M: Sample> Mouth<M> {
     }
 
     /// Returns the actions that are due.
-    pub fn ring(&mut self, at_ms: u64) -> Heard<M> {
+    pub fn due(&mut self, at: Time) -> Vec<Action<M>> {
         let mut actions = Vec::new();
-        self.behaviour.ring(Time::from_millis(at_ms), &mut actions);
-        sends(actions)
+        self.behaviour.ring(at, &mut actions);
+        actions
+    }
+
+    /// Returns the messages that are due.
+    pub fn ring(&mut self, at_ms: u64) -> Heard<M> {
+        sends(self.due(Time::from_millis(at_ms)))
     }
 
     pub fn answers_clients(&self, at_ms: u64) -> bool {

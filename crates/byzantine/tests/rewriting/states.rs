@@ -1,7 +1,7 @@
 //! Rewriting of checkpoint votes and of states, which all protocols share.
 
 use super::samples::{ME, Mouth, genesis, unsigned};
-use quorate_byzantine::Fault;
+use quorate_byzantine::behaviours::{CorruptShare, DoubleVote, ForgeState, RepeatOffers, StallState, WithholdVotes};
 use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_consensus::{Action, Envelope, To};
 use quorate_types::{Attachment, Digest, Domain, Height, ReplicaId, Subject, View};
@@ -30,11 +30,11 @@ const PEER: To = To::One(ReplicaId(2));
 
 #[test]
 fn checkpoint_votes_are_rewritten_like_votes() {
-    assert_eq!(say(&mut Mouth::new(Fault::WithholdVotes), To::All, vote(), true), []);
-    let heard = say(&mut Mouth::new(Fault::CorruptShare), To::All, vote(), true);
+    assert_eq!(say(&mut Mouth::new(WithholdVotes), To::All, vote(), true), []);
+    let heard = say(&mut Mouth::new(CorruptShare), To::All, vote(), true);
     let [(To::Others, Envelope::Checkpoint(corrupt), false)] = &heard[..] else { panic!("{heard:?}") };
     assert_eq!(corrupt.signature.len(), 64, "it has a valid length, and the host must not replace it");
-    let heard = say(&mut Mouth::new(Fault::DoubleVote), To::All, vote(), true);
+    let heard = say(&mut Mouth::new(DoubleVote), To::All, vote(), true);
     let [(.., Envelope::Checkpoint(one), true), (.., Envelope::Checkpoint(other), true)] = &heard[..] else {
         panic!("{heard:?}")
     };
@@ -44,7 +44,7 @@ fn checkpoint_votes_are_rewritten_like_votes() {
 
 #[test]
 fn a_forged_part_differs_in_one_bit_and_keeps_its_length() {
-    let mut mouth = Mouth::new(Fault::ForgeState);
+    let mut mouth = Mouth::new(ForgeState);
     for number in [0, 1, 7, 150] {
         let heard = say(&mut mouth, PEER, part(number), false);
         let [(PEER, Envelope::StatePart { height: Height(10), part, bytes }, false)] = &heard[..] else {
@@ -58,7 +58,7 @@ fn a_forged_part_differs_in_one_bit_and_keeps_its_length() {
 
 #[test]
 fn a_stalling_replica_makes_offers_but_sends_no_parts() {
-    let mut mouth = Mouth::new(Fault::StallState);
+    let mut mouth = Mouth::new(StallState);
     let offer = Envelope::Offer { checkpoint: Box::new(genesis()) };
     assert_eq!(say(&mut mouth, PEER, offer.clone(), false), [(PEER, offer, false)]);
     assert_eq!(say(&mut mouth, PEER, part(0), false), []);
@@ -67,7 +67,7 @@ fn a_stalling_replica_makes_offers_but_sends_no_parts() {
 
 #[test]
 fn offers_are_repeated_to_their_recipients() {
-    let mut mouth = Mouth::new(Fault::RepeatOffers);
+    let mut mouth = Mouth::new(RepeatOffers);
     assert_eq!(say(&mut mouth, PEER, part(0), false).len(), 1, "nothing was offered yet");
     let offer = Envelope::Offer { checkpoint: Box::new(genesis()) };
     let again = (PEER, offer.clone(), false);

@@ -3,8 +3,8 @@
 use super::ranges::{MAX_CLIENTS, MAX_OUTSTANDING, range};
 use super::reproduction::{TABLE, is_of_reproduction};
 use super::{
-    BatchPolicy, BenchSpec, ClientAuthentication, Dissemination, Fault, Host, JournalKind, Misbehaviour, Pacing,
-    Problem, ReplyAuthentication, ReplyMode, SchemeKind, SpecError, VotesTo, When,
+    BatchPolicy, BenchSpec, ClientAuthentication, Dissemination, Fault, Host, JournalKind, Pacing, Problem,
+    ReplyAuthentication, ReplyMode, SchemeKind, SpecError, VotesTo,
 };
 use crate::affinity;
 use quorate_applications::key_value::MAX_VALUE_BYTES;
@@ -453,13 +453,12 @@ impl BenchSpec {
 /// before the second time.
 fn clash(one: Fault, other: Fault) -> Option<ReplicaId> {
     let misbehaves = |fault| matches!(fault, Fault::Misbehave(..));
-    let never_speaks = |fault| matches!(fault, Fault::Misbehave(_, Misbehaviour::Silent, When::ALWAYS));
     let is_over_before =
         |one: Fault, other: Fault| one.over_ms().zip(other.at()).is_some_and(|(over, at)| over < at.as_millis());
     let fit = match (misbehaves(one), misbehaves(other)) {
         (true, true) => false,
         (false, false) => is_over_before(one, other) || is_over_before(other, one),
-        _ => !never_speaks(one) && !never_speaks(other),
+        _ => !one.never_speaks() && !other.never_speaks(),
     };
     let (replicas, others) = (one.replicas(), other.replicas());
     replicas.iter().find(|replica| !fit && others.contains(*replica))

@@ -1,6 +1,7 @@
 //! Faults to inject, and their text form.
 
 use super::choices::nearest;
+use quorate_byzantine::behaviours::Silent;
 use quorate_operator::{BadValue, Interval, as_text};
 use quorate_simulator::hostile::Hostility;
 use quorate_simulator::off_path::Forgery;
@@ -64,6 +65,11 @@ impl Fault {
             Fault::Crash(replica, _) | Fault::Restart(replica, ..) => [replica].into_iter().collect(),
             Fault::Hostile(..) | Fault::OffPath(..) => Signers::empty(),
         }
+    }
+
+    /// Returns whether it makes replicas silent from the start to the end.
+    pub fn never_speaks(self) -> bool {
+        matches!(self, Fault::Misbehave(_, how, When::ALWAYS) if how == Silent.into())
     }
 
     /// Returns the start after the measurement began; `None` if the fault exists from the start.

@@ -448,8 +448,7 @@ impl BenchSpec {
 
     /// Returns the replicas that are silent from the start.
     pub fn silent(&self) -> Vec<ReplicaId> {
-        let is_silent = |fault: &&Fault| matches!(fault, Fault::Misbehave(_, Misbehaviour::Silent, When::ALWAYS));
-        let silent = self.fault.iter().filter(is_silent);
+        let silent = self.fault.iter().filter(|fault| fault.never_speaks());
         silent.flat_map(|fault| fault.replicas().iter().collect::<Vec<_>>()).collect()
     }
 

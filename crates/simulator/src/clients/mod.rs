@@ -1,10 +1,8 @@
 //! The machines of the clients, and the load that they share.
 
 mod machine;
-mod placement;
 mod report;
 
-pub use placement::{ClientsAt, MAX_CLIENT_MACHINES, MachineSpec, place};
 pub use report::{ClientMachine, LatencyMs};
 
 use crate::charges::Charges;

@@ -2,9 +2,9 @@
 
 use super::delay::Delay;
 use super::endpoints::Endpoints;
+use super::placement::{ClientsAt, place};
 use super::routes::Route;
 use super::spec::{NetworkSpec, Packets, Topology};
-use crate::clients::{ClientsAt, place};
 use crate::clock::ms_to_ns;
 use quorate_links::{Loss, LossProcess, Purpose, Random};
 use quorate_transports::BULK_AHEAD_BYTES;

@@ -3,7 +3,9 @@
 mod delay;
 mod end;
 mod endpoints;
+pub mod faults;
 mod links;
+mod placement;
 mod routes;
 mod spec;
 mod tcp;
@@ -12,6 +14,7 @@ pub use delay::{ClientRegions, Delay};
 pub use end::End;
 pub use endpoints::{Endpoints, Place, endpoint_name};
 pub use links::{Fate, Links};
+pub use placement::{ClientsAt, MAX_CLIENT_MACHINES, MachineSpec, place};
 pub use quorate_links::Loss;
 pub use routes::Route;
 pub use spec::{Bandwidth, Delivery, DeliverySpec, Jitter, LinkSpec, NetworkSpec, Packets, Topology};

@@ -2,9 +2,9 @@
 
 use super::delay::Delay;
 use super::endpoints::Endpoints;
+use super::faults::pairs;
 use super::spec::{NetworkSpec, Topology};
 use crate::clock::ms_to_ns;
-use crate::faults::pairs;
 use quorate_links::Loss;
 
 /// Delay and loss of the link of one ordered pair.

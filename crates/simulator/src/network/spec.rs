@@ -3,8 +3,8 @@
 use super::delay::Delay;
 use super::end::End;
 use super::endpoints::{Endpoints, Place};
+use super::faults::{FaultSpec, MAX_FACTOR, MAX_GAIN_PPM, MAX_LOSS_PPM, MAX_MS, MIN_FACTOR};
 use crate::clock::ms_to_ns;
-use crate::faults::{FaultSpec, MAX_FACTOR, MAX_GAIN_PPM, MAX_LOSS_PPM, MAX_MS, MIN_FACTOR};
 use crate::numbers::{key, numbers};
 use quorate_links::Loss;
 use quorate_types::{Fault, Time};

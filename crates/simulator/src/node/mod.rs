@@ -18,12 +18,13 @@ pub use gateway::HONEST_LINK;
 
 use crate::charges::{Charges, Checks, nanos};
 use crate::chronicle::Chronicle;
-use crate::clients::MAX_CLIENT_MACHINES;
+
 use crate::clock::{Clock, NEVER};
 use crate::faults::{FULL_SPEED, Leaves, Point};
 use crate::hostile::Request;
 use crate::keys::Judge;
 use crate::ledger::Ledger;
+use crate::network::MAX_CLIENT_MACHINES;
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
 use crate::signatures::Device;

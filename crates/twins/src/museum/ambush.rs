@@ -6,7 +6,10 @@ use super::certificates::checker_view_gap;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
 use super::scene::run;
 use crate::world::World;
-use quorate_byzantine::{Fault, Lie, Malleable, Misbehaviour};
+use quorate_byzantine::behaviours::{
+    AssembleCertificate, Equivocate, ForgeCertificate, ForgeEvidence, Fork, ShowLate, StaleCertificate,
+};
+use quorate_byzantine::{Fault, Malleable, Misbehaviour};
 use quorate_consensus::Protocol;
 use quorate_types::ReplicaId;
 
@@ -22,18 +25,18 @@ const FAR: u64 = 4;
 /// Draws a fault.
 fn lie(dice: &mut Dice) -> Fault {
     let chance = 1 + dice.below(LATEST_CHANCE) as u32;
-    let later = |lie| Fault::Later { lie, chance };
-    let assembles = |views| Fault::AssembleCertificate { views };
+    let later = |kind: Fault| kind.from_opportunity(chance).expect("it lies at opportunities");
+    let assembles = |views| AssembleCertificate { views }.into();
     dice.pick(&[
         assembles(1 << 63),
         assembles(1),
         assembles(0),
-        Fault::ForgeEvidence,
-        later(Lie::StaleCertificate),
-        later(Lie::ForgeCertificate),
-        later(Lie::Fork),
-        later(Lie::Equivocate),
-        Fault::ShowLate,
+        ForgeEvidence.into(),
+        later(StaleCertificate.into()),
+        later(ForgeCertificate.into()),
+        later(Fork.into()),
+        later(Equivocate.into()),
+        ShowLate.into(),
     ])
 }
 

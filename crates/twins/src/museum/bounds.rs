@@ -1,6 +1,6 @@
 //! Exhibits about rules with an omission: in the lock, in the bound of a table, in the record of executed bundles.
 
-use super::rules::by_rules;
+use super::by_rules::by_rules;
 use super::scene::{
     Ending, Jolteons, Play, Setting, builds_on, genesis, go_on, leaders, only, play_jolteon, play_jolteon_with,
     play_pbft, pre_prepare, run, short_memory, unjudged, unsigned,

@@ -1,6 +1,6 @@
 //! Exhibits about the blocks that a chain commits, and the blocks that may extend one another.
 
-use super::rules::by_rules;
+use super::by_rules::by_rules;
 use super::scene::{Ending, Play, Setting, builds_on, genesis, has_purpose, leaders, only, play, play_jolteon, run};
 use crate::participants::InstanceId;
 use quorate_consensus::Envelope;

@@ -8,8 +8,8 @@ use super::ambush::lie_in_ambush;
 use super::certificates::checker_view_gap;
 use super::clients::divided_at_random;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
-use super::rules::for_rules;
 use super::scene::{Keeper, Play, Scenes, Setting, go_on, let_go, play, run};
+use crate::bugs::for_rules;
 use crate::hostile::HostileClient;
 use crate::participants::{InstanceId, InstanceSet, Participants};
 use crate::play::Player;
@@ -20,7 +20,7 @@ use quorate_byzantine::behaviour::{Behaviour, Context};
 use quorate_byzantine::malleable::{ForMalleable, Malleable};
 use quorate_byzantine::memory::Memory;
 use quorate_byzantine::wrapper::Wrapper;
-use quorate_byzantine::{Fault, Misbehaviour, lie};
+use quorate_byzantine::{Fault, Misbehaviour, Needs, lie};
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::MakeReplica;
@@ -264,39 +264,17 @@ fn make_trouble<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mu
     honest_lead(world);
 }
 
-/// Makes one of the replicas misbehave, with a fault that needs no clock, load or requests of others. Excludes
-/// `barren`, which needs a leader for many views, and the faults that keep bundles, which need load.
+/// Makes one of the replicas misbehave, with a fault that needs only the messages that it sends. Those that need others'
+/// messages belong to the hunt `ambush`.
 fn misbehaves<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut Dice) -> InstanceId {
     let liar = dice.instance();
-    let needs_state = |fault: &Fault| {
-        matches!(
-            fault,
-            Fault::ForgeState
-                | Fault::StallState
-                | Fault::RepeatOffers
-                | Fault::InventAnswers
-                | Fault::WithholdAnswers
-                | Fault::Barren
-                | Fault::PassOver
-                | Fault::FloodRelays { .. }
-                | Fault::Overfill { .. }
-                | Fault::WithholdBundles
-                | Fault::Busy
-                | Fault::SpreadToOne { .. }
-                | Fault::WithholdAcknowledgements
-                | Fault::ForgeAcknowledgements
-                | Fault::EquivocateBatches
-                | Fault::HoardCertificates
-        )
-    };
-    // Faults that assemble certificates need to receive messages; the ambush hunt covers them.
-    let needs_ears =
-        |fault: &Fault| matches!(fault, Fault::AssembleCertificate { .. } | Fault::ForgeEvidence | Fault::ShowLate);
-    let faults: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| !needs_state(fault) && !needs_ears(fault)).collect();
+    let passes_time = |fault: &Fault| fault.facts().needs == Needs::Time;
+    let may = |fault: &Fault| passes_time(fault) || fault.facts().needs == Needs::Nothing;
+    let faults: Vec<Fault> = Fault::ALL.into_iter().filter(may).collect();
     let fault = loop {
-        match dice.pick(&faults) {
-            Fault::Slow { .. } | Fault::Delay { .. } => {}
-            fault => break fault,
+        let fault = dice.pick(&faults);
+        if !passes_time(&fault) {
+            break fault;
         }
     };
     let context = context_of(world.participants(), ReplicaId(liar.0 as u16));

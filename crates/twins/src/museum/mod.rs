@@ -6,6 +6,7 @@
 
 mod ambush;
 mod bounds;
+mod by_rules;
 mod catalogue;
 mod certificates;
 mod chains;
@@ -15,52 +16,18 @@ mod dice;
 mod disks;
 mod hunts;
 mod recovery;
-pub(crate) mod rewriting;
-mod rules;
 mod scene;
 mod sessions;
 mod spreading;
 mod transfer;
 mod views;
 
+pub use crate::bugs::{Mutant, Rewriting, Rule};
 pub use catalogue::{ABSENT, Absent, EXHIBITS};
-pub use rewriting::Rewriting;
-pub use rules::Rule;
 pub use scene::{Ending, Play, Scenes};
 
 use crate::checker::{Property, Violation};
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::mutants::Bug;
-use std::fmt;
-
-/// An injected bug, by the way it is injected.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Mutant {
-    /// The rules of the protocol are replaced.
-    Rule(Rule),
-    /// Inputs or actions are changed between the replica and its host.
-    Rewriting(Rewriting),
-    /// A `bug!` in the core.
-    Hook(Bug),
-}
-
-impl Mutant {
-    /// Returns every mutant that has an exhibit.
-    pub fn all() -> impl Iterator<Item = Mutant> {
-        let rules = Rule::ALL.into_iter().map(Mutant::Rule);
-        rules.chain(Rewriting::ALL.into_iter().map(Mutant::Rewriting)).chain(Bug::SHOWN.into_iter().map(Mutant::Hook))
-    }
-}
-
-impl fmt::Display for Mutant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Mutant::Rule(rule) => write!(f, "{rule:?}"),
-            Mutant::Rewriting(rewriting) => write!(f, "{rewriting:?}"),
-            Mutant::Hook(bug) => write!(f, "{bug:?}"),
-        }
-    }
-}
 
 /// A bug and the tests that find it.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use quorate_consensus::{Config, Protocol};
 impl<P: Protocol> World<P> {
     /// Injects a bug into every replica, from the beginning on. A wrong rule has no effect here: it is part of `P`.
     #[cfg(feature = "museum")]
-    pub fn mutate(&mut self, mutant: Option<crate::museum::Mutant>) {
+    pub fn mutate(&mut self, mutant: Option<crate::bugs::Mutant>) {
         assert!(
             self.instances.iter().all(|instance| !instance.started),
             "a bug is injected before any instance begins"
@@ -22,7 +22,7 @@ impl<P: Protocol> World<P> {
 
     #[cfg(feature = "museum")]
     pub(super) fn rewrite_for_bug(&mut self, instance: InstanceId) {
-        use crate::museum::{Mutant, rewriting::Rewriter};
+        use crate::bugs::{Mutant, Rewriter};
         let genesis = quorate_types::Certificate::genesis(&self.epoch).subject;
         self.instances[instance.0].rewriter = match self.mutant {
             Some(Mutant::Rewriting(bug)) => Some(Rewriter::new(bug, &self.config, genesis)),

@@ -1,11 +1,15 @@
-//! Invented answers to every kind of request.
+//! `invent-answers`: answers every request with invented data: the state of a nonexistent checkpoint, with bytes that can
+//! be fetched; other blocks and bundles; a view far ahead; under PBFT a block that was not decided. This is why Castro and
+//! Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4, require f+1 matching answers.
 //!
 //! The inventions are as consistent as possible: an offered state can be fetched, and an allegedly decided block comes
 //! with its bytes. They test the recipient's checks, not its timeouts.
 
 use crate::behaviour::Context;
+use crate::kind::{Facts, Kind, Needs};
 use crate::lie;
 use crate::malleable::Malleable;
+use crate::step::{Sent, Step, Tactic, unsigned};
 use quorate_consensus::recovery::journal::Standing;
 use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{
@@ -24,8 +28,19 @@ const VIEWS_AHEAD: u64 = 1000;
 /// Origin of invented commands.
 const NOBODY: ClientId = ClientId(0xdead);
 
-/// Invents messages that no honest replica sends.
-pub struct Inventor<M> {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InventAnswers;
+
+impl Kind for InventAnswers {
+    const FACTS: Facts = Facts { needs: Needs::Questions, ..Facts::lies("invent-answers") };
+    const DEFAULT: InventAnswers = InventAnswers;
+
+    fn tactic<M: Malleable>(self) -> impl Tactic<M> + 'static {
+        Inventor { states: BTreeMap::new(), fetching: BTreeMap::new(), blocks: BTreeMap::new(), answers: Vec::new() }
+    }
+}
+
+struct Inventor<M> {
     /// Maps the height of each invented state to the height of the real state whose bytes it uses.
     states: BTreeMap<Height, Height>,
     /// Invented state that each replica is fetching.
@@ -36,31 +51,7 @@ pub struct Inventor<M> {
     answers: Vec<(ReplicaId, Envelope<M>)>,
 }
 
-impl<M> Default for Inventor<M> {
-    fn default() -> Inventor<M> {
-        Inventor { states: BTreeMap::new(), fetching: BTreeMap::new(), blocks: BTreeMap::new(), answers: Vec::new() }
-    }
-}
-
 impl<M: Malleable> Inventor<M> {
-    /// Observes a request, and queues an invented answer if the replica inside has none or would answer differently.
-    pub fn hear(&mut self, context: &Context, input: &Input<M>) {
-        let Input::Receive { from, message } = input else { return };
-        match message {
-            Envelope::Protocol(message) => {
-                let Some(above) = message.asks_above().filter(|_| *from != context.me) else { return };
-                let block = self.decided(context.me, above.next());
-                let told = M::telling(above, vec![block.digest()]).map(Envelope::Protocol);
-                self.answers.extend(told.map(|told| (*from, told)));
-            }
-            Envelope::FetchBlocks { digest, .. } => {
-                let block = self.blocks.values().find(|block| block.digest() == *digest).cloned();
-                self.answers.extend(block.map(|block| (*from, Envelope::Blocks(vec![block]))));
-            }
-            _ => {}
-        }
-    }
-
     fn decided(&mut self, me: ReplicaId, slot: Height) -> Arc<Block> {
         if self.blocks.len() == MAX_KEPT {
             self.blocks.pop_first();
@@ -69,7 +60,7 @@ impl<M: Malleable> Inventor<M> {
     }
 
     /// Returns the replacement of a message, or `None` to send it unchanged.
-    pub fn instead(&mut self, context: &Context, to: To, message: &Envelope<M>) -> Option<Envelope<M>> {
+    fn instead(&mut self, context: &Context, to: To, message: &Envelope<M>) -> Option<Envelope<M>> {
         Some(match message {
             Envelope::Offer { checkpoint } => self.offer(context, to, checkpoint),
             Envelope::StatePart { height, part, bytes } => {
@@ -107,18 +98,42 @@ impl<M: Malleable> Inventor<M> {
         let checkpoint = Box::new(lie::in_the_names_of_a_quorum(subject, Attachment::None, context));
         Envelope::Offer { checkpoint }
     }
+}
+
+impl<M: Malleable> Tactic<M> for Inventor<M> {
+    /// Observes a request, and queues an invented answer if the replica inside has none or would answer differently.
+    fn hear(&mut self, input: &Input<M>, context: &Context) {
+        let Input::Receive { from, message } = input else { return };
+        match message {
+            Envelope::Protocol(message) => {
+                let Some(above) = message.asks_above().filter(|_| *from != context.me) else { return };
+                let block = self.decided(context.me, above.next());
+                let told = M::telling(above, vec![block.digest()]).map(Envelope::Protocol);
+                self.answers.extend(told.map(|told| (*from, told)));
+            }
+            Envelope::FetchBlocks { digest, .. } => {
+                let block = self.blocks.values().find(|block| block.digest() == *digest).cloned();
+                self.answers.extend(block.map(|block| (*from, Envelope::Blocks(vec![block]))));
+            }
+            _ => {}
+        }
+    }
+
+    fn send(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
+        let instead = self.instead(&step.context, sent.to, &sent.message);
+        step.pass(instead.map_or(sent.clone(), |message| Sent { message, ..sent }));
+    }
 
     /// Appends the queued answers, and redirects reads of invented states to real states.
-    pub fn act(&mut self, actions: &mut Vec<Action<M>>) {
-        for action in actions.iter_mut() {
+    fn finish(&mut self, step: &mut Step<'_, M>) {
+        for action in step.out.iter_mut() {
             if let Action::ReadState { height, .. } = action
                 && let Some(real) = self.states.get(height)
             {
                 *height = *real;
             }
         }
-        let say = |(to, message)| Action::Send { to: To::One(to), message, after: None, sign: false };
-        actions.extend(self.answers.drain(..).map(say));
+        step.out.extend(self.answers.drain(..).map(|(to, message)| unsigned(To::One(to), message)));
     }
 }
 

@@ -1,8 +1,9 @@
 //! Schedules of faults.
 
+use super::end::End;
+use super::endpoints::Endpoints;
 use crate::clock::{NS_PER_MS, TRUE_RATE, ms_to_ns};
 use crate::hostile::{Hostility, SERVED_WITHIN_MS};
-use crate::network::{End, Endpoints};
 use crate::off_path::{Forgery, MAX_PACKETS_PER_S, PACKETS_PER_S};
 use quorate_byzantine::{Fault, Misbehaviour, Times};
 use quorate_types::{ReplicaId, Time, choice};
@@ -130,8 +131,8 @@ pub enum FaultSpec {
 
 impl FaultSpec {
     /// Returns a misbehaviour that lasts to the end of the run.
-    pub fn misbehave(at_ms: f64, replica: u16, fault: Fault) -> FaultSpec {
-        FaultSpec::Misbehave { at_ms, for_ms: None, every_ms: None, replica, fault }
+    pub fn misbehave(at_ms: f64, replica: u16, fault: impl Into<Fault>) -> FaultSpec {
+        FaultSpec::Misbehave { at_ms, for_ms: None, every_ms: None, replica, fault: fault.into() }
     }
 
     /// Returns the link ends that the fault names.

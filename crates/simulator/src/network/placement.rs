@@ -1,6 +1,7 @@
 //! Where the clients' machines are, and how many clients each runs.
 
-use crate::network::{Delay, Place};
+use super::delay::Delay;
+use super::endpoints::Place;
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::{Fault, ReplicaId};
 use serde::{Deserialize, Serialize};

@@ -1,13 +1,9 @@
 //! Wrong rules: the rules of a chained protocol with one change each, as another implementer might have written them.
 
 use super::Mutant;
-use super::scene::{Ending, Play, Setting, play};
-use crate::world::World;
-use quorate_byzantine::malleable::{ForMalleable, Malleable, for_malleable};
-use quorate_consensus::Protocol;
+use quorate_byzantine::malleable::{ForMalleable, for_malleable};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::data::block_tree::BlockTree;
-use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::protocols::chained::replica;
 use quorate_consensus::protocols::chained::rules::{Candidate, ChainedHotStuff, FastHotStuff, Jolteon, Refusal, Rules};
 use quorate_consensus::protocols::facts::Facts;
@@ -124,7 +120,7 @@ impl<R: Rules> Rules for CommitsAcrossViews<R> {
 }
 
 /// Does the work for the protocol with this name, or for that protocol with a wrong rule.
-pub(super) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<Mutant>, work: W) -> W::Output {
+pub(crate) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<Mutant>, work: W) -> W::Output {
     let Some(Mutant::Rule(rule)) = mutant else { return for_malleable(protocol, work) };
     match rule {
         Rule::CommitsAcrossViews if protocol == ProtocolKind::FastHotStuff => {
@@ -138,35 +134,3 @@ pub(super) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<
         Rule::OldParentRefused => work.run(replica::<OldParentRefused>),
     }
 }
-
-/// A script that is generic over protocols.
-pub(super) trait Script {
-    fn perform<P: Protocol<Message: Malleable>>(self, world: &mut World<P>);
-}
-
-/// Plays a script with the protocol of the setting, with the mutant's wrong rule if it has one.
-pub(super) fn play_by_rules(how: &Play, setting: Setting, script: impl Script) -> Ending {
-    struct Playing<'a, S>(&'a Play, Setting, S);
-    impl<S: Script> ForMalleable for Playing<'_, S> {
-        type Output = Ending;
-        fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Ending {
-            play(self.0, self.1, make, |world| self.2.perform(world))
-        }
-    }
-    for_rules(setting.config.protocol, how.mutant, Playing(how, setting, script))
-}
-
-/// Plays a script in a world of any protocol by [`play_by_rules`].
-macro_rules! by_rules {
-    ($how:expr, $setting:expr, |$world:ident| $script:block) => {{
-        struct Scene;
-        impl $crate::museum::rules::Script for Scene {
-            fn perform<P: quorate_consensus::Protocol<Message: quorate_byzantine::Malleable>>(
-                self,
-                $world: &mut $crate::world::World<P>,
-            ) $script
-        }
-        $crate::museum::rules::play_by_rules($how, $setting, Scene)
-    }};
-}
-pub(super) use by_rules;

@@ -1,16 +1,18 @@
-//! A replica that gets bundles certified twice, keeps the certificates, and shows each to the replicas that did not
-//! sign it.
-//!
-//! It lists each bundle in two batches for different quorums, and waits as long as a spreader may before it has the
-//! bundles proposed. It gives them to nobody meanwhile: an honest replica that restarts has lost them. Where voters
-//! rely on any certificate instead of the one that a block names, those that each certificate leaves out vote for the
-//! block, and nobody honest has its bundles.
+//! `hoard-certificates`: if bundles are proposed only when n-f replicas hold them, lists each bundle in two batches for
+//! different quorums, keeps their certificates as long as possible, and when it has the bundles proposed, shows each
+//! certificate to the replicas that did not sign it. Otherwise it gives the bundles to nobody: an honest replica that
+//! restarts has lost them. Where voters rely on any certificate instead of the one that a block names, the replicas that
+//! each certificate leaves out vote for the block, and nobody honest has its bundles. This was a bug of our own (museum
+//! exhibit 38).
 
 use crate::behaviour::Context;
+use crate::kind::{Exposure, Facts, Kind, Needs};
 use crate::malleable::Malleable;
+use crate::step::{Sent, Step, Tactic, unsigned};
+use quorate_consensus::config::Dissemination;
 use quorate_consensus::data::batches::{Batch, Cover};
 use quorate_consensus::{Action, Envelope, Input, To};
-use quorate_types::{Attachment, Certificate, Digest, ReplicaId, Subject, Time, Vote};
+use quorate_types::{Attachment, Certificate, Digest, ReplicaId, Subject, Vote};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +26,23 @@ const DOUBLES_AFTER: u32 = 5;
 /// Its own acknowledgement takes this many half view timeouts. Later, the batch would be overdue.
 const ACKNOWLEDGES_AFTER: u32 = 7;
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HoardCertificates;
+
+impl Kind for HoardCertificates {
+    const FACTS: Facts = Facts {
+        needs: Needs::Load,
+        dissemination: Dissemination::ReplicasCertified,
+        exposed_by: Exposure::Delays,
+        ..Facts::lies("hoard-certificates")
+    };
+    const DEFAULT: HoardCertificates = HoardCertificates;
+
+    fn tactic<M: Malleable>(self) -> impl Tactic<M> + 'static {
+        Hoarder { doubles: VecDeque::new() }
+    }
+}
+
 /// A batch listed a second time.
 struct Double {
     batch: Arc<Batch>,
@@ -31,86 +50,66 @@ struct Double {
     cover: Option<Cover>,
 }
 
-/// Doubles of the replica's batches, with their acknowledgements.
-#[derive(Default)]
-pub struct Hoarder {
+struct Hoarder {
     doubles: VecDeque<Double>,
 }
 
-/// Messages besides an honest one, or instead of it.
-pub struct Instead<M> {
-    /// Before the message.
-    pub before: Vec<Action<M>>,
-    /// Whether the message itself is sent.
-    pub sends: bool,
-    /// At later times.
-    pub later: Vec<(Time, Action<M>)>,
-}
-
-impl<M> Instead<M> {
-    fn nothing() -> Instead<M> {
-        Instead { before: Vec::new(), sends: false, later: Vec::new() }
-    }
-}
-
-fn send<M>(to: To, message: Envelope<M>, sign: bool) -> Action<M> {
-    Action::Send { to, message, after: None, sign }
-}
-
-impl Hoarder {
+impl<M: Malleable> Tactic<M> for Hoarder {
     /// Records acknowledgements of doubles, and assembles their certificates.
-    pub fn hear<M: Malleable>(&mut self, context: &Context, input: &Input<M>) {
+    fn hear(&mut self, input: &Input<M>, context: &Context) {
         let Input::Receive { from, message: Envelope::Stored(vote) } = input else { return };
         let of = |double: &&mut Double| double.batch.subject() == vote.subject && vote.voter == *from;
         let Some(double) = self.doubles.iter_mut().find(of) else { return };
         double.votes.insert(*from, vote.clone());
         if double.cover.is_none() && double.votes.len() >= context.quorum.quorum() {
+            let signatures = double.votes.values().flat_map(|vote| vote.signature.iter().copied());
             let certificate = Certificate {
                 subject: vote.subject,
                 signers: double.votes.keys().copied().collect(),
                 attachments: Vec::new(),
-                proof: double
-                    .votes
-                    .values()
-                    .flat_map(|vote| vote.signature.iter().copied())
-                    .collect::<Vec<u8>>()
-                    .into(),
+                proof: signatures.collect::<Vec<u8>>().into(),
             };
             double.cover = Some(Cover { batch: double.batch.clone(), certificate });
         }
     }
 
-    /// Returns when the replica acknowledges its own batch, so that it is certified as late as possible.
-    pub fn acknowledges_at(context: &Context, now: Time) -> Time {
-        now + half(context) * ACKNOWLEDGES_AFTER
-    }
-
-    /// Returns the messages that accompany or replace an honest message to others.
-    pub fn instead<M: Malleable>(&mut self, context: &Context, now: Time, message: &Envelope<M>) -> Instead<M> {
-        match message {
-            Envelope::Batch(batch) => self.list_twice(context, now, batch),
+    fn send(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
+        match &sent.message {
+            Envelope::Batch(batch) => self.list_twice(batch, step),
             // A replica with the certificate and the bundles could have them ordered.
-            Envelope::Certified(_) | Envelope::Relay(_) | Envelope::Bundles(_) => Instead::nothing(),
+            Envelope::Certified(_) | Envelope::Relay(_) | Envelope::Bundles(_) => {}
             Envelope::Protocol(said) => {
                 let payload = said.proposed().map(|(block, _)| &block.payload[..]).unwrap_or_default();
-                Instead { before: self.show(context, payload), sends: true, later: Vec::new() }
+                step.out.extend(self.show(&step.context, payload));
+                step.pass(sent);
             }
-            _ => Instead { sends: true, ..Instead::nothing() },
+            _ => step.pass(sent),
         }
     }
 
+    /// Acknowledges its own batch late, so that it is certified as late as possible.
+    fn send_to_itself(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
+        match sent.message {
+            Envelope::Stored(_) => step.hold(step.now + half(&step.context) * ACKNOWLEDGES_AFTER, sent.action()),
+            _ => step.pass(sent),
+        }
+    }
+}
+
+impl Hoarder {
     /// Shows the certificates of the doubles that list bundles of a block, each to the replicas that did not sign it.
     fn show<M>(&self, context: &Context, payload: &[Digest]) -> Vec<Action<M>> {
         let names = |cover: &&Cover| cover.batch.entries().iter().any(|entry| payload.contains(&entry.bundle));
         let kept = self.doubles.iter().filter_map(|double| double.cover.as_ref()).filter(names);
         let shown = kept.flat_map(|cover| {
             let left_out = context.others().filter(|other| !cover.certificate.signers.contains(*other));
-            left_out.map(|other| send(To::One(other), Envelope::Covers(vec![cover.clone()]), false))
+            left_out.map(|other| unsigned(To::One(other), Envelope::Covers(vec![cover.clone()])))
         });
         shown.collect()
     }
 
-    fn list_twice<M: Malleable>(&mut self, context: &Context, now: Time, batch: &Arc<Batch>) -> Instead<M> {
+    fn list_twice<M: Malleable>(&mut self, batch: &Arc<Batch>, step: &mut Step<'_, M>) {
+        let context = step.context;
         let others: Vec<ReplicaId> = context.others().collect();
         let signers = context.quorum.quorum() - 1;
         let Subject { height, .. } = batch.subject();
@@ -125,15 +124,12 @@ impl Hoarder {
             self.doubles.pop_front();
         }
         self.doubles.push_back(Double { batch: double.clone(), votes: BTreeMap::new(), cover: None });
-        let list = |to: &ReplicaId, batch: &Arc<Batch>| send(To::One(*to), Envelope::Batch(batch.clone()), false);
-        let due = now + half(context) * DOUBLES_AFTER;
-        let again = others[others.len() - signers..].iter().map(|other| list(other, &double));
-        let own = send(To::One(context.me), Envelope::Stored(own), true);
-        Instead {
-            before: others[..signers].iter().map(|other| list(other, batch)).collect(),
-            sends: false,
-            later: again.chain([own]).map(|action| (due, action)).collect(),
-        }
+        let list = |to: &ReplicaId, batch: &Arc<Batch>| unsigned(To::One(*to), Envelope::Batch(batch.clone()));
+        step.out.extend(others[..signers].iter().map(|other| list(other, batch)));
+        let due = step.now + half(&context) * DOUBLES_AFTER;
+        others[others.len() - signers..].iter().for_each(|other| step.hold(due, list(other, &double)));
+        let own = Action::Send { to: To::One(context.me), message: Envelope::Stored(own), after: None, sign: true };
+        step.hold(due, own);
     }
 }
 

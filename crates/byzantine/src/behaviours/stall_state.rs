@@ -1,0 +1,26 @@
+//! `stall-state`: offers a state, but does not answer replicas that fetch it.
+
+use crate::kind::{Exposure, Facts, Kind, Needs};
+use crate::malleable::Malleable;
+use crate::step::{Sent, Step, Tactic};
+use quorate_consensus::Envelope;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StallState;
+
+impl Kind for StallState {
+    const FACTS: Facts = Facts { needs: Needs::States, exposed_by: Exposure::Delays, ..Facts::omits("stall-state") };
+    const DEFAULT: StallState = StallState;
+
+    fn tactic<M: Malleable>(self) -> impl Tactic<M> + 'static {
+        self
+    }
+}
+
+impl<M: Malleable> Tactic<M> for StallState {
+    fn send(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
+        if !matches!(sent.message, Envelope::StatePart { .. }) {
+            step.pass(sent);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `withhold-acknowledgements`: if bundles are proposed only when n-f replicas hold them, holds them and never says so.
+//! Danezis et al., EuroSys 2022, section 3.1: the other n-f suffice.
+
+use crate::kind::{Facts, Kind, Needs};
+use crate::malleable::Malleable;
+use crate::step::{Sent, Step, Tactic};
+use quorate_consensus::Envelope;
+use quorate_consensus::config::Dissemination;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WithholdAcknowledgements;
+
+impl Kind for WithholdAcknowledgements {
+    const FACTS: Facts = Facts {
+        needs: Needs::Load,
+        dissemination: Dissemination::ReplicasCertified,
+        ..Facts::omits("withhold-acknowledgements")
+    };
+    const DEFAULT: WithholdAcknowledgements = WithholdAcknowledgements;
+
+    fn tactic<M: Malleable>(self) -> impl Tactic<M> + 'static {
+        self
+    }
+}
+
+impl<M: Malleable> Tactic<M> for WithholdAcknowledgements {
+    fn send(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
+        if !matches!(sent.message, Envelope::Stored(_)) {
+            step.pass(sent);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! `withhold-bundles`: if replicas spread bundles, keeps those of its clients to itself and answers them late or never.
+//! Danezis et al., "Narwhal and Tusk", EuroSys 2022, section 4.1: a client then turns to another replica.
+
+use crate::kind::{Exposure, Facts, Kind, Needs};
+use crate::malleable::Malleable;
+use crate::step::{Sent, Step, Tactic};
+use quorate_consensus::Envelope;
+use quorate_consensus::config::Dissemination;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WithholdBundles;
+
+impl Kind for WithholdBundles {
+    const FACTS: Facts = Facts {
+        needs: Needs::Load,
+        dissemination: Dissemination::Replicas,
+        exposed_by: Exposure::Delays,
+        ..Facts::omits("withhold-bundles")
+    };
+    const DEFAULT: WithholdBundles = WithholdBundles;
+
+    fn tactic<M: Malleable>(self) -> impl Tactic<M> + 'static {
+        self
+    }
+}
+
+impl<M: Malleable> Tactic<M> for WithholdBundles {
+    fn send(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
+        if !matches!(sent.message, Envelope::Spread(_) | Envelope::Relay(_)) {
+            step.pass(sent);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `withhold-votes`: receives and leads, but does not vote.
+
+use crate::kind::{Facts, Kind};
+use crate::malleable::Malleable;
+use crate::step::{Sent, Step, Tactic};
+use quorate_consensus::seam::Purpose;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WithholdVotes;
+
+impl Kind for WithholdVotes {
+    const FACTS: Facts = Facts::omits("withhold-votes");
+    const DEFAULT: WithholdVotes = WithholdVotes;
+
+    fn tactic<M: Malleable>(self) -> impl Tactic<M> + 'static {
+        self
+    }
+}
+
+impl<M: Malleable> Tactic<M> for WithholdVotes {
+    fn send(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
+        if !sent.is(Purpose::Vote) {
+            step.pass(sent);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Bugs that can be injected into the replicas of a world.
+
+mod rewriting;
+mod rules;
+
+pub(crate) use rewriting::Rewriter;
+pub use rewriting::Rewriting;
+pub use rules::Rule;
+pub(crate) use rules::for_rules;
+
+use quorate_consensus::mutants::Bug;
+use std::fmt;
+
+/// An injected bug, by the way it is injected.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Mutant {
+    /// The rules of the protocol are replaced.
+    Rule(Rule),
+    /// Inputs or actions are changed between the replica and its host.
+    Rewriting(Rewriting),
+    /// A `bug!` in the core.
+    Hook(Bug),
+}
+
+impl Mutant {
+    /// Returns every mutant that has an exhibit.
+    pub fn all() -> impl Iterator<Item = Mutant> {
+        let rules = Rule::ALL.into_iter().map(Mutant::Rule);
+        rules.chain(Rewriting::ALL.into_iter().map(Mutant::Rewriting)).chain(Bug::SHOWN.into_iter().map(Mutant::Hook))
+    }
+}
+
+impl fmt::Display for Mutant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mutant::Rule(rule) => write!(f, "{rule:?}"),
+            Mutant::Rewriting(rewriting) => write!(f, "{rewriting:?}"),
+            Mutant::Hook(bug) => write!(f, "{bug:?}"),
+        }
+    }
+}
