@@ -3,7 +3,7 @@
 use crate::{Outcome, TestnetArgs};
 use quorate_applications::ApplicationKind;
 use quorate_lab::BenchSpec;
-use quorate_lab::bench::node_template;
+use quorate_lab::settings::node_template;
 use quorate_lab::spec::ClusterArgs;
 use quorate_operator::testnet::{self, Program, Testnet};
 

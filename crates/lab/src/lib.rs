@@ -23,6 +23,7 @@ pub mod report;
 pub mod requests;
 pub mod result;
 pub mod search;
+pub mod settings;
 pub mod sim;
 pub mod spec;
 pub mod torture;

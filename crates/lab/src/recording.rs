@@ -1,6 +1,5 @@
 //! Recordings of benchmarks.
 
-use crate::bench::BenchError;
 use crate::spec::BenchSpec;
 use quorate_node::RecordingConfig;
 use quorate_recording::path_of;
@@ -34,18 +33,21 @@ pub(crate) fn of_replica(spec: &BenchSpec, replica: ReplicaId) -> Option<Recordi
 
 /// Creates the directory of the recordings if it is the one that the call names, and removes the recordings of an
 /// earlier run.
-pub(crate) fn make_room(spec: &BenchSpec) -> Result<(), BenchError> {
+///
+/// # Errors
+/// The path that cannot be created or cleared, and why.
+pub(crate) fn make_room(spec: &BenchSpec) -> Result<(), (PathBuf, io::Error)> {
     if let Some(record) = spec.record.as_ref().filter(|record| record.replica.is_none()) {
         let path = PathBuf::from(&record.path);
         match fs::create_dir(&path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(BenchError::Write { path, source: error });
+                return Err((path, error));
             }
             _ => {}
         }
     }
     for path in spec.recordings() {
-        clear(&path).map_err(|source| BenchError::Write { path, source })?;
+        clear(&path).map_err(|error| (path, error))?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `quorate replay`: replays recorded replicas, reruns recorded simulations, and reports the first difference.
 
-use crate::bench::commands;
 use crate::requests::RequestTimes;
 use crate::result::count;
+use crate::settings::commands;
 use crate::sim::SimError;
 use crate::sim::SimulatedRun;
 use clap::Args;

@@ -58,9 +58,10 @@ fn a_copying_path_allocates_more_for_each_command() {
 #[test]
 fn baselines_are_a_table_of_the_configuration() {
     let baselines = quorate_node::Baselines { payload_path: PayloadPath::Copied, ..Default::default() };
-    let config = quorate_node::NodeConfig { baselines: Some(baselines), ..quorate_lab::bench::node_template(&short()) };
+    let config =
+        quorate_node::NodeConfig { baselines: Some(baselines), ..quorate_lab::settings::node_template(&short()) };
     assert!(config.to_toml().contains("[baselines]\n"), "{}", config.to_toml());
     let read: quorate_node::NodeConfig = toml::from_str(&config.to_toml()).expect("it is TOML");
     assert_eq!(read.baselines, Some(baselines));
-    assert!(!quorate_lab::bench::node_template(&short()).to_toml().contains("baselines]"), "absent by default");
+    assert!(!quorate_lab::settings::node_template(&short()).to_toml().contains("baselines]"), "absent by default");
 }

@@ -7,6 +7,7 @@ use super::scratch::{Directory, Offspring};
 use crate::affinity;
 use crate::recording;
 use crate::result::EmulationResult;
+use crate::settings::{client_config, node_template};
 use crate::spec::{BenchSpec, Fault, Host, Interval, JournalKind, Reproduction, Retention, When};
 use quorate_applications::ApplicationKind;
 use quorate_client::ClientConfig;
@@ -55,46 +56,6 @@ pub struct Processes {
     _directory: Directory,
 }
 
-/// Returns the settings that a spec gives to every replica.
-pub fn node_template(spec: &BenchSpec) -> NodeConfig {
-    let mut config = NodeConfig::template("quorate");
-    config.faults = spec.faults.map(|faults| faults as usize);
-    config.scheme = spec.scheme;
-    (config.auth_profile, config.mac_scheme) = (spec.auth_profile, spec.mac_scheme);
-    config.accept_weak_scheme = spec.accept_weak_scheme;
-    config.client_authentication = spec.client_authentication;
-    config.reply_authentication = spec.reply_authentication;
-    (config.transport, config.channel) = (spec.transport, spec.channel);
-    let settings = spec.wire().settings;
-    (config.packets, config.retransmission, config.quic) = (settings.packets, settings.retransmission, settings.quic);
-    config.links.retransmission = settings.links.retransmission;
-    config.application = if spec.workload.is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
-    config.reply = spec.reply;
-    config.replica_threads = spec.replica_threads;
-    config.consensus = spec.consensus();
-    config
-}
-
-/// Returns the configuration of a client of such a cluster.
-pub fn client_config(
-    spec: &BenchSpec,
-    committee: &Committee,
-    cluster: &str,
-    application: ApplicationKind,
-) -> ClientConfig {
-    let (protocol, faults) = (spec.protocol, committee.quorum.faults());
-    let mut config = ClientConfig::new(cluster, protocol, spec.scheme, faults, &committee.members);
-    (config.auth_profile, config.mac_scheme) = (spec.auth_profile, spec.mac_scheme);
-    config.client_authentication = spec.client_authentication;
-    config.reply_authentication = spec.reply_authentication;
-    (config.transport, config.channel) = (spec.transport, spec.channel);
-    let settings = spec.wire().settings;
-    (config.packets, config.retransmission, config.quic) = (settings.packets, settings.retransmission, settings.quic);
-    config.application = application;
-    config.dissemination = spec.consensus().client_dissemination();
-    config
-}
-
 /// Returns the settings of a journal whose segments have room for two of the largest blocks.
 fn journal(spec: &BenchSpec) -> JournalConfig {
     let default = JournalConfig::default();
@@ -109,7 +70,7 @@ impl Cluster {
             NodeConfig { journal: JournalConfig { kind: spec.journal(), ..journal(spec) }, ..node_template(spec) };
         match spec.host {
             Host::Threads => {
-                recording::make_room(spec)?;
+                recording::make_room(spec).map_err(|(path, source)| BenchError::Write { path, source })?;
                 let directory = match spec.journal() {
                     JournalKind::File => Some(directory()?),
                     JournalKind::Memory => None,
@@ -264,7 +225,7 @@ fn directory() -> Result<Directory, BenchError> {
 
 impl Processes {
     fn start(spec: &BenchSpec, template: &NodeConfig, network: Option<Emulated>) -> Result<Processes, BenchError> {
-        recording::make_room(spec)?;
+        recording::make_room(spec).map_err(|(path, source)| BenchError::Write { path, source })?;
         let directory = directory()?;
         let places = match (&network, spec.base_port) {
             (Some(network), base_port) => network.places(base_port)?,

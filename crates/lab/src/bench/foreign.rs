@@ -1,23 +1,14 @@
 //! Load on a running cluster that this process did not start. Its replicas report their settings.
 
 use super::error::BenchError;
+use crate::result::Loaded;
 use crate::spec::{BenchSpec, LOAD, OUTPUT, Problem, SpecError, quote};
 use quorate_client::{ClientConfig, StatusProbe};
-use quorate_types::{Settings, Status};
-use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
 /// Timeout for the settings of the replicas. If none answers, the load reports why.
 const ASK_TIMEOUT: Duration = Duration::from_millis(2000);
-
-/// Information about a cluster under load.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Loaded {
-    /// Settings of its replicas; `None` if their version does not report them. Then only the client's keys of the
-    /// result's spec are known.
-    pub settings: Option<Settings>,
-}
 
 impl Loaded {
     /// Asks the replicas for their settings, and trusts the first answer.
@@ -45,11 +36,6 @@ impl Loaded {
             what: format!("{bundle} commands exceed a block of this cluster, which holds {batch}"),
             help: format!("set at most {batch}, or raise `batch` in config.toml of every replica"),
         }]))
-    }
-
-    /// Takes the settings from the first status that has them.
-    pub(super) fn of<'a>(mut statuses: impl Iterator<Item = &'a Status>) -> Loaded {
-        Loaded { settings: statuses.find_map(|status| status.settings.clone()) }
     }
 
     /// Replaces the defaults of `quorate bench` in a spec with the known settings of the cluster. A name that this

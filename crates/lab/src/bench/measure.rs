@@ -2,7 +2,8 @@
 
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, ChannelPerCommand, CryptoPerCommand, Event, Frontier, Growth, Measured, OfHost, per,
+    Agreement, BUSY_FRACTION, BenchResult, ChannelPerCommand, CryptoPerCommand, Event, Frontier, Growth, Measured,
+    OfHost, evidence, hearsay, note_counts, per,
 };
 use crate::spec::{BenchSpec, Pacing};
 use quorate_client::load::{LoadProgress, LoadReport};
@@ -11,8 +12,6 @@ use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// A thread is a bottleneck if it ran or waited for a CPU for at least this share of the time.
-pub(crate) const BUSY_FRACTION: f64 = 0.95;
 /// Maximum delay in milliseconds of a client that keeps its schedule (open loop).
 const LATE_MS: f64 = 10.0;
 
@@ -176,20 +175,6 @@ pub fn result(
     BenchResult::of(&Measured { spec, load: Some(report), growth, frontier: &readings.frontier, agreement, own })
 }
 
-/// Returns the proofs of all replicas, each once.
-pub(crate) fn evidence<'a>(statuses: impl Iterator<Item = &'a Status>) -> Vec<String> {
-    each_once(statuses.flat_map(|status| &status.evidence))
-}
-
-/// Returns the contradictions that all replicas report without proof, each once.
-pub(crate) fn hearsay<'a>(statuses: impl Iterator<Item = &'a Status>) -> Vec<String> {
-    each_once(statuses.flat_map(|status| &status.hearsay))
-}
-
-fn each_once<'a>(lines: impl Iterator<Item = &'a String>) -> Vec<String> {
-    lines.cloned().collect::<BTreeSet<String>>().into_iter().collect()
-}
-
 /// Returns whether the clients were the bottleneck: their thread was always busy, but no replica was. Warns if they did
 /// not keep their schedule.
 fn is_client_bound(spec: &BenchSpec, report: &LoadReport, readings: &Readings, warnings: &mut Vec<String>) -> bool {
@@ -213,16 +198,4 @@ fn note_unusual(report: &LoadReport, readings: &Readings, warnings: &mut Vec<Str
     ];
     note_counts(warnings, Some(report), &others);
     warnings.extend(report.warning.clone());
-}
-
-/// Adds a warning for each count above 0: those of the load, and `others`.
-pub(crate) fn note_counts(warnings: &mut Vec<String>, load: Option<&LoadReport>, others: &[(u64, &str)]) {
-    let count = |of: fn(&LoadReport) -> u64| load.map_or(0, of);
-    let of_load = [
-        (count(|load| load.unanswered), "commands were unanswered when the run ended"),
-        (count(|load| load.unsent), "commands were due but never sent, because too many were outstanding"),
-        (count(|load| load.total_refused), "commands were refused"),
-    ];
-    let seen = of_load.iter().chain(others).filter(|(count, _)| *count > 0);
-    warnings.extend(seen.map(|(count, what)| format!("{count} {what}")));
 }

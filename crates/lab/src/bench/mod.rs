@@ -11,11 +11,9 @@ mod progress;
 mod scratch;
 mod tidy;
 
-pub use cluster::{Cluster, Processes, client_config, node_template};
+pub use cluster::{Cluster, Processes};
 pub use emulated::{BenchCommand, EmulationOptions, Resolved, emulation_obstacle, resolve};
 pub use error::BenchError;
-pub use foreign::Loaded;
-pub(crate) use measure::{BUSY_FRACTION, evidence, hearsay, note_counts};
 pub use progress::{Progress, Watcher};
 pub use scratch::Offspring;
 pub use tidy::LOAD_PREFIX;
@@ -23,36 +21,20 @@ pub use tidy::LOAD_PREFIX;
 use crate::affinity::Pinned;
 use crate::partial;
 use crate::recording;
-use crate::result::{BenchResult, EmulationResult, Event};
+use crate::result::{BenchResult, EmulationResult, Event, Loaded};
 use crate::search::{Probe, search};
-use crate::spec::{BenchSpec, Fault, Host, Interval, LoadProfile, Pacing};
+use crate::settings::{commands, load_options};
+use crate::spec::{BenchSpec, Fault, Host, Interval};
 use course::Course;
 use measure::Readings;
-use quorate_applications::{ApplicationKind, KeyValueCommand};
-use quorate_client::load::{
-    DEFAULT_MAX_OUTSTANDING, LoadGenerator, LoadHandle, LoadMode, LoadOptions, LoadReport, USUAL_BURST,
-};
-use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, workload};
+use quorate_applications::ApplicationKind;
+use quorate_client::load::{LoadGenerator, LoadHandle, LoadReport};
+use quorate_client::workload::Workload;
 use quorate_client::{ClientConfig, StatusProbe, connect, new_identity, reply_verifier};
 use std::cell::RefCell;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
-
-/// Encoder of the YCSB workloads for the key-value application.
-struct Encoder;
-
-impl KeyValueEncoder for Encoder {
-    fn put(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        KeyValueCommand::Put { key, value }.encode(out);
-    }
-    fn get(&self, key: &[u8], out: &mut Vec<u8>) {
-        KeyValueCommand::Get { key }.encode(out);
-    }
-    fn read_modify_write(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        KeyValueCommand::ReadModifyWrite { key, value }.encode(out);
-    }
-}
 
 /// Started cluster, ready for the load.
 pub struct Bench {
@@ -259,38 +241,6 @@ fn generator(
     Ok((generator, handle))
 }
 
-/// Creates the commands of a spec, for a cluster of its own.
-pub(crate) fn commands(spec: &BenchSpec) -> Result<Box<dyn Workload>, WorkloadError> {
-    workload(&spec.workload, spec.payload as usize, spec.records, spec.seed, Some(Box::new(Encoder)))
-}
-
-pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
-    let mode = match spec.pacing() {
-        Pacing::Closed { outstanding } => LoadMode::Closed { outstanding: outstanding as usize },
-        Pacing::Open { rate } => {
-            let of_clients = spec.clients as usize * MAX_OUTSTANDING_PER_CLIENT;
-            let max_outstanding = DEFAULT_MAX_OUTSTANDING.min(spec.max_in_flight()).min(of_clients);
-            LoadMode::Open { rate: rate as f64, max_outstanding }
-        }
-    };
-    LoadOptions {
-        clients: spec.clients as usize,
-        mode,
-        bundle: spec.bundle_commands(),
-        bundle_wait: Duration::from_millis(spec.bundle_wait_ms),
-        burst: USUAL_BURST,
-        warmup: spec.warmup.into(),
-        duration: spec.duration.into(),
-        steps: spec.load_profile.as_ref().map(LoadProfile::steps).unwrap_or_default(),
-        samples: spec.samples as usize,
-        give_up_after: spec.reproduction.phases_only.then(|| spec.consensus().view_timeout()),
-        ..LoadOptions::default()
-    }
-}
-
-/// Open loop: maximum number of unanswered commands of each client. Replicas forget numbers that are half of a
-/// session's window (`SESSION_WINDOW`) older than the newest.
-const MAX_OUTSTANDING_PER_CLIENT: usize = 30_000;
 /// Maximum number of starts and ends of one recurring fault that a result lists.
 const MAX_FAULT_EVENTS: usize = 100;
 

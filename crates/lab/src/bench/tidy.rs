@@ -1,6 +1,6 @@
 //! Loads on somebody else's key-value store: they touch no key of others, and leave none behind.
 
-use super::Encoder;
+use crate::settings::Encoder;
 use crate::spec::BenchSpec;
 use quorate_applications::KeyValueCommand;
 use quorate_applications::key_value::MAX_VALUE_BYTES;

@@ -2,7 +2,6 @@
 //!
 //! Ratios to committed commands or blocks, and all latencies, are `null` if nothing was committed.
 
-use crate::bench::Loaded;
 use crate::record::{measured, record};
 use crate::spec::reproduction::TABLE;
 use crate::spec::{BenchSpec, CLUSTER, LOAD, OUTPUT, heading_of};
@@ -21,8 +20,10 @@ mod crypto;
 mod emulation;
 mod growth;
 mod line;
+mod loaded;
 mod machine;
 mod measured;
+mod notes;
 mod recovery;
 mod replies;
 mod round_trips;
@@ -37,9 +38,11 @@ pub use crypto::{CryptoPerCommand, CryptoSource, Primitives};
 pub use emulation::{AddedTime, EmulationResult};
 pub(crate) use growth::Growth;
 pub use line::LineFigures;
+pub use loaded::Loaded;
 pub use machine::Machine;
 pub(crate) use measured::{Measured, OfHost};
 use measured::{measured_intervals, steps, timeline};
+pub(crate) use notes::{BUSY_FRACTION, evidence, hearsay, note_counts};
 pub use quorate_types::text::count;
 use recovery::recovery_percent;
 pub use replies::RequestFigures;

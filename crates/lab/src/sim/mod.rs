@@ -10,9 +10,9 @@ pub use places::ClientPlaces;
 pub use recorded::SimulatedRun;
 pub use result::{Charges, MachineResult, SeedResult, SimResult};
 
-use crate::bench::{commands, load_options, node_template};
 use crate::partial;
 use crate::search::{Probe, search};
+use crate::settings::{commands, load_options, node_template};
 use crate::spec::{BenchSpec, Fault, Problem, Record, SpecError, TransportKind, When, timeouts};
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_recording::Recorder;

@@ -1,12 +1,11 @@
 //! Combines the reports of seeds into a result.
 
 use super::SimOptions;
-use crate::bench::{BUSY_FRACTION, evidence, hearsay, note_counts};
 use crate::partial::partial;
 use crate::record::record;
 use crate::result::{
-    Agreement, BenchResult, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency, Measured, OfHost,
-    Primitives, RequestFigures, count, figure, line, optional,
+    Agreement, BUSY_FRACTION, BenchResult, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency, Measured,
+    OfHost, Primitives, RequestFigures, count, evidence, figure, hearsay, line, note_counts, optional,
 };
 use crate::spec::BenchSpec;
 use quorate_client::load::LoadReport;
