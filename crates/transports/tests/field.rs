@@ -44,6 +44,8 @@ pub struct Field {
     pub trace: Vec<(SocketAddr, SocketAddr, Bytes)>,
     /// Every answer to a packet of no connection, with its destination.
     pub answers: Vec<(SocketAddr, Bytes)>,
+    /// Address from which copies of the packets of host 0 are sent, which overtake them; with the bytes copied.
+    pub copier: Option<(SocketAddr, usize)>,
 }
 
 pub fn association(wire: &Wire) -> &'static dyn Association {
@@ -63,6 +65,7 @@ impl Field {
             made: 0,
             trace: Vec::new(),
             answers: Vec::new(),
+            copier: None,
         }
     }
 
@@ -114,6 +117,13 @@ impl Field {
     }
 
     fn put(&mut self, from: usize, to: SocketAddr, packet: Bytes) {
+        if from == 0
+            && let Some((copier, copied)) = &mut self.copier
+        {
+            *copied += packet.len();
+            let copier = *copier;
+            self.inject(copier, to, packet.clone(), DELAY_NS / 2);
+        }
         let from = self.hosts[from].address;
         self.trace.push((from, to, packet.clone()));
         self.inject(from, to, packet, DELAY_NS);
