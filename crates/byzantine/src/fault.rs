@@ -39,7 +39,7 @@ impl Fault {
         all
     };
 
-    /// Returns what its kind declares.
+    /// Returns the facts of its kind.
     pub fn facts(self) -> Facts {
         self.chosen.facts()
     }

@@ -1,4 +1,4 @@
-//! What a kind of fault declares about itself.
+//! Kinds of faults and their facts.
 
 use crate::malleable::Malleable;
 use crate::step::Tactic;
@@ -15,7 +15,7 @@ pub trait Kind: Copy {
     /// Parses the parameter that follows `=`.
     ///
     /// # Errors
-    /// The problem, and what to write.
+    /// The problem and its remedy.
     fn parse(parameter: &str) -> Result<Self, String> {
         let _ = parameter;
         Err(format!("`{}` takes no parameter", Self::FACTS.name))
@@ -31,11 +31,11 @@ pub trait Kind: Copy {
         Signers::empty()
     }
 
-    /// Returns what a replica with this fault does.
+    /// Returns the behaviour of a replica with this fault.
     fn tactic<M: Malleable>(self) -> impl Tactic<M> + 'static;
 }
 
-/// What holds for a kind of fault with any parameter.
+/// Facts of a kind, whatever its parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     pub name: &'static str,
@@ -51,7 +51,7 @@ pub struct Facts {
     pub exposed_by: Exposure,
 }
 
-/// What a fault needs to have an effect, besides messages of the protocol that the replica sends.
+/// Precondition of a fault's effect, besides messages of the protocol that the replica sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Needs {
     Nothing,
@@ -67,8 +67,7 @@ pub enum Needs {
     Load,
 }
 
-/// What exposes a fault to an observer who does not know of it, at most, if it has an effect: from the weakest to the
-/// strongest.
+/// Strongest sign of a fault to an observer who does not know of it, if it has an effect; the weakest kind of sign first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Exposure {
     /// Nothing but the work that it causes: nobody can tell it from an honest replica.

@@ -11,12 +11,12 @@ use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{ReplicaId, Time};
 use std::collections::VecDeque;
 
-/// What a faulty replica does in the place of an honest one. The defaults are honest.
+/// Behaviour of a faulty replica, message by message. The defaults are honest.
 pub trait Tactic<M: Malleable>: Send {
     /// Observes an input before the replica does, also while the fault is not active.
     fn hear(&mut self, _input: &Input<M>, _context: &Context) {}
 
-    /// Sends whatever it likes in the place of a message for others.
+    /// Sends any messages in the place of one for others.
     fn send(&mut self, sent: Sent<M>, step: &mut Step<'_, M>) {
         step.pass(sent);
     }
@@ -87,7 +87,7 @@ pub fn unsigned<M>(to: To, message: Envelope<M>) -> Action<M> {
     Action::Send { to, message, after: None, sign: false }
 }
 
-/// The step, and what the replica knows.
+/// The step, and the knowledge of the replica.
 pub struct Step<'a, M> {
     pub now: Time,
     pub context: Context,

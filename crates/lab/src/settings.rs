@@ -1,4 +1,4 @@
-//! What a specification means for replicas, clients and loads, real or simulated.
+//! Settings of replicas, clients and loads that follow from a specification, real or simulated.
 
 use crate::spec::{BenchSpec, LoadProfile, Pacing};
 use quorate_applications::{ApplicationKind, KeyValueCommand};

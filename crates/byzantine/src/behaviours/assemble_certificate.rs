@@ -1,8 +1,4 @@
-//! `assemble-certificate`, `assemble-certificate=VIEWS`: once it has received the timeouts of all but one of a quorum, adds
-//! its own statement, assembles their certificate and shows it before any other replica can have one. Its statement reports
-//! a certificate this many views above the highest, by default the highest possible; with 0 it reports genesis. It proposes
-//! nothing. This is why Aptos' timeout certificates carry the certificate that they report
-//! (`TwoChainTimeoutCertificate`).
+//! The fault `assemble-certificate`.
 
 use crate::assembler::Assembler;
 use crate::behaviour::Context;
@@ -15,6 +11,11 @@ use quorate_consensus::seam::Purpose;
 /// Default, far above any view that a run reaches.
 const DEFAULT_VIEWS_AHEAD: u64 = 1 << 63;
 
+/// `assemble-certificate`, `assemble-certificate=VIEWS`: once it has received the timeouts of all but one of a quorum,
+/// adds its own statement, assembles their certificate and shows it before any other replica can have one. Its
+/// statement reports a certificate this many views above the highest, by default the highest possible; with 0 it
+/// reports genesis. It proposes nothing. This is why Aptos' timeout certificates carry the certificate that they report
+/// (`TwoChainTimeoutCertificate`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AssembleCertificate {
     /// Views above the highest certificate.

@@ -1,12 +1,13 @@
-//! `barren`: as a leader, builds on the grandparent and proposes the commands of the skipped parent again, along with new
-//! ones. Where replicas may vote for that, its blocks are certified and contain the pending commands, but none of them is
-//! ever committed.
+//! The fault `barren`.
 
 use crate::kind::{Exposure, Facts, Kind, Needs};
 use crate::lie;
 use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 
+/// `barren`: as a leader, builds on the grandparent and proposes the commands of the skipped parent again, along with
+/// new ones. Where replicas may vote for that, its blocks are certified and contain the pending commands, but none of
+/// them is ever committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Barren;
 

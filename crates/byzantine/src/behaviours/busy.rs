@@ -1,11 +1,12 @@
-//! `busy`: refuses every bundle of its clients as if it were overloaded, and is honest otherwise. A client must turn to
-//! other replicas, or it is censored.
+//! The fault `busy`.
 
 use crate::kind::{Exposure, Facts, Kind, Needs};
 use crate::malleable::Malleable;
 use crate::step::Tactic;
 use quorate_consensus::config::Dissemination;
 
+/// `busy`: refuses every bundle of its clients as if it were overloaded, and is honest otherwise. A client must turn to
+/// other replicas, or it is censored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Busy;
 

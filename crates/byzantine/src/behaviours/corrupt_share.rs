@@ -1,4 +1,4 @@
-//! `corrupt-share`: its votes and timeouts carry an invalid signature, so no certificate can include them.
+//! The fault `corrupt-share`.
 
 use crate::kind::{Facts, Kind};
 use crate::lie;
@@ -6,6 +6,7 @@ use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_consensus::Envelope;
 
+/// `corrupt-share`: its votes and timeouts carry an invalid signature, so no certificate can include them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CorruptShare;
 

@@ -1,10 +1,11 @@
-//! `delay`, `delay=MILLISECONDS`: delays each message, by default by 20 ms.
+//! The fault `delay`.
 
 use crate::kind::{Exposure, Facts, Kind, Needs, number};
 use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use std::time::Duration;
 
+/// `delay`, `delay=MILLISECONDS`: delays each message, by default by 20 ms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delay {
     /// Delay in milliseconds.

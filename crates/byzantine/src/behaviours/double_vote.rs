@@ -1,5 +1,4 @@
-//! `double-vote`: with each vote, also votes for another block: one that it received for the same view (and slot), or else
-//! an invented one. Bano et al., OPODIS 2021, section 1.
+//! The fault `double-vote`.
 
 use crate::kind::{Exposure, Facts, Kind};
 use crate::lie;
@@ -7,6 +6,8 @@ use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_consensus::Envelope;
 
+/// `double-vote`: with each vote, also votes for another block: one that it received for the same view (and slot), or
+/// else an invented one. Bano et al., OPODIS 2021, section 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DoubleVote;
 

@@ -1,6 +1,4 @@
-//! `equivocate`: as a leader, proposes different blocks to two overlapping groups of the others, and votes for both. With
-//! its own vote, each group is a quorum, as each block needs. Replicas in both groups receive both blocks, and safety
-//! depends on them. Bano et al., "Twins: BFT systems made robust", OPODIS 2021, section 1.
+//! The fault `equivocate`.
 
 use crate::kind::{Exposure, Facts, Kind};
 use crate::lie;
@@ -8,6 +6,9 @@ use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_types::ReplicaId;
 
+/// `equivocate`: as a leader, proposes different blocks to two overlapping groups of the others, and votes for both.
+/// With its own vote, each group is a quorum, as each block needs. Replicas in both groups receive both blocks, and
+/// safety depends on them. Bano et al., "Twins: BFT systems made robust", OPODIS 2021, section 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Equivocate;
 

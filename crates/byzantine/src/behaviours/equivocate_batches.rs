@@ -1,6 +1,4 @@
-//! `equivocate-batches`: if bundles are proposed only when n-f replicas hold them, lists its bundles differently for each of
-//! the others under one number, so that no quorum acknowledges the same list. Danezis et al., EuroSys 2022, section 3.1,
-//! equivocating blocks.
+//! The fault `equivocate-batches`.
 
 use crate::kind::{Exposure, Facts, Kind, Needs};
 use crate::malleable::Malleable;
@@ -11,6 +9,9 @@ use quorate_consensus::{Envelope, To};
 use quorate_types::ReplicaId;
 use std::sync::Arc;
 
+/// `equivocate-batches`: if bundles are proposed only when n-f replicas hold them, lists its bundles differently for
+/// each of the others under one number, so that no quorum acknowledges the same list. Danezis et al., EuroSys 2022,
+/// section 3.1, equivocating blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EquivocateBatches;
 

@@ -1,5 +1,4 @@
-//! `flood-relays`, `flood-relays=BUNDLES`: relays every client bundle to all others at once, and after each of its own
-//! messages this many earlier bundles, by default 16, executed or not.
+//! The fault `flood-relays`.
 
 use crate::behaviour::Context;
 use crate::collected::Collected;
@@ -8,6 +7,8 @@ use crate::malleable::Malleable;
 use crate::step::{Step, Tactic};
 use quorate_consensus::Input;
 
+/// `flood-relays`, `flood-relays=BUNDLES`: relays every client bundle to all others at once, and after each of its own
+/// messages this many earlier bundles, by default 16, executed or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FloodRelays {
     /// Earlier bundles after each message.

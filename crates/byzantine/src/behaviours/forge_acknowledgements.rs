@@ -1,5 +1,4 @@
-//! `forge-acknowledgements`: if bundles are proposed only when n-f replicas hold them, signs its acknowledgements wrongly,
-//! and shows certificates of its batches that nobody signed.
+//! The fault `forge-acknowledgements`.
 
 use crate::behaviour::Context;
 use crate::kind::{Exposure, Facts, Kind, Needs};
@@ -11,6 +10,8 @@ use quorate_consensus::config::Dissemination;
 use quorate_consensus::data::batches::{Batch, Cover};
 use quorate_types::{Certificate, Signers};
 
+/// `forge-acknowledgements`: if bundles are proposed only when n-f replicas hold them, signs its acknowledgements
+/// wrongly, and shows certificates of its batches that nobody signed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForgeAcknowledgements;
 

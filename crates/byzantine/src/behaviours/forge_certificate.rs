@@ -1,11 +1,12 @@
-//! `forge-certificate`: shows certificates of blocks that nobody voted for, in the names of replicas that did not sign.
-//! Where timeouts limit the age of a certificate, it forges an aggregate of timeouts that permits an old one.
+//! The fault `forge-certificate`.
 
 use crate::kind::{Facts, Kind};
 use crate::lie;
 use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 
+/// `forge-certificate`: shows certificates of blocks that nobody voted for, in the names of replicas that did not sign.
+/// Where timeouts limit the age of a certificate, it forges an aggregate of timeouts that permits an old one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForgeCertificate;
 

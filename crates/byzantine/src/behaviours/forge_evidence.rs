@@ -1,5 +1,4 @@
-//! `forge-evidence`: once per view, shows a timeout certificate that nobody signed; in a VIEW-CHANGE, a proof that a
-//! nonexistent block was prepared.
+//! The fault `forge-evidence`.
 
 use crate::assembler::Assembler;
 use crate::behaviour::Context;
@@ -9,6 +8,8 @@ use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_consensus::{Action, Envelope, Input};
 
+/// `forge-evidence`: once per view, shows a timeout certificate that nobody signed; in a VIEW-CHANGE, a proof that a
+/// nonexistent block was prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForgeEvidence;
 

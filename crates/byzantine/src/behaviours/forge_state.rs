@@ -1,5 +1,4 @@
-//! `forge-state`: flips one bit in every part of a state that it sends to a replica. Castro and Liskov, "Proactive recovery
-//! in a Byzantine-fault-tolerant system", OSDI 2000, fetch states from peers that may do so.
+//! The fault `forge-state`.
 
 use crate::kind::{Exposure, Facts, Kind, Needs};
 use crate::lie;
@@ -7,6 +6,8 @@ use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_consensus::Envelope;
 
+/// `forge-state`: flips one bit in every part of a state that it sends to a replica. Castro and Liskov, "Proactive
+/// recovery in a Byzantine-fault-tolerant system", OSDI 2000, fetch states from peers that may do so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForgeState;
 

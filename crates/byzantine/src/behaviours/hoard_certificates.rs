@@ -1,9 +1,4 @@
-//! `hoard-certificates`: if bundles are proposed only when n-f replicas hold them, lists each bundle in two batches for
-//! different quorums, keeps their certificates as long as possible, and when it has the bundles proposed, shows each
-//! certificate to the replicas that did not sign it. Otherwise it gives the bundles to nobody: an honest replica that
-//! restarts has lost them. Where voters rely on any certificate instead of the one that a block names, the replicas that
-//! each certificate leaves out vote for the block, and nobody honest has its bundles. This was a bug of our own (museum
-//! exhibit 38).
+//! The fault `hoard-certificates`.
 
 use crate::behaviour::Context;
 use crate::kind::{Exposure, Facts, Kind, Needs};
@@ -26,6 +21,12 @@ const DOUBLES_AFTER: u32 = 5;
 /// Its own acknowledgement takes this many half view timeouts. Later, the batch would be overdue.
 const ACKNOWLEDGES_AFTER: u32 = 7;
 
+/// `hoard-certificates`: if bundles are proposed only when n-f replicas hold them, lists each bundle in two batches for
+/// different quorums, keeps their certificates as long as possible, and when it has the bundles proposed, shows each
+/// certificate to the replicas that did not sign it. Otherwise it gives the bundles to nobody: an honest replica that
+/// restarts has lost them. Where voters rely on any certificate instead of the one that a block names, the replicas
+/// that each certificate leaves out vote for the block, and nobody honest has its bundles. This was a bug of our own
+/// (museum exhibit 38).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HoardCertificates;
 

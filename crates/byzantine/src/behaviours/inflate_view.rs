@@ -1,12 +1,13 @@
-//! `inflate-view`, `inflate-view=VIEWS`: increases the view in every message by this number, by default 1000. Winter et
-//! al., "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz), changes numbers by small
-//! amounts; bugs in the museum need large ones.
+//! The fault `inflate-view`.
 
 use crate::kind::{Facts, Kind, number};
 use crate::lie;
 use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 
+/// `inflate-view`, `inflate-view=VIEWS`: increases the view in every message by this number, by default 1000. Winter et
+/// al., "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz), changes numbers by small
+/// amounts; bugs in the museum need large ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InflateView {
     /// Added to the view.

@@ -1,9 +1,4 @@
-//! `invent-answers`: answers every request with invented data: the state of a nonexistent checkpoint, with bytes that can
-//! be fetched; other blocks and bundles; a view far ahead; under PBFT a block that was not decided. This is why Castro and
-//! Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4, require f+1 matching answers.
-//!
-//! The inventions are as consistent as possible: an offered state can be fetched, and an allegedly decided block comes
-//! with its bytes. They test the recipient's checks, not its timeouts.
+//! The fault `invent-answers`.
 
 use crate::behaviour::Context;
 use crate::kind::{Facts, Kind, Needs};
@@ -28,6 +23,11 @@ const VIEWS_AHEAD: u64 = 1000;
 /// Origin of invented commands.
 const NOBODY: ClientId = ClientId(0xdead);
 
+/// `invent-answers`: answers every request with invented data: the state of a nonexistent checkpoint, with bytes that
+/// can be fetched; other blocks and bundles; a view far ahead; under PBFT a block that was not decided. This is why
+/// Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4, require f+1 matching answers.  The
+/// inventions are as consistent as possible: an offered state can be fetched, and an allegedly decided block comes with
+/// its bytes. They test the recipient's checks, not its timeouts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InventAnswers;
 

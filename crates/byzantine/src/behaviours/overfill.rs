@@ -1,5 +1,4 @@
-//! `overfill`, `overfill=BUNDLES`: as a leader, adds this many bundles, by default 16, to each block that it proposes, if it
-//! has enough further ones.
+//! The fault `overfill`.
 
 use crate::behaviour::Context;
 use crate::collected::Collected;
@@ -8,6 +7,8 @@ use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_consensus::Input;
 
+/// `overfill`, `overfill=BUNDLES`: as a leader, adds this many bundles, by default 16, to each block that it proposes,
+/// if it has enough further ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overfill {
     /// Bundles added to each block.

@@ -1,6 +1,4 @@
-//! `pass-over`: as a leader, acknowledges every relayed bundle, but never proposes one in eight (chosen by digest). It
-//! orders all others at full speed, so no view times out. The timers of backups protect against this: Castro and Liskov,
-//! "Practical Byzantine fault tolerance", OSDI 1999, section 4.4.
+//! The fault `pass-over`.
 
 use crate::behaviour::Context;
 use crate::kind::{Exposure, Facts, Kind, Needs};
@@ -13,6 +11,9 @@ use quorate_types::{Bundle, Digest, ReplicaId};
 /// A bundle is censored if the first byte of its digest is below this: one in eight.
 const LEFT_OUT_BELOW: u8 = 32;
 
+/// `pass-over`: as a leader, acknowledges every relayed bundle, but never proposes one in eight (chosen by digest). It
+/// orders all others at full speed, so no view times out. The timers of backups protect against this: Castro and
+/// Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PassOver;
 

@@ -1,5 +1,4 @@
-//! `pester`, `pester=QUESTIONS`: after each message, sends each of the others this many requests, by default 8, for data
-//! that it already has: a block and its ancestors, and under PBFT all decisions since genesis.
+//! The fault `pester`.
 
 use crate::kind::{Facts, Kind, number};
 use crate::malleable::Malleable;
@@ -8,6 +7,8 @@ use quorate_consensus::seam::MAX_FETCHED_BLOCKS;
 use quorate_consensus::{Envelope, To};
 use quorate_types::Height;
 
+/// `pester`, `pester=QUESTIONS`: after each message, sends each of the others this many requests, by default 8, for
+/// data that it already has: a block and its ancestors, and under PBFT all decisions since genesis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pester {
     /// Requests to each replica.

@@ -1,4 +1,4 @@
-//! `repeat-offers`: after each message to a replica, repeats its last state offer to that replica.
+//! The fault `repeat-offers`.
 
 use crate::kind::{Facts, Kind, Needs};
 use crate::malleable::Malleable;
@@ -7,6 +7,7 @@ use quorate_consensus::{Envelope, To};
 use quorate_types::ReplicaId;
 use std::collections::BTreeMap;
 
+/// `repeat-offers`: after each message to a replica, repeats its last state offer to that replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RepeatOffers;
 

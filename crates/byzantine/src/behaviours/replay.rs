@@ -1,5 +1,4 @@
-//! `replay`: after each message repeats an old one in its own name, either its own or another replica's. Castro and Liskov,
-//! "Practical Byzantine fault tolerance", OSDI 1999, section 2: the network may do that too.
+//! The fault `replay`.
 
 use crate::behaviour::Context;
 use crate::kind::{Exposure, Facts, Kind};
@@ -11,6 +10,8 @@ use std::collections::VecDeque;
 /// Number of messages to keep.
 const MAX_KEPT: usize = 64;
 
+/// `replay`: after each message repeats an old one in its own name, either its own or another replica's. Castro and
+/// Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 2: the network may do that too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replay;
 

@@ -1,11 +1,12 @@
-//! `selective`, `selective=R+R`: sends nothing to these replicas; by default, to the next f replicas in ring order. Bano et
-//! al., OPODIS 2021, section 4: partitions by sender.
+//! The fault `selective`.
 
 use crate::kind::{Exposure, Facts, Kind, replica};
 use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_types::Signers;
 
+/// `selective`, `selective=R+R`: sends nothing to these replicas; by default, to the next f replicas in ring order.
+/// Bano et al., OPODIS 2021, section 4: partitions by sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Selective {
     /// Replicas that receive nothing. Empty means the default.

@@ -1,7 +1,4 @@
-//! `show-late`: keeps each certificate that it assembles to itself, reports an older one in its timeouts and proposes
-//! nothing on it, so that the next view fails, and shows it to the first replica that times out of a later view, to that
-//! one alone: the others cannot know it when they agree on how to go on. Yin et al., PODC 2019, section 4.4, discusses a
-//! certificate that only some replicas know.
+//! The fault `show-late`.
 
 use crate::behaviour::Context;
 use crate::kind::{Exposure, Facts, Kind, Needs};
@@ -12,6 +9,10 @@ use quorate_consensus::seam::Purpose;
 use quorate_consensus::{Envelope, Input, To};
 use quorate_types::{Certificate, Domain, ReplicaId, View};
 
+/// `show-late`: keeps each certificate that it assembles to itself, reports an older one in its timeouts and proposes
+/// nothing on it, so that the next view fails, and shows it to the first replica that times out of a later view, to
+/// that one alone: the others cannot know it when they agree on how to go on. Yin et al., PODC 2019, section 4.4,
+/// discusses a certificate that only some replicas know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShowLate;
 

@@ -1,10 +1,11 @@
-//! `silent`: sends nothing and does not answer clients, but receives and executes. Like the silent leader of Gogada et al.,
-//! "An extensible framework", ApPLIED 2023, section 5.2.2, but it does not vote either.
+//! The fault `silent`.
 
 use crate::kind::{Exposure, Facts, Kind};
 use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 
+/// `silent`: sends nothing and does not answer clients, but receives and executes. Like the silent leader of Gogada et
+/// al., "An extensible framework", ApPLIED 2023, section 5.2.2, but it does not vote either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Silent;
 

@@ -1,12 +1,13 @@
-//! `slow`, `slow=PERCENT`: delays its proposals by a percentage of the base view timeout, by default 80 %, so that its views
-//! barely avoid a timeout. Amir et al., "Byzantine replication under attack", DSN 2008, section 3; Clement et al., "Making
-//! Byzantine fault tolerant systems tolerate Byzantine faults", NSDI 2009 (Aardvark).
+//! The fault `slow`.
 
 use crate::kind::{Exposure, Facts, Kind, Needs, number};
 use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_consensus::seam::Purpose;
 
+/// `slow`, `slow=PERCENT`: delays its proposals by a percentage of the base view timeout, by default 80 %, so that its
+/// views barely avoid a timeout. Amir et al., "Byzantine replication under attack", DSN 2008, section 3; Clement et
+/// al., "Making Byzantine fault tolerant systems tolerate Byzantine faults", NSDI 2009 (Aardvark).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slow {
     /// Percentage of the base view timeout.

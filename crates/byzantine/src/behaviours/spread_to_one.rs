@@ -1,5 +1,4 @@
-//! `spread-to-one`, `spread-to-one=R`: if replicas spread bundles, sends those of its clients to one replica only, by
-//! default to the next one in ring order. If that one leads, its blocks name bundles that all others lack.
+//! The fault `spread-to-one`.
 
 use crate::kind::{Exposure, Facts, Kind, Needs, replica};
 use crate::malleable::Malleable;
@@ -8,6 +7,8 @@ use quorate_consensus::config::Dissemination;
 use quorate_consensus::{Envelope, To};
 use quorate_types::{ReplicaId, Signers};
 
+/// `spread-to-one`, `spread-to-one=R`: if replicas spread bundles, sends its clients' bundles to one replica only, by
+/// default to the next one in ring order. If that one leads, its blocks name bundles that all others lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpreadToOne {
     /// The only recipient; `None` means the default.

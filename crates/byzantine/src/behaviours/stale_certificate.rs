@@ -1,6 +1,4 @@
-//! `stale-certificate`: extends, shows and reports certificates that are two to eight older than the highest. Locks and the
-//! highest certificate in a timeout protect against this: Yin et al., PODC 2019, section 4.4; Gelashvili et al., "Jolteon
-//! and Ditto", FC 2022, figure 2.
+//! The fault `stale-certificate`.
 
 use crate::kind::{Facts, Kind};
 use crate::lie;
@@ -10,6 +8,9 @@ use crate::step::{Sent, Step, Tactic};
 /// Range of ages of the certificates, in certificates, which it cycles through.
 const STEPS: std::ops::RangeInclusive<u64> = 2..=8;
 
+/// `stale-certificate`: extends, shows and reports certificates that are two to eight older than the highest. Locks and
+/// the highest certificate in a timeout protect against this: Yin et al., PODC 2019, section 4.4; Gelashvili et al.,
+/// "Jolteon and Ditto", FC 2022, figure 2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StaleCertificate;
 

@@ -1,10 +1,11 @@
-//! `stall-state`: offers a state, but does not answer replicas that fetch it.
+//! The fault `stall-state`.
 
 use crate::kind::{Exposure, Facts, Kind, Needs};
 use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_consensus::Envelope;
 
+/// `stall-state`: offers a state, but does not answer replicas that fetch it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StallState;
 

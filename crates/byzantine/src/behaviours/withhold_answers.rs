@@ -1,10 +1,11 @@
-//! `withhold-answers`: answers no requests, and is honest otherwise.
+//! The fault `withhold-answers`.
 
 use crate::kind::{Facts, Kind, Needs};
 use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_consensus::Envelope;
 
+/// `withhold-answers`: answers no requests, and is honest otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WithholdAnswers;
 

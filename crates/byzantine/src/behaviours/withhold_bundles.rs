@@ -1,5 +1,4 @@
-//! `withhold-bundles`: if replicas spread bundles, keeps those of its clients to itself and answers them late or never.
-//! Danezis et al., "Narwhal and Tusk", EuroSys 2022, section 4.1: a client then turns to another replica.
+//! The fault `withhold-bundles`.
 
 use crate::kind::{Exposure, Facts, Kind, Needs};
 use crate::malleable::Malleable;
@@ -7,6 +6,8 @@ use crate::step::{Sent, Step, Tactic};
 use quorate_consensus::Envelope;
 use quorate_consensus::config::Dissemination;
 
+/// `withhold-bundles`: if replicas spread bundles, keeps its clients' bundles to itself and answers them late or never.
+/// Danezis et al., "Narwhal and Tusk", EuroSys 2022, section 4.1: a client then turns to another replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WithholdBundles;
 

@@ -1,6 +1,4 @@
-//! `withhold-certificates`: shows a certificate only where a proposal or a timeout requires one. It announces no new view,
-//! starts no later phase, sends no NEW-VIEW, and reports nothing as prepared in its VIEW-CHANGE. Yin et al., "HotStuff",
-//! PODC 2019, section 4.4, discusses a replica that hides the highest certificate.
+//! The fault `withhold-certificates`.
 
 use crate::kind::{Exposure, Facts, Kind};
 use crate::lie;
@@ -8,6 +6,9 @@ use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_consensus::seam::Purpose;
 
+/// `withhold-certificates`: shows a certificate only where a proposal or a timeout requires one. It announces no new
+/// view, starts no later phase, sends no NEW-VIEW, and reports nothing as prepared in its VIEW-CHANGE. Yin et al.,
+/// "HotStuff", PODC 2019, section 4.4, discusses a replica that hides the highest certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WithholdCertificates;
 

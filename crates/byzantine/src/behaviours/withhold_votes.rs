@@ -1,10 +1,11 @@
-//! `withhold-votes`: receives and leads, but does not vote.
+//! The fault `withhold-votes`.
 
 use crate::kind::{Facts, Kind};
 use crate::malleable::Malleable;
 use crate::step::{Sent, Step, Tactic};
 use quorate_consensus::seam::Purpose;
 
+/// `withhold-votes`: receives and leads, but does not vote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WithholdVotes;
 

@@ -1,4 +1,4 @@
-//! What a run shows of each fault is what its kind declares.
+//! A run of each fault shows the exposure that its kind declares.
 
 use super::world::{LEADER, commands, spec};
 use quorate_byzantine::{Exposure, Fault, Needs};
@@ -16,7 +16,7 @@ const OF_LIARS: [Drop; 6] = [
     Drop::ViewNotJustified,
 ];
 
-/// What an observer sees of a cluster whose first leader may be faulty.
+/// Observation of a cluster whose first leader may be faulty.
 struct Seen {
     has_evidence: bool,
     drops: u64,

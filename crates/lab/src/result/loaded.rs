@@ -1,4 +1,4 @@
-//! What is known of a cluster that this process did not start.
+//! Settings of a cluster that this process did not start.
 
 use quorate_types::{Settings, Status};
 use serde::{Deserialize, Serialize};

@@ -21,7 +21,7 @@ fn each_once<'a>(lines: impl Iterator<Item = &'a String>) -> Vec<String> {
     lines.cloned().collect::<BTreeSet<String>>().into_iter().collect()
 }
 
-/// Adds a warning for each count above 0: those of the load, and `others`.
+/// Adds a warning for each count above 0: the load's counts, and `others`.
 pub(crate) fn note_counts(warnings: &mut Vec<String>, load: Option<&LoadReport>, others: &[(u64, &str)]) {
     let count = |of: fn(&LoadReport) -> u64| load.map_or(0, of);
     let of_load = [
