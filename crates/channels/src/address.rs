@@ -16,6 +16,8 @@ pub const SECRET_BYTES: usize = 32;
 const PERIOD: Duration = Duration::from_secs(10);
 /// Domain of the hash that makes a token.
 const TAG: [u8; 4] = tags::ADDRESS;
+/// Domain of the proofs of an address, and of the tags that answer them over `plain`.
+pub(crate) const PROOF_TAG: [u8; 4] = tags::MOVE;
 
 /// Reaction of a listening end to a packet that belongs to no connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,8 +78,13 @@ impl AddressTokens {
         self.latest(now, from, session).contains(&token)
     }
 
+    /// Returns the proofs of an address for the connection with this name; see [`Greeter::proofs`].
+    pub fn proofs(&self, now: Time, from: SocketAddr, name: u64) -> [u64; 2] {
+        self.latest(now, from, &[&PROOF_TAG[..], &name.to_le_bytes()].concat())
+    }
+
     /// Returns the tokens for an address and session of the present period and of the one before.
-    pub fn latest(&self, now: Time, from: SocketAddr, session: &[u8]) -> [u64; 2] {
+    fn latest(&self, now: Time, from: SocketAddr, session: &[u8]) -> [u64; 2] {
         let period = now.0 / PERIOD.as_nanos() as u64;
         [period, period.saturating_sub(1)].map(|period| self.in_period(period, from, session))
     }

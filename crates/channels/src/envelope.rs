@@ -22,6 +22,7 @@
 //! it is computed from both hellos, which only those know who saw the handshake. So a packet that was copied or guessed
 //! moves no connection (ADR 102).
 
+use crate::address::PROOF_TAG;
 use crate::hello::TLS_PREFIX;
 use crate::{AddressTokens, ChannelError, Detour, Greeter, NONCE_BYTES, Output, Welcome};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -47,8 +48,6 @@ const RESET_BYTES: usize = 1 + TOKEN_BYTES;
 const CHALLENGE_BYTES: usize = 1 + 2 * TOKEN_BYTES;
 /// Time between two challenges of one address.
 const CHALLENGE_WAIT: Duration = FIRST_WAIT;
-/// Domain of the proofs of an address, and of the tags that answer them.
-const PROOF_TAG: [u8; 4] = tags::MOVE;
 const CHANNEL_AT: usize = 1 + TOKEN_BYTES;
 const ASK_BYTES: usize = CHANNEL_AT + 1 + TOKEN_BYTES;
 /// First wait before the question for a token, or a handshake packet, is repeated; it doubles each time.
@@ -184,11 +183,18 @@ pub struct Challenges(Option<(SocketAddr, Time)>);
 impl Challenges {
     /// Challenges the owner of an address to show that the connection with the end `of` has moved there.
     pub fn send(&mut self, now: Time, of: Token, detour: Detour, out: &mut Vec<Output>) {
-        let is_recent = |(to, at): (SocketAddr, Time)| to == detour.from && now.since(at) < CHALLENGE_WAIT;
-        if !self.0.is_some_and(is_recent) {
-            self.0 = Some((detour.from, now));
+        if self.is_due(now, detour.from) {
             out.push(Output::PacketTo(detour.from, challenge(of, detour.proofs[0])));
         }
+    }
+
+    /// Returns whether to challenge an address now, and notes that.
+    pub fn is_due(&mut self, now: Time, address: SocketAddr) -> bool {
+        let is_due = !self.0.is_some_and(|(to, at)| to == address && now.since(at) < CHALLENGE_WAIT);
+        if is_due {
+            self.0 = Some((address, now));
+        }
+        is_due
     }
 }
 
@@ -253,6 +259,6 @@ impl Greeter for TokenGreeter {
     }
 
     fn proofs(&self, now: Time, from: SocketAddr, name: u64) -> [u64; 2] {
-        self.tokens.latest(now, from, &[&PROOF_TAG[..], &name.to_le_bytes()].concat())
+        self.tokens.proofs(now, from, name)
     }
 }

@@ -239,7 +239,15 @@ fn a_cycle_is_found_through_re_exports_and_expressions() {
     let of_siblings =
         [("a", ""), ("a/c", "use super::d::{self, D};\n"), ("a/d", "use super::{\n    c::C,\n    A,\n};\n")];
     assert_eq!(circles(&of_siblings), [["a/c", "a/d"]]);
-    let of_folders = [("a/c", "use crate::b::d::D;\n"), ("a/e", ""), ("b/d", ""), ("b/f", "use crate::a::e::E;\n")];
+    let of_folders = [
+        ("", "mod a;\nmod b;\n"),
+        ("a", "mod c;\nmod e;\n"),
+        ("b", "mod d;\nmod f;\n"),
+        ("a/c", "use crate::b::d::D;\n"),
+        ("a/e", ""),
+        ("b/d", ""),
+        ("b/f", "use crate::a::e::E;\n"),
+    ];
     assert_eq!(circles(&of_folders), Vec::<Vec<String>>::new());
     let sources = Sources::new(of_folders.iter().map(|(at, text)| (module(at), (*text).to_owned())));
     assert_eq!(sources.circles_of_folders(), [["a", "b"]]);

@@ -101,4 +101,8 @@ impl Greeter for QuicGreeter {
     fn named(&self, packet: &[u8]) -> Option<u64> {
         if is_short(packet) { short_tag(packet).map(name_of_tag) } else { None }
     }
+
+    fn proofs(&self, now: Time, from: SocketAddr, name: u64) -> [u64; 2] {
+        self.tokens.proofs(now, from, name)
+    }
 }

@@ -1,5 +1,6 @@
 //! One end of one connection.
 
+use super::moves::{self, Move};
 use super::names::{is_short, long_names, name_of_tag, short_tag};
 use super::votes::Votes;
 use super::{Acknowledged, Clock, Parts, TAG_BYTES, streams, tag};
@@ -12,13 +13,13 @@ use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, Incoming,
     StreamEvent, StreamId, TransportErrorCode, VarInt,
 };
+use quorate_channels::envelope::Challenges;
 use quorate_channels::tls::{Shared, name_of};
 use quorate_channels::{
     Channel, ChannelConfig, ChannelError, Detour, Loss, Machine, NONCE_BYTES, Output, PlainChannel, RemoteIdentity,
     Repairs, Side,
 };
 use quorate_types::{Lane, Time};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,10 +66,9 @@ pub struct QuicMachine {
     tag: [u8; TAG_BYTES],
     /// Longest packet that the path carries, as last reported, in bytes.
     carries: u16,
-    /// The remote's address, as the library knows it.
-    at: SocketAddr,
-    /// What [`REMOTE`] stands for, once the remote may have moved.
-    home: Option<SocketAddr>,
+    /// Prefix of the remote's connection IDs, known to the end that dialled.
+    theirs: Option<[u8; TAG_BYTES]>,
+    challenges: Challenges,
     /// The name to which a newcomer has addressed its first packet.
     asked_for: Option<Bytes>,
     /// The handshake inside, once TLS has its keys.
@@ -128,8 +128,8 @@ impl QuicMachine {
             connection: None,
             tag: tag(&nonce),
             carries: 0,
-            at: REMOTE,
-            home: None,
+            theirs: None,
+            challenges: Challenges::default(),
             asked_for: None,
             inner: None,
             opened: BytesMut::new(),
@@ -176,21 +176,10 @@ impl QuicMachine {
     /// Handles the library's events, and sends what there is to send.
     fn follow(&mut self, now: Time, out: &mut Vec<Output>) -> Result<(), Loss> {
         self.handle_events(out)?;
-        self.follow_remote(out);
         self.follow_path(out);
         self.write()?;
         self.transmit(now, out);
         Ok(())
-    }
-
-    /// Reports that the library sends to another address from now on, or again to an earlier one: the new one has not
-    /// answered its challenge.
-    fn follow_remote(&mut self, out: &mut Vec<Output>) {
-        let Some((_, connection)) = &self.connection else { return };
-        let (at, home) = (connection.remote_address(), self.home);
-        if std::mem::replace(&mut self.at, at) != at {
-            out.extend(real(at, home).map(Output::Moved));
-        }
     }
 
     /// Reports that the library has changed the length of its longest packets: some were lost again and again, or pass
@@ -367,14 +356,8 @@ impl QuicMachine {
                 connection.force_key_update();
                 self.sealed = 0;
             }
-            let elsewhere = real(made.destination, self.home).filter(|_| made.destination != self.at);
-            for at in (0..all.len()).step_by(each) {
-                let packet = all.slice(at..all.len().min(at + each));
-                out.push(match elsewhere {
-                    Some(address) => Output::PacketTo(address, packet),
-                    None => Output::Packet(packet),
-                });
-            }
+            let packets = (0..all.len()).step_by(each).map(|at| all.slice(at..all.len().min(at + each)));
+            out.extend(packets.map(Output::Packet));
         }
         self.votes.account(connection);
     }
@@ -393,10 +376,15 @@ impl QuicMachine {
         self.is_over = true;
     }
 
-    fn on_packet(&mut self, now: Time, from: SocketAddr, packet: Bytes, out: &mut Vec<Output>) -> Result<(), Loss> {
+    fn on_packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) -> Result<(), Loss> {
         let is_short = is_short(&packet);
         if self.connection.is_none() && !is_short {
             self.asked_for = long_names(&packet).map(|(name, _)| Bytes::copy_from_slice(name));
+        }
+        if self.remote.is_none()
+            && let Some((_, theirs)) = long_names(&packet)
+        {
+            self.theirs = theirs.first_chunk().copied();
         }
         if !self.claims(&packet) {
             if self.heeds(&packet) {
@@ -410,7 +398,7 @@ impl QuicMachine {
         }
         let packet = packet.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         self.packets.clear();
-        let event = self.endpoint.handle(instant(now), from, None, None, packet, &mut self.packets);
+        let event = self.endpoint.handle(instant(now), REMOTE, None, None, packet, &mut self.packets);
         match event {
             None => Ok(()),
             Some(DatagramEvent::Response(answer)) => {
@@ -502,17 +490,22 @@ impl QuicMachine {
         Ok(())
     }
 
+    /// Returns whether an end with this tag may challenge this one: its remote, if this end has dialled.
+    fn is_challenged_by(&self, of: [u8; TAG_BYTES]) -> bool {
+        self.side != Side::Responder && self.theirs == Some(of)
+    }
+
+    fn move_answer(&self, proof: u64) -> Option<u64> {
+        let (_, connection) = self.connection.as_ref().filter(|_| self.remote.is_some())?;
+        moves::answer(connection, proof)
+    }
+
     fn begin(&mut self, now: Time) -> Result<(), Loss> {
         let (Some(client), Side::Initiator { expects }) = (self.client.take(), self.side) else { return Ok(()) };
         let begun = self.endpoint.connect(instant(now), client, REMOTE, &name_of(expects));
         self.connection = Some(begun.map_err(|error| ChannelError::Tls(error.to_string()))?);
         Ok(())
     }
-}
-
-/// Translates an address of the library, for which the original one is [`REMOTE`] instead of `home`.
-fn real(address: SocketAddr, home: Option<SocketAddr>) -> Option<SocketAddr> {
-    if address == REMOTE { home } else { Some(address) }
 }
 
 /// Returns the key that the end which accepted has shown.
@@ -531,18 +524,35 @@ impl Machine for QuicMachine {
     }
 
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
-        self.step(now, out, |machine, out| machine.on_packet(now, machine.at, packet, out));
+        match Move::of_packet(&packet) {
+            None => self.step(now, out, |machine, out| machine.on_packet(now, packet, out)),
+            Some(Move::Challenge { of, proof }) if self.is_challenged_by(of) => {
+                let answer = self.move_answer(proof).map(|answer| Move::Answer { to: of, answer });
+                out.extend(answer.map(|answer| Output::Packet(answer.packet())));
+            }
+            Some(_) => {}
+        }
     }
 
-    /// The library challenges a new address and returns to the old one if nobody answers. Until then it begins no
-    /// packet to the new one when three times the bytes received from there have left.
     fn packet_from(&mut self, now: Time, detour: Detour, packet: Bytes, out: &mut Vec<Output>) {
-        if self.name().is_none() || !is_short(&packet) || !self.claims(&packet) {
+        if self.is_over || self.name().is_none() || !is_short(&packet) || !self.claims(&packet) {
             return;
         }
-        let home = *self.home.get_or_insert(detour.home);
-        let from = if detour.from == home { REMOTE } else { detour.from };
-        self.step(now, out, |machine, out| machine.on_packet(now, from, packet, out));
+        match Move::of_packet(&packet) {
+            Some(Move::Answer { answer, .. }) => {
+                if detour.proofs.iter().any(|proof| self.move_answer(*proof) == Some(answer)) {
+                    out.push(Output::Moved(detour.from));
+                }
+            }
+            Some(Move::Challenge { .. }) => {}
+            None => {
+                self.step(now, out, |machine, out| machine.on_packet(now, packet, out));
+                if self.challenges.is_due(now, detour.from) {
+                    let challenge = Move::Challenge { of: self.tag, proof: detour.proofs[0] };
+                    out.push(Output::PacketTo(detour.from, challenge.packet()));
+                }
+            }
+        }
     }
 
     fn name(&self) -> Option<u64> {
@@ -565,6 +575,9 @@ impl Machine for QuicMachine {
     }
 
     fn claims(&self, packet: &[u8]) -> bool {
+        if let Some(Move::Challenge { of, .. }) = Move::of_packet(packet) {
+            return self.is_challenged_by(of);
+        }
         if is_short(packet) {
             return short_tag(packet) == Some(self.tag);
         }

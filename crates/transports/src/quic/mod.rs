@@ -29,6 +29,7 @@ mod acknowledged;
 mod greeter;
 mod machine;
 mod metered;
+mod moves;
 mod names;
 mod streams;
 mod votes;
@@ -197,7 +198,7 @@ impl Parts {
             }
             Side::Responder => {
                 let mut server = server_config(sessions)?;
-                server.transport_config(transport).migration(true).time_source(clock.clone());
+                server.transport_config(transport).migration(false).time_source(clock.clone());
                 (None, Some(Arc::new(server)))
             }
         };
