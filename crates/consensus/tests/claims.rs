@@ -9,8 +9,8 @@ use crate::common::random::Random;
 use crate::common::world::World;
 use quorate_consensus::config::{BatchSize, Dissemination, LeaderKind};
 use quorate_consensus::voting::safety::Promise;
-use quorate_consensus::{Config, Replica};
-use quorate_types::{Attachment, Digest, Height, Quorum, ReplicaId, Subject, View};
+use quorate_consensus::{Config, Protocol, Replica};
+use quorate_types::{Attachment, Certificate, Digest, Height, Quorum, ReplicaId, Subject, View};
 use std::time::Duration;
 
 const SEEDS: u64 = 12;
@@ -69,6 +69,14 @@ fn check<P: Play>(world: &World<P>, replica: u16) {
     let (mut after, before) = (past::<P>(&copy), past::<P>(world.replica(replica)));
     after.promises.retain(|(subject, _)| !new.contains(subject));
     assert_eq!(after, before, "{}: R{replica} after and before a restart", P::NAME);
+    let shown = copy.protocol().standing(copy.parts()).certificates.iter().map(Certificate::view).max();
+    let lock = copy.parts().safety.lock().view;
+    assert!(lock <= shown.unwrap_or_default(), "{}: R{replica} is locked in {lock:?} and shows {shown:?}", P::NAME);
+    let (after, before) = (&copy.parts().safety, &world.replica(replica).parts().safety);
+    let returned_unheard = !before.is_away() && before.spoke_in() <= before.abstains();
+    if returned_unheard && before.abstains() > View(0) && before.lock().view > View(0) {
+        assert!(after.lock().view > View(0), "{}: R{replica} forgets that it locked when it returned", P::NAME);
+    }
 }
 
 /// Runs a scenario for many seeds, and tells how to repeat one that fails.

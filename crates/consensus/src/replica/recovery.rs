@@ -9,7 +9,7 @@ use crate::data::pool::Need;
 use crate::recovery::journal::{Asking, FORGOTTEN, RecallError, Record, Standing};
 use crate::replica::silence::Silence;
 use crate::seam::{Action, Drop, Envelope, Halt, Mark, RecordId, To};
-use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Domain, Height, ReplicaId, Time, Wire};
+use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Domain, Height, ReplicaId, Time, View, Wire};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -207,8 +207,10 @@ impl<P: Protocol> Replica<P> {
         for (block, candidates) in self.parts.store.ancestors() {
             self.out.persist(Record::Ancestor { block: block.clone(), candidates: candidates.to_vec() });
         }
-        if self.parts.safety.is_away() {
-            self.out.persist(Record::Abstain(self.parts.safety.abstains()));
+        // Without a statement since its return, only this record makes it lock on its highest certificate again.
+        let safety = &self.parts.safety;
+        if safety.is_away() || (safety.abstains() > View(0) && safety.spoke_in() <= safety.abstains()) {
+            self.out.persist(Record::Abstain(safety.abstains()));
         }
         for ((until, spreader), bundles) in self.parts.store.kept().all() {
             self.out.persist_kept(spreader, until, bundles);
