@@ -18,6 +18,8 @@ pub(crate) struct Instance<P: Protocol> {
     pub identity: ReplicaId,
     pub started: bool,
     pub up: bool,
+    /// Number of times that it has restarted.
+    pub restarts: u64,
     /// Executed blocks, genesis excluded.
     pub chain: Vec<Digest>,
     /// Durable records, in order.
@@ -42,6 +44,7 @@ impl<P: Protocol> Instance<P> {
             identity,
             started: false,
             up: true,
+            restarts: 0,
             chain: Vec::new(),
             journal: Vec::new(),
             rewrite: None,
@@ -57,7 +60,8 @@ impl<P: Protocol> Instance<P> {
     /// Resets the instance for another scenario, and reuses its memory.
     pub fn begin_again(&mut self, replica: Replica<P>) {
         self.replica = replica;
-        (self.started, self.up, self.rewrite, self.fuse) = (false, true, None, None);
+        (self.started, self.up, self.restarts) = (false, true, 0);
+        (self.rewrite, self.fuse) = (None, None);
         self.behaviour = None;
         self.chain.clear();
         self.journal.clear();

@@ -89,6 +89,11 @@ impl Participants {
         identity.index() < self.twins()
     }
 
+    /// Returns whether a replica may lack its disk: it is one of f faults, as each twin is.
+    pub fn may_lose_disks(&self) -> bool {
+        self.twins() < self.quorum.faults()
+    }
+
     pub fn instances_of(&self, identity: ReplicaId) -> impl Iterator<Item = InstanceId> + use<> {
         let second = self.is_twin(identity).then(|| InstanceId(self.replicas() + identity.index()));
         [Some(InstanceId(identity.index())), second].into_iter().flatten()

@@ -114,11 +114,10 @@ impl<P: Protocol> Player<P> {
                 }
                 #[cfg(feature = "museum")]
                 world.mutate(self.mutant);
-                // A scenario crashes no replica.
-                world.keep_journals(false);
                 world
             }
         };
+        world.keep_journals(scenario.restarts());
         if recorded {
             world.record();
         }
@@ -146,8 +145,10 @@ fn perform<P: Protocol>(world: &mut World<P>, scenario: &Scenario, healed_views:
             world.links().pass(view, round.groups[usize::from(*from)], round.groups[usize::from(*to)]);
         }
     }
-    for view in 1..=scenario.rounds.len() as u64 {
-        world.run_view(view);
+    for (round, view) in scenario.rounds.iter().zip(1..) {
+        world.open_view(view);
+        world.restart_all(round.restarts, round.lost_disks);
+        world.run_open_view(view);
         if world.violation().is_some() {
             return verdict(world);
         }

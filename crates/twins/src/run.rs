@@ -14,6 +14,10 @@ use std::thread;
 pub const MAX_FINDINGS: usize = 1000;
 /// Number of scenarios that a thread takes at a time.
 const BATCH: u64 = 64;
+/// A replica loses its disk in one of this many rounds, if no more than f faults come of it.
+const LOST_DISK_ONE_IN: u128 = 2;
+/// A replica restarts from its journal in one of this many rounds.
+const RESTART_ONE_IN: u128 = 2;
 
 /// One part of a run that is distributed over several machines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +54,12 @@ pub enum Choice {
         scenarios: u64,
         seed: u64,
     },
+    /// The same sample, in whose scenarios replicas also restart, and lose their disks.
+    SampleLosingDisks {
+        /// Size of the sample.
+        scenarios: u64,
+        seed: u64,
+    },
 }
 
 /// Source of scenarios.
@@ -63,7 +73,9 @@ impl Source<'_> {
     pub fn len(&self) -> u64 {
         match self {
             Source::Space(space, Choice::First(first)) => u64::try_from(space.count()).unwrap_or(u64::MAX).min(*first),
-            Source::Space(_, Choice::Sample { scenarios, .. }) => *scenarios,
+            Source::Space(_, Choice::Sample { scenarios, .. } | Choice::SampleLosingDisks { scenarios, .. }) => {
+                *scenarios
+            }
             Source::List(entries) => entries.len() as u64,
         }
     }
@@ -76,6 +88,12 @@ impl Source<'_> {
         match self {
             Source::Space(space, Choice::First(_)) => space.scenario(number.into()),
             Source::Space(space, Choice::Sample { seed, .. }) => space.scenario(draw(*seed, number, space.count())),
+            Source::Space(space, Choice::SampleLosingDisks { seed, .. }) => {
+                let mut random = random(*seed, number);
+                let mut scenario = space.scenario(below(&mut random, space.count()));
+                draw_restarts(&mut scenario, &mut random);
+                scenario
+            }
             Source::List(entries) => entries[number as usize].scenario.clone(),
         }
     }
@@ -88,8 +106,32 @@ impl Source<'_> {
 
 /// Returns the number-th random number below `limit`, uniformly distributed.
 pub(crate) fn draw(seed: u64, number: u64, limit: u128) -> u128 {
+    below(&mut random(seed, number), limit)
+}
+
+/// Returns the random numbers of the number-th scenario.
+fn random(seed: u64, number: u64) -> ChaCha8Rng {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(number);
+    random
+}
+
+/// Draws the replicas that restart, with or without their disks, at most one of each kind in a round.
+fn draw_restarts(scenario: &mut Scenario, random: &mut ChaCha8Rng) {
+    assert!(scenario.participants.may_lose_disks(), "twins are fewer than the faults");
+    let honest: Vec<usize> = scenario.participants.honest().map(|replica| replica.index()).collect();
+    let mut drawn = |one_in: u128| match below(random, one_in) {
+        0 => 1 << honest[below(random, honest.len() as u128) as usize],
+        _ => 0,
+    };
+    for round in &mut scenario.rounds {
+        (round.lost_disks, round.restarts) = (drawn(LOST_DISK_ONE_IN), drawn(RESTART_ONE_IN));
+        round.restarts &= !round.lost_disks;
+    }
+}
+
+/// Returns the next random number below `limit`, uniformly distributed.
+fn below(random: &mut ChaCha8Rng, limit: u128) -> u128 {
     let excess = (u128::MAX % limit + 1) % limit;
     loop {
         let drawn = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());

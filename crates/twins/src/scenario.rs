@@ -20,6 +20,10 @@ pub struct Round {
     pub groups: Vec<InstanceSet>,
     /// One-way links as (from, to), by position in `groups`.
     pub passes: Vec<(u8, u8)>,
+    /// Replicas that restart from their journals when the view begins.
+    pub restarts: InstanceSet,
+    /// Replicas that restart without their disks when the view begins, if that exceeds f faults at no time.
+    pub lost_disks: InstanceSet,
 }
 
 /// A script for a cast.
@@ -75,9 +79,18 @@ struct RoundText {
     groups: Vec<Vec<String>>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     passes: Vec<(u8, u8)>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    restarts: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    lost_disks: Vec<String>,
 }
 
 impl Scenario {
+    /// Returns whether any replica restarts.
+    pub fn restarts(&self) -> bool {
+        self.rounds.iter().any(|round| round.restarts | round.lost_disks != 0)
+    }
+
     /// Returns the names of the members.
     fn group_text(&self, group: InstanceSet) -> Vec<String> {
         let members = self.participants.instances().filter(|instance| group >> instance.0 & 1 == 1);
@@ -99,6 +112,8 @@ impl Entry {
             leader: format!("{:?}", round.leader),
             groups: round.groups.iter().map(|group| self.scenario.group_text(*group)).collect(),
             passes: round.passes.clone(),
+            restarts: self.scenario.group_text(round.restarts),
+            lost_disks: self.scenario.group_text(round.lost_disks),
         };
         let usual = Quorum::of(participants.replicas()).expect("a cast has a committee");
         let text = EntryText {
@@ -185,5 +200,41 @@ fn parse_round(at: usize, text: &RoundText, participants: &Participants) -> Resu
             return Err(invalid(what, "groups are named by their positions, from 0"));
         }
     }
-    Ok(Round { leader: participants.identity(leader), groups, passes: text.passes.clone() })
+    let (restarts, lost_disks) = parse_restarts(round, text, participants)?;
+    let (leader, passes) = (participants.identity(leader), text.passes.clone());
+    Ok(Round { leader, groups, passes, restarts, lost_disks })
+}
+
+/// Returns the replicas that restart from their journals in a round, and those that restart without their disks.
+fn parse_restarts(
+    round: usize,
+    text: &RoundText,
+    participants: &Participants,
+) -> Result<(InstanceSet, InstanceSet), ScenarioError> {
+    let honest = participants.honest().fold(0, |set, identity| set | 1 << identity.index());
+    let mut all: InstanceSet = 0;
+    let mut set_of = |key: &str, names: &[String]| {
+        let mut set: InstanceSet = 0;
+        for name in names {
+            let known = participants.find(name).filter(|instance| honest >> instance.0 & 1 == 1);
+            let Some(InstanceId(instance)) = known else {
+                let what = format!("round {round}: `{key}` names `{name}`");
+                return Err(invalid(what, format!("name any of {}", participants.names(honest))));
+            };
+            if all >> instance & 1 == 1 {
+                let what = format!("round {round}: `{name}` restarts twice");
+                return Err(invalid(what, "name it once, in `restarts` or in `lost_disks`"));
+            }
+            all |= 1 << instance;
+            set |= 1 << instance;
+        }
+        Ok(set)
+    };
+    let (restarts, lost_disks) = (set_of("restarts", &text.restarts)?, set_of("lost_disks", &text.lost_disks)?);
+    if lost_disks != 0 && !participants.may_lose_disks() {
+        let (twins, faults) = (participants.twins(), participants.quorum().faults());
+        let what = format!("round {round}: `lost_disks`: the {twins} twins are all of f = {faults} faults");
+        return Err(invalid(what, "set fewer twins, or more replicas"));
+    }
+    Ok((restarts, lost_disks))
 }

@@ -20,15 +20,16 @@ pub fn shrink(scenario: &Scenario, mut is_bad: impl FnMut(&Scenario) -> bool) ->
 }
 
 /// Returns the scenarios that are one step simpler: without one of the twins; without one of the rounds; with one
-/// instance fewer outside the largest group of a round, or one group fewer; with one one-way link fewer; with fewer
-/// changes of the leader. Each step lowers one of these numbers and raises none before it, so shrinking terminates.
+/// instance fewer outside the largest group of a round, or one group fewer; with one one-way link fewer; with one
+/// restart fewer, or one from the journal instead of without a disk; with fewer changes of the leader. Each step lowers one of these numbers and raises none before it, so shrinking terminates.
 pub fn steps(scenario: &Scenario) -> impl Iterator<Item = Scenario> {
     let rounds = scenario.rounds.len();
     let fewer_rounds = (0..rounds).rev().filter(move |_| rounds > 1).map(|at| without_round(scenario, at));
     let in_round = (0..rounds).flat_map(move |at| {
         let round = &scenario.rounds[at];
         let simpler = connected(round, &scenario.participants).into_iter().chain(merged(round)).chain(moved(round));
-        simpler.chain(without_pass(round)).map(move |simpler| with_round(scenario, at, simpler))
+        let simpler = simpler.chain(without_pass(round)).chain(fewer_restarts(round));
+        simpler.map(move |simpler| with_round(scenario, at, simpler))
     });
     let steadier = (0..rounds).filter_map(move |at| steadier(scenario, at));
     without_twin(scenario).into_iter().chain(fewer_rounds).chain(in_round).chain(steadier)
@@ -58,13 +59,13 @@ fn without_twin(scenario: &Scenario) -> Option<Scenario> {
 /// Returns the round with only the instances in a set.
 fn restrict(round: &Round, set: InstanceSet) -> Round {
     let groups = round.groups.iter().map(|group| group & set).collect();
-    without_empty_groups(Round { leader: round.leader, groups, passes: round.passes.clone() })
+    without_empty_groups(Round { groups, ..round.clone() })
 }
 
 /// Returns the round with one group of all instances.
 fn connected(round: &Round, participants: &Participants) -> Option<Round> {
     let everybody = participants.everybody();
-    let connected = Round { leader: round.leader, groups: vec![everybody], passes: Vec::new() };
+    let connected = Round { groups: vec![everybody], passes: Vec::new(), ..round.clone() };
     (round.groups != connected.groups).then_some(connected)
 }
 
@@ -118,6 +119,16 @@ fn without_pass(round: &Round) -> impl Iterator<Item = Round> {
     })
 }
 
+fn fewer_restarts(round: &Round) -> impl Iterator<Item = Round> {
+    let lose = members(round.lost_disks).flat_map(move |InstanceId(instance)| {
+        let spared = Round { lost_disks: round.lost_disks & !(1 << instance), ..round.clone() };
+        [spared.clone(), Round { restarts: round.restarts | 1 << instance, ..spared }]
+    });
+    let restart = members(round.restarts)
+        .map(move |InstanceId(instance)| Round { restarts: round.restarts & !(1 << instance), ..round.clone() });
+    lose.chain(restart)
+}
+
 /// Returns the scenario with the leader of a round replaced by that of the previous round, if the leader then changes
 /// less often.
 fn steadier(scenario: &Scenario, at: usize) -> Option<Scenario> {
@@ -135,10 +146,11 @@ fn changes(scenario: &Scenario) -> usize {
 fn without_empty_groups(round: Round) -> Round {
     let mut places = Vec::new();
     let mut groups = Vec::new();
-    for group in round.groups {
-        places.push((group != 0).then_some(groups.len() as u8));
-        groups.extend((group != 0).then_some(group));
+    for group in &round.groups {
+        places.push((*group != 0).then_some(groups.len() as u8));
+        groups.extend((*group != 0).then_some(*group));
     }
     let place = |(from, to): (u8, u8)| Some((places[usize::from(from)]?, places[usize::from(to)]?));
-    Round { leader: round.leader, groups, passes: round.passes.into_iter().filter_map(place).collect() }
+    let passes = round.passes.iter().copied().filter_map(place).collect();
+    Round { groups, passes, ..round }
 }

@@ -254,7 +254,8 @@ impl Choices {
 
     fn round(&self, choice: u32) -> Round {
         let (groups, passes) = self.divisions[choice as usize / self.leaders].clone();
-        Round { leader: ReplicaId((choice as usize % self.leaders) as u16), groups, passes }
+        let leader = ReplicaId((choice as usize % self.leaders) as u16);
+        Round { leader, groups, passes, restarts: 0, lost_disks: 0 }
     }
 }
 

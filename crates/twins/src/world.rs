@@ -6,6 +6,7 @@
 //! the time of sending, and uses the links of that view. While a view is [run](World::run_view), messages of later
 //! views wait.
 
+mod disks;
 mod host;
 mod instances;
 mod letters;
@@ -82,6 +83,8 @@ pub struct World<P: Protocol> {
     by_identity: Vec<InstanceSet>,
     links: Links,
     script: LeaderScript,
+    /// Last view into which an instance was forced.
+    forced: View,
     /// Whether the instances have the current script.
     announced: bool,
     checker: Checker,
@@ -110,6 +113,8 @@ pub struct World<P: Protocol> {
     deliveries: u64,
     /// Messages that each instance has sent to single recipients in the current view.
     told: Vec<u32>,
+    /// Replicas that lost their disks and have not recovered.
+    away: Vec<disks::Away>,
     /// Whether instances have journals.
     journals: bool,
     /// Whether instances keep the state at each checkpoint, for others that were away.
@@ -154,7 +159,8 @@ impl<P: Protocol> World<P> {
         let mut world = World {
             by_identity: everybody.iter().copied().map(instances_of).collect(),
             links: Links::new(&participants),
-            script: LeaderScript { views: Vec::new(), after: everybody },
+            script: LeaderScript { views: Vec::new(), after: everybody, forced: View(0) },
+            forced: View(0),
             announced: false,
             checker: Checker::new(&participants, epoch.genesis(), config.protocol),
             signatures: Signatures::free(&epoch, participants.quorum()),
@@ -175,6 +181,7 @@ impl<P: Protocol> World<P> {
             divided: BTreeMap::new(),
             deliveries: 0,
             told: vec![0; participants.len()],
+            away: Vec::new(),
             journals: true,
             keeps_states: false,
             transcript: Transcript::default(),
@@ -198,7 +205,7 @@ impl<P: Protocol> World<P> {
         self.links.clear();
         self.script.views.clear();
         self.script.after = (0..self.participants.replicas() as u16).map(ReplicaId).collect();
-        self.announced = false;
+        (self.script.forced, self.forced, self.announced) = (View(0), View(0), false);
         self.checker.clear();
         self.signatures.clear();
         self.rounds = 0;
@@ -211,6 +218,7 @@ impl<P: Protocol> World<P> {
         self.actions.clear();
         self.limit = View(0);
         self.told.fill(0);
+        self.away.clear();
         self.now = Time(0);
         (self.lose, self.divide) = (None, None);
         self.divided.clear();
@@ -219,6 +227,7 @@ impl<P: Protocol> World<P> {
     }
 
     fn enter_instances(&mut self) {
+        self.instances.iter_mut().for_each(|place| place.restarts = 0);
         for instance in self.participants.instances() {
             let replica = self.new_replica(instance);
             match self.instances.get_mut(instance.0) {
@@ -232,7 +241,8 @@ impl<P: Protocol> World<P> {
 
     pub fn new_replica(&self, instance: InstanceId) -> Replica<P> {
         let identity = self.participants.identity(instance);
-        let replica = (self.make)(self.config.clone(), self.participants.quorum(), self.epoch, identity, 0);
+        let salt = self.instances.get(instance.0).map_or(0, |place| place.restarts);
+        let replica = (self.make)(self.config.clone(), self.participants.quorum(), self.epoch, identity, salt);
         #[cfg(feature = "museum")]
         if let Some(crate::bugs::Mutant::Hook(bug)) = self.mutant {
             return replica.mutate(bug);
@@ -352,12 +362,17 @@ impl<P: Protocol> World<P> {
         self.deposit(Parcel { from, to, view, message });
     }
 
-    /// Runs the next view of the script. Clients send commands; replicas that learn of the view enter it; the others
+    /// Opens and runs the next view of the script.
+    pub fn run_view(&mut self, view: u64) {
+        self.open_view(view);
+        self.run_open_view(view);
+    }
+
+    /// Runs a view that has been opened. Clients send commands; replicas that learn of the view enter it; the others
     /// time out of the previous view; and those still behind, because too few timed out, are forced into the view.
     /// Under a protocol with long-lived views, all replicas request the view first, and commands follow once it is
     /// open.
-    pub fn run_view(&mut self, view: u64) {
-        self.open_view(view);
+    pub fn run_open_view(&mut self, view: u64) {
         if self.config.protocol.has_slots() {
             if self.force_up_to(View(view)) {
                 self.settle();
@@ -377,8 +392,9 @@ impl<P: Protocol> World<P> {
 
     /// Ends the script: all links are open from now on for messages of all views, `leaders` lead in turn, and no
     /// replica is forced into a view. Returns the number of views until every honest instance that is up has executed a
-    /// command sent since then. Returns `None` if [`HEALED_VIEWS`] do not suffice, and those in which the share of
-    /// honest clients beside a hostile one covers their earlier bundles: that is a violation of liveness.
+    /// command sent since then, and all that lost their disks vote again. Returns `None` if [`HEALED_VIEWS`] do not
+    /// suffice, and those in which the share of honest clients beside a hostile one covers their earlier bundles: that
+    /// is a violation of liveness.
     pub fn heal(&mut self, leaders: impl IntoIterator<Item = ReplicaId>) -> Option<u64> {
         self.heal_for(leaders, 0)
     }
@@ -413,11 +429,12 @@ impl<P: Protocol> World<P> {
             self.open_view(last + view);
             self.send_commands();
             self.settle();
-            let late = checks_shares || !self.checker.all_executed_after(before, expected);
+            let late = checks_shares || !self.checker.all_executed_after(before, expected) || self.is_any_away();
             if late && self.give_up_below(View(last + view)) {
                 self.settle();
             }
-            if self.checker.all_executed_after(before, expected) {
+            self.replace_primary_for_away(View(last + view));
+            if self.checker.all_executed_after(before, expected) && !self.is_any_away() {
                 executed = executed.or(Some(view).filter(|view| *view <= views));
                 if !checks_shares {
                     break;
@@ -425,7 +442,10 @@ impl<P: Protocol> World<P> {
             }
         }
         if executed.is_none() {
-            let what = format!("no command sent after the network healed was executed by all within {views} views");
+            let what = match self.checker.all_executed_after(before, expected) {
+                true => format!("{} within {views} views after the network healed", self.describe_away()),
+                false => format!("no command sent after the network healed was executed by all within {views} views"),
+            };
             self.checker.report(Property::Liveness, what);
         }
         executed
@@ -531,9 +551,12 @@ impl<P: Protocol> World<P> {
         !below.is_empty()
     }
 
-    /// Forces every instance below a view into it. Returns whether there is any.
+    /// Forces every instance below a view into it. Returns whether there is any. A replica that lost its disk enters
+    /// only views that others show to have begun, until it votes again: it relies on the quorum that left the view
+    /// before.
     pub fn force_up_to(&mut self, view: View) -> bool {
-        let below = self.below(view);
+        let mut below = self.below(view);
+        below.retain(|instance| !self.is_silent(*instance));
         below.iter().for_each(|instance| self.force(*instance, view));
         !below.is_empty()
     }
@@ -545,40 +568,12 @@ impl<P: Protocol> World<P> {
     /// Forces an instance into a higher view than its own.
     pub fn force(&mut self, instance: InstanceId, view: View) {
         self.announce_script();
+        self.forced = self.forced.max(view);
         self.transcript.add(&self.participants, instance, || format!("is forced into {view:?}"));
         let mut actions = std::mem::take(&mut self.actions);
         self.instances[instance.0].replica.force_view(self.now, view, &mut actions);
         self.perform_all(instance, actions);
         self.answer(instance);
-    }
-
-    /// Makes an instance crash after this many of its actions. The remaining actions of that step are lost.
-    pub fn crash_after(&mut self, instance: InstanceId, actions: usize) {
-        self.instances[instance.0].fuse = Some(actions);
-    }
-
-    /// Cancels a crash set by [`World::crash_after`].
-    pub fn keep_up(&mut self, instance: InstanceId) {
-        self.instances[instance.0].fuse = None;
-    }
-
-    /// Crashes an instance. Messages on their way to it are lost.
-    pub fn crash(&mut self, instance: InstanceId) {
-        self.instances[instance.0].stop();
-        self.checker.stops();
-        self.answers.clear();
-        let letters = &mut self.letters;
-        let mut arrives = |parcel: &Parcel| {
-            let lost = parcel.to == instance;
-            if lost {
-                letters.take(parcel.message);
-            }
-            !lost
-        };
-        self.queue.retain(&mut arrives);
-        self.first.retain(&mut arrives);
-        self.waiting.retain(&mut arrives);
-        self.transcript.add(&self.participants, instance, || "CRASHES".into());
     }
 
     // Observations.

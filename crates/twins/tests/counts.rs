@@ -52,7 +52,7 @@ fn rename(round: &Round, participants: &Participants, renaming: &symmetry::Renam
     let mut passes: Vec<(u8, u8)> = round.passes.iter().map(|(from, to)| (place(*from), place(*to))).collect();
     passes.sort_unstable();
     let leader = renaming.identity(participants, round.leader);
-    Round { leader, groups: groups.iter().map(|(group, _)| *group).collect(), passes }
+    Round { leader, groups: groups.iter().map(|(group, _)| *group).collect(), passes, ..round.clone() }
 }
 
 /// Applies Burnside's lemma to whole scenarios: the mean, over all renamings, of the number of fixed choices to the
@@ -149,6 +149,8 @@ fn a_renaming_is_the_same_in_all_rounds() {
         leader: ReplicaId(0),
         groups: vec![participants.everybody() & !(1 << instance), 1 << instance],
         passes: Vec::new(),
+        restarts: 0,
+        lost_disks: 0,
     };
     let same = least(&[without(1), without(1)], &participants);
     assert_eq!(least(&[without(3), without(3)], &participants), same);
@@ -171,7 +173,8 @@ fn scenarios_have_the_requested_shape() {
     for number in (0..1000).map(|step| step * (space.count() / 1000)) {
         let Scenario { participants, rounds } = space.scenario(number);
         assert_eq!((participants, rounds.len()), (space.shape().participants.clone(), 5));
-        for Round { leader, groups, passes } in rounds {
+        for Round { leader, groups, passes, restarts, lost_disks } in rounds {
+            assert_eq!((restarts, lost_disks), (0, 0));
             assert!(leader.0 < 4 && (1..=3).contains(&groups.len()));
             assert_eq!(groups.iter().fold(0, |all, group| all | group), 0b11111, "each instance is in a group");
             assert_eq!(groups.iter().map(|group| group.count_ones()).sum::<u32>(), 5, "no instance is in two");

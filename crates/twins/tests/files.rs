@@ -12,9 +12,17 @@ fn entries(one_way: bool) -> Vec<Entry> {
     Source::Space(&space, Choice::Sample { scenarios: 200, seed: 3 }).part(Shard::WHOLE).map(Entry::from).collect()
 }
 
+fn entries_with_lost_disks() -> Vec<Entry> {
+    let participants = Participants::new(Quorum::of(7).expect("seven tolerate two faults"), 1);
+    let space = Space::new(Shape { participants, partitions: 2, rounds: 4, one_way: false, pruned: true })
+        .expect("it can be counted");
+    let choice = Choice::SampleLosingDisks { scenarios: 200, seed: 3 };
+    Source::Space(&space, choice).part(Shard::WHOLE).map(Entry::from).collect()
+}
+
 #[test]
 fn a_written_scenario_can_be_read() {
-    for entry in entries(false).into_iter().chain(entries(true)) {
+    for entry in entries(false).into_iter().chain(entries(true)).chain(entries_with_lost_disks()) {
         assert_eq!(Entry::from_line(&entry.to_line()).expect("it was just written"), entry);
         let what = "it's \"so\"\n".to_owned();
         let found = Entry {
@@ -34,6 +42,11 @@ fn a_scenario_has_the_documented_form() {
     let entry = Entry::from_line(line).expect("it is one");
     assert_eq!(entry.scenario.rounds[0].groups, [0b00111, 0b11000]);
     assert_eq!(entry.scenario.rounds[0].passes, [(0, 1)]);
+    assert_eq!(entry.to_line(), line);
+    let line =
+        r#"{"replicas":4,"twins":0,"rounds":[{"leader":"R0","groups":[],"restarts":["R0","R3"],"lost_disks":["R1"]}]}"#;
+    let entry = Entry::from_line(line).expect("it is one");
+    assert_eq!((entry.scenario.rounds[0].restarts, entry.scenario.rounds[0].lost_disks), (0b1001, 0b0010));
     assert_eq!(entry.to_line(), line);
 }
 
@@ -67,6 +80,16 @@ fn an_invalid_line_is_refused_with_a_reason() {
         (file(4, 1, r#"{"leader":"R0","groups":[["R1"],[]]}"#), "empty"),
         (file(4, 1, r#"{"leader":"R0","groups":[["R1"]],"passes":[[0,1]]}"#), "positions"),
         (r#"{"replicas":4,"faults":2,"rounds":[]}"#.to_owned(), "cannot tolerate 2"),
+        (
+            file(7, 1, r#"{"leader":"R1","groups":[],"lost_disks":["R7"]}"#),
+            "round 1: `lost_disks` names `R7`; help: name",
+        ),
+        (
+            file(7, 1, r#"{"leader":"R1","groups":[],"restarts":["R0"]}"#),
+            "`restarts` names `R0`; help: name any of R1 R2",
+        ),
+        (file(4, 0, r#"{"leader":"R1","groups":[],"restarts":["R2"],"lost_disks":["R2"]}"#), "`R2` restarts twice"),
+        (file(4, 1, r#"{"leader":"R1","groups":[],"lost_disks":["R2"]}"#), "the 1 twins are all of f = 1 faults"),
     ];
     for (line, expected) in wrong {
         let error = Entry::from_line(&line).expect_err(&line).to_string();

@@ -3,6 +3,7 @@
 mod ambush;
 mod codes;
 mod counts;
+mod disks;
 mod files;
 mod hostile;
 mod museum;

@@ -292,8 +292,8 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    pub fn new(nonce: u64, now: quorate_types::Time) -> Asking {
-        Asking { nonce, answered: quorate_types::Signers::empty(), bound: View(0), due: now }
+    pub fn new(nonce: u64, now: quorate_types::Time, bound: View) -> Asking {
+        Asking { nonce, answered: quorate_types::Signers::empty(), bound, due: now }
     }
 
     /// Returns whether `from` has yet to answer this question.

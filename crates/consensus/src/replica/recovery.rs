@@ -167,7 +167,7 @@ impl<P: Protocol> Replica<P> {
         if self.recalled.any || self.parts.safety.is_away() {
             // The nonce differs in each life of a replica: either the salt is new or the record ids have advanced.
             let nonce = self.salt ^ self.out.records.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            self.asking = Some(Asking::new(nonce, now));
+            self.asking = Some(Asking::new(nonce, now, self.parts.leaders.forced()));
         }
         if self.parts.safety.abstains() == FORGOTTEN {
             self.out.mark(Mark::Forgot);

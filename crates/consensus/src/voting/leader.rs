@@ -38,6 +38,9 @@ pub struct LeaderScript {
     pub views: Vec<ReplicaId>,
     /// Leaders of all later views, in round-robin order by view number. Must not be empty.
     pub after: Vec<ReplicaId>,
+    /// Last view in which a replica may have spoken because the script forced replicas into views, which no certificate
+    /// shows.
+    pub forced: View,
 }
 
 impl LeaderScript {
@@ -89,6 +92,11 @@ impl LeaderElection {
     /// Returns whether this is a scripted world, in which views may also be [forced](crate::Replica::force_view).
     pub fn is_scripted(&self) -> bool {
         self.script.is_some()
+    }
+
+    /// Returns the last view in which a replica may have spoken because a script forced replicas into views.
+    pub fn forced(&self) -> View {
+        self.script.as_ref().map_or(View(0), |script| script.forced)
     }
 
     /// Returns the leader of `view` on top of `basis`, or `None` while the block that `basis` names is not here.

@@ -67,6 +67,10 @@ pub struct ChoiceArgs {
     /// Draw N scenarios uniformly at random [default: all of them in order].
     #[arg(long, help_heading = WHICH, value_name = "N", conflicts_with = "first", value_parser = parse_count)]
     pub sample: Option<u64>,
+    /// In the scenarios of the sample, also restart replicas, and let them lose their disks: with twins at most f at a
+    /// time, all in turn.
+    #[arg(long, help_heading = WHICH, requires = "sample")]
+    pub lost_disks: bool,
     /// Take the first N scenarios in order.
     #[arg(long, help_heading = WHICH, value_name = "N", value_parser = parse_count)]
     pub first: Option<u64>,
@@ -108,8 +112,8 @@ pub struct RunArgs {
         long,
         value_name = "FILE",
         conflicts_with_all = [
-            "replicas", "faults", "twins", "hostile", "partitions", "rounds", "one_way", "unpruned", "sample", "first",
-            "seed"
+            "replicas", "faults", "twins", "hostile", "partitions", "rounds", "one_way", "unpruned", "sample",
+            "lost_disks", "first", "seed"
         ]
     )]
     pub input: Option<PathBuf>,
@@ -164,6 +168,12 @@ pub enum TwinsError {
     /// The scenarios of the shape cannot be counted.
     #[error(transparent)]
     Space(#[from] SpaceError),
+    /// No replica may lose its disk.
+    #[error(
+        "--lost-disks: {twins} twins are all of f = {faults} faults, so no disk may be lost; help: use fewer --twins or \
+         more --replicas"
+    )]
+    NoDisk { twins: usize, faults: usize },
     /// There are too many scenarios to play or write all of them.
     #[error("there are {count} scenarios, too many; help: draw some with --sample, or take the first with --first")]
     TooMany { count: u128 },
@@ -218,7 +228,12 @@ impl ChoiceArgs {
     /// # Errors
     /// If all scenarios were selected and they are too many.
     pub fn of(&self, space: &Space) -> Result<Choice, TwinsError> {
+        let participants = &space.shape().participants;
         match (self.sample, self.first) {
+            (Some(_), _) if self.lost_disks && !participants.may_lose_disks() => {
+                Err(TwinsError::NoDisk { twins: participants.twins(), faults: participants.quorum().faults() })
+            }
+            (Some(scenarios), _) if self.lost_disks => Ok(Choice::SampleLosingDisks { scenarios, seed: self.seed }),
             (Some(scenarios), _) => Ok(Choice::Sample { scenarios, seed: self.seed }),
             (None, Some(first)) => Ok(Choice::First(first)),
             (None, None) if space.count() > MAX_SCENARIOS.into() => Err(TwinsError::TooMany { count: space.count() }),

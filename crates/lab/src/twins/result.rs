@@ -24,6 +24,9 @@ record! {
         pub input: Option<String>,
         /// Number of scenarios drawn; null if they were taken in order.
         pub sample: Option<u64>,
+        /// Whether replicas of the sample restart and lose their disks.
+        #[serde(default)]
+        pub lost_disks: bool,
         /// Seed of the sample.
         pub seed: Option<u64>,
         /// Part of the selection that was played: K of N.
@@ -153,6 +156,7 @@ impl TwinsResult {
             shape,
             input: arguments.input.as_ref().map(|path| path.display().to_string()),
             sample,
+            lost_disks: sample.is_some() && arguments.choice.lost_disks,
             seed: sample.map(|_| arguments.choice.seed),
             shard: [index, of],
             scenarios: outcome.scenarios,
@@ -180,7 +184,7 @@ impl TwinsResult {
     pub fn to_table(&self) -> String {
         let what = match &self.shape {
             Some(shape) => format!(
-                "{} of {} scenarios: {} replicas, {} twins, {} partitions, {} rounds{}",
+                "{} of {} scenarios: {} replicas, {} twins, {} partitions, {} rounds{}{}",
                 count(self.scenarios),
                 shape.space,
                 shape.replicas,
@@ -188,6 +192,7 @@ impl TwinsResult {
                 shape.partitions,
                 shape.rounds,
                 if shape.one_way { ", one way" } else { "" },
+                if self.lost_disks { ", lost disks" } else { "" },
             ),
             None => format!("{} scenarios", count(self.scenarios)),
         };

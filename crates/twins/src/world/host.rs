@@ -230,9 +230,12 @@ impl<P: Protocol> World<P> {
                 self.signatures.sign(identity, vote);
             }
         }
-        // Messages outside the protocol belong to the sender's view, so no kind bypasses the links.
+        // Messages outside the protocol belong to the sender's view, so no kind bypasses the links. What a restarted
+        // replica repeats or asks belongs to the view of the script, although its own may be far behind.
         let own = if let Envelope::Protocol(message) = &*message { message.view() } else { None };
-        let view = own.unwrap_or_else(|| self.instances[instance.0].replica.view());
+        let place = &self.instances[instance.0];
+        let least = if place.restarts > 0 { self.limit } else { View(0) };
+        let view = own.unwrap_or_else(|| place.replica.view()).max(least);
         if matches!(to, To::One(one) if one != identity) {
             self.count_work(instance);
         }

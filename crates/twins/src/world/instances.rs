@@ -1,11 +1,11 @@
-//! Operations on instances besides inputs: injected bugs, individual settings, signatures of Byzantine instances,
-//! restarts.
+//! Operations on instances besides inputs: injected bugs, individual settings, crashes, restarts.
 
-use super::World;
+use super::{Parcel, World};
 use crate::participants::InstanceId;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::{Input, RecordId};
 use quorate_consensus::{Config, Protocol};
+use quorate_types::View;
 
 impl<P: Protocol> World<P> {
     /// Injects a bug into every replica, from the beginning on. A wrong rule has no effect here: it is part of `P`.
@@ -41,6 +41,35 @@ impl<P: Protocol> World<P> {
         self.announced = false;
     }
 
+    /// Makes an instance crash after this many of its actions. The remaining actions of that step are lost.
+    pub fn crash_after(&mut self, instance: InstanceId, actions: usize) {
+        self.instances[instance.0].fuse = Some(actions);
+    }
+
+    /// Cancels a crash set by [`World::crash_after`].
+    pub fn keep_up(&mut self, instance: InstanceId) {
+        self.instances[instance.0].fuse = None;
+    }
+
+    /// Crashes an instance. Messages on their way to it are lost.
+    pub fn crash(&mut self, instance: InstanceId) {
+        self.instances[instance.0].stop();
+        self.checker.stops();
+        self.answers.clear();
+        let letters = &mut self.letters;
+        let mut arrives = |parcel: &Parcel| {
+            let lost = parcel.to == instance;
+            if lost {
+                letters.take(parcel.message);
+            }
+            !lost
+        };
+        self.queue.retain(&mut arrives);
+        self.first.retain(&mut arrives);
+        self.waiting.retain(&mut arrives);
+        self.transcript.add(&self.participants, instance, || "CRASHES".into());
+    }
+
     pub fn is_up(&self, instance: InstanceId) -> bool {
         self.instances[instance.0].up
     }
@@ -66,13 +95,16 @@ impl<P: Protocol> World<P> {
 
     /// Gives a stopped instance a new replica. Returns the records of its journal.
     fn begin_again(&mut self, instance: InstanceId) -> Vec<(RecordId, Record)> {
+        assert!(!self.instances[instance.0].up, "only a stopped instance restarts");
+        self.instances[instance.0].restarts += 1;
         let replica = self.new_replica(instance);
         let place = &mut self.instances[instance.0];
-        assert!(!place.up, "only a stopped instance restarts");
         (place.replica, place.up, place.started) = (replica, true, true);
         place.chain.clear();
         let journal = place.journal.clone();
         self.checker.forgets(instance);
+        // The others may be in the view that follows the last one into which they were forced.
+        self.script.forced = if self.forced > View(0) { self.forced.next() } else { View(0) };
         self.announced = false;
         self.transcript.add(&self.participants, instance, || format!("RESTARTS with {} records", journal.len()));
         journal
