@@ -20,6 +20,7 @@ mod unit_batching;
 mod unit_checkpoints;
 mod unit_config;
 mod unit_digest_table;
+mod unit_early;
 mod unit_kept;
 mod unit_lateness;
 mod unit_leader;

@@ -3,7 +3,8 @@
 use crate::common::{commands, spec};
 use crate::packets::{REPEATING, toy_wire};
 use quorate_channels::ChannelKind;
-use quorate_consensus::config::ProtocolKind;
+use quorate_client::load::LoadOptions;
+use quorate_consensus::config::{Dissemination, ProtocolKind};
 use quorate_simulator::network::Loss;
 use quorate_simulator::{NetworkSpec, SimReport, SimSpec, run};
 use quorate_transports::{QuicVotes, TransportKind, Wire};
@@ -122,6 +123,22 @@ fn votes_in_datagrams_carry_protocols_around_the_world_with_loss() {
         assert!(first.load.is_some_and(|load| load.completed > 500), "{protocol}");
         assert!(first.lost_packets > 0, "{protocol}: nothing was lost");
     }
+}
+
+/// Frames arrive in any order, so some batches arrive before their bundles. They wait for them; listing them again takes
+/// four view timeouts.
+#[test]
+fn batches_that_overtake_their_bundles_cost_no_second() {
+    let completed = |transport| {
+        let mut spec = spec(ProtocolKind::Jolteon);
+        spec.wire.transport = transport;
+        spec.consensus.dissemination = Dissemination::ReplicasCertified;
+        (spec.load.clients, spec.load.warmup, spec.load.duration) = (4, Duration::ZERO, Duration::from_secs(1));
+        spec.load.bundle = LoadOptions::default().bundle;
+        sound(run(&spec, 1, &commands)).load.map_or(0, |load| load.completed)
+    };
+    let (over_packets, over_streams) = (completed(TransportKind::RUDP), completed(TransportKind::TCP));
+    assert!(over_packets * 3 > over_streams, "{over_packets} of {over_streams} commands over packets");
 }
 
 #[test]

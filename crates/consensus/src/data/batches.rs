@@ -94,6 +94,10 @@ impl Batch {
         Batch { digest: hasher.finish(), spreader, number, until, entries }
     }
 
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
     pub fn spreader(&self) -> ReplicaId {
         self.spreader
     }

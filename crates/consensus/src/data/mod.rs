@@ -8,6 +8,7 @@ pub mod block_limits;
 pub mod block_tree;
 pub mod digest_map;
 pub mod digest_table;
+pub mod early;
 pub mod kept;
 pub mod lanes;
 pub mod lateness;

@@ -23,6 +23,7 @@ use crate::data::batches::Batches;
 use crate::data::block_limits::{BlockLimits, Load};
 use crate::data::block_tree::BlockTree;
 use crate::data::digest_map::{DigestMap, Salt};
+use crate::data::early::EarlyBatches;
 use crate::data::kept::Kept;
 use crate::data::lateness::Lateness;
 use crate::data::ledger::Ledger;
@@ -85,6 +86,8 @@ pub struct Store {
     /// bundles are here.
     certifies: bool,
     batches: Batches,
+    /// Batches that arrived before their bundles.
+    pub early: EarlyBatches,
     kept: Kept,
     /// Last block that is known to be final, if it is above the committed one.
     decided: Option<(Height, Digest)>,
@@ -144,6 +147,7 @@ impl Store {
             certifies: config.dissemination.is_certified(),
             // Half of the patience of an honest spreader, because messages may be late.
             batches: Batches::new(quorum, me, config.view_timeout() * PATIENCE / 2, salt),
+            early: EarlyBatches::new(quorum, config.view_timeout() * PATIENCE),
             kept: Kept::new(config, quorum, salt),
             decided: None,
             stuck: None,

@@ -4,7 +4,7 @@
 //! `docs/adr/045-certified-bundles.md`.
 
 use super::{Event, Pending, Protocol, Replica};
-use crate::data::batches::{Batch, Cover, Entry};
+use crate::data::batches::{Batch, Cover};
 use crate::data::kept::RELIANCE_BLOCKS;
 use crate::seam::{Action, Drop, Envelope, RecordId, To};
 use quorate_types::{Attachment, Bundle, Certificate, Domain, Height, ReplicaId, Time, Vote};
@@ -30,7 +30,9 @@ impl<P: Protocol> Replica<P> {
         self.parts.store.want_absent(now);
         if self.swept + SWEEP_INTERVAL <= now {
             self.swept = now;
-            self.parts.store.sweep(now);
+            for spreader in self.parts.store.sweep(now) {
+                self.drop_message(spreader, Drop::BundlesMissing);
+            }
         }
         if self.parts.spreading.next_act().is_none_or(|due| due > now) {
             return;
@@ -68,8 +70,9 @@ impl<P: Protocol> Replica<P> {
         self.out.actions.push(Action::Send { to, message, after: None, sign: false });
     }
 
-    /// Acknowledges a peer's batch if all its bundles are here. If not, the peer sends them again. A signature costs more
-    /// than the batch, so nobody gets many for one bundle.
+    /// Acknowledges a peer's batch once all its bundles are here. Waits for them for a while if the transport delivered
+    /// the batch first; later the peer sends them again. A signature costs more than the batch, so nobody gets many for
+    /// one bundle.
     pub(super) fn on_batch(&mut self, now: Time, from: ReplicaId, batch: Arc<Batch>) {
         if !self.certifies() {
             return self.drop_message(from, Drop::Unasked);
@@ -84,11 +87,35 @@ impl<P: Protocol> Replica<P> {
         if store.batches().is_listed_again(now, &batch) {
             return self.drop_message(from, Drop::Repeated);
         }
-        let held = |entry: &Entry| store.pool.get(&entry.bundle).is_some_and(|bundle| Entry::of(bundle) == *entry);
-        if !batch.entries().iter().all(held) && !bug!(StoredUnseen) {
-            return self.drop_message(from, Drop::BundlesMissing);
+        let mut is_here = batch.entries().iter().map(|entry| store.has_listed(entry));
+        match is_here.try_fold(true, |all, held| Some(all && held?)) {
+            Some(false) if !bug!(StoredUnseen) => {
+                for _ in 0..store.early.add(now, batch) {
+                    self.drop_message(from, Drop::BundlesMissing);
+                }
+            }
+            None if !bug!(StoredUnseen) => self.drop_message(from, Drop::BundlesMissing),
+            _ => self.accept_batch(now, from, batch),
         }
-        if !store.list(now, batch.clone()) || !self.acknowledge(from, &batch) {
+    }
+
+    /// Acknowledges the batches of a peer for whose bundles this replica has waited.
+    pub(super) fn accept_awaited(&mut self, from: ReplicaId) {
+        for (came, batch) in self.parts.store.take_awaited(from) {
+            let store = &self.parts.store;
+            if store.batches().is_listed_again(came, &batch) {
+                self.drop_message(from, Drop::Repeated);
+            } else if !batch.entries().iter().all(|entry| store.has_listed(entry) == Some(true)) {
+                self.drop_message(from, Drop::BundlesMissing);
+            } else {
+                self.accept_batch(came, from, batch);
+            }
+        }
+    }
+
+    /// Acknowledges a batch whose bundles are here, and which arrived at `came`.
+    fn accept_batch(&mut self, came: Time, from: ReplicaId, batch: Arc<Batch>) {
+        if !self.parts.store.list(came, batch.clone()) || !self.acknowledge(from, &batch) {
             self.drop_message(from, Drop::PoolFull);
         }
     }
@@ -116,8 +143,9 @@ impl<P: Protocol> Replica<P> {
 
     /// Has the certificate of a peer's batch verified.
     pub(super) fn on_certified(&mut self, from: ReplicaId, certificate: Certificate) {
-        let batch = self.parts.store.batches().uncertified(&certificate.subject.digest);
-        let Some(batch) = batch.filter(|batch| batch.spreader() == from).cloned() else {
+        let (store, digest) = (&self.parts.store, &certificate.subject.digest);
+        let batch = store.batches().uncertified(digest).filter(|batch| batch.spreader() == from);
+        let Some(batch) = batch.or_else(|| store.early.get(from, digest)).cloned() else {
             return self.drop_message(from, Drop::Unasked);
         };
         self.check_covers(from, vec![Cover { batch, certificate }]);

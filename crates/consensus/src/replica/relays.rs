@@ -68,6 +68,7 @@ impl<P: Protocol> Replica<P> {
             return self.drop_message(from, Drop::Unasked);
         }
         self.submit(now, from, bundles.into_iter().map(|bundle| (bundle, Need::Spread(from))));
+        self.accept_awaited(from);
     }
 
     /// Queues a bundle relayed by f+1 replicas ahead of all others; there is always room for it.

@@ -108,7 +108,7 @@ pub enum Drop {
     /// It contains an invalid certificate or signature.
     NotGenuine,
     PoolFull,
-    /// It lists bundles that have not arrived.
+    /// It lists bundles that did not arrive in time.
     BundlesMissing,
     /// It has expired, or will before it can be ordered.
     Expired,

@@ -375,7 +375,7 @@ impl<M: Message> Envelope<M> {
             | Envelope::Relay(_)
             | Envelope::Blocks(_)
             | Envelope::StatePart { .. } => Lane::Bulk,
-            // A batch is acknowledged once its bundles are there, so it must not come before them.
+            // A batch is acknowledged once its bundles are there, so it is of no use before them.
             Envelope::Batch(_) => Lane::Bulk,
             _ => match self.kind() {
                 MessageKind::Vote | MessageKind::Prepare | MessageKind::Commit => Lane::Vote,

@@ -10,6 +10,7 @@ use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
 use quorate_consensus::config::{Dissemination, LeaderKind};
 use quorate_consensus::data::batches::{Batch, Cover, Entry};
+use quorate_consensus::data::early::MAX_EARLY_BATCHES;
 use quorate_consensus::data::kept::RELIANCE_BLOCKS;
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Envelope};
@@ -36,6 +37,12 @@ crate::for_every_protocol! {
     a_bundle_is_certified_by_the_next_replica,
     /// Bundles that are lost on their way are spread again.
     lost_bundles_are_spread_again,
+    /// A batch that arrives before its bundles is acknowledged once they arrive.
+    a_batch_waits_for_bundles_that_it_overtakes,
+    /// The leader gets a batch and its certificate before the bundles, and proposes them once they arrive.
+    a_certificate_that_overtakes_bundles_is_kept,
+    /// A liar lists bundles that never come, and one bundle many times before it comes.
+    early_batches_hold_little_and_give_few_signatures,
     /// Batches that contradict each other, certificates that nobody signed, and foreign batches change nothing.
     lies_about_batches_change_nothing,
     /// Bundles that no quorum acknowledges are dropped after a minute.
@@ -62,6 +69,9 @@ for_pbft! {
     a_replica_does_not_rely_on_its_own_acknowledgement,
     a_bundle_is_certified_by_the_next_replica,
     lost_bundles_are_spread_again,
+    a_batch_waits_for_bundles_that_it_overtakes,
+    a_certificate_that_overtakes_bundles_is_kept,
+    early_batches_hold_little_and_give_few_signatures,
     lies_about_batches_change_nothing,
     bundles_that_nobody_certifies_are_dropped,
 }
@@ -91,6 +101,21 @@ fn needs<P: Play>(world: &mut World<P>, replica: u16) {
     let withheld =
         move |flight: &Flight<'_, P::Message>| flight.to == ReplicaId(replica) && carries_bundles(flight.letter);
     world.network.filter = Some(Box::new(move |flight| silent(&flight) || withheld(&flight)));
+}
+
+/// Spreads a bundle from R1. It reaches these replicas only some time after its batch.
+fn spread_late<P: Play>(world: &mut World<P>, replicas: &[u16]) -> Digest {
+    let late = replicas.to_vec();
+    let bundle = world.bundle(1);
+    let spread = |letter: &Letter<P::Message>| matches!(letter, Envelope::Spread(_));
+    world.network.filter = Some(Box::new(move |flight| spread(flight.letter) && late.contains(&flight.to.0)));
+    world.resubmit_to(&[1], &bundle);
+    world.run_for(20 * TICK);
+    world.network.filter = None;
+    for replica in replicas {
+        world.inject_letter(1, *replica, Envelope::Spread(vec![bundle.clone()]));
+    }
+    bundle.digest()
 }
 
 mod bodies_of_all {
@@ -217,6 +242,59 @@ mod bodies_of_all {
         world.network.heal();
         assert!(world.run_until_done(10 * VIEW_TIMEOUT, &command));
         assert_eq!(world.view_timeouts(), 0, "the leader is not to blame");
+    }
+
+    pub fn a_batch_waits_for_bundles_that_it_overtakes<P: Play>() {
+        let mut world = certifying::<P>();
+        let bundle = spread_late(&mut world, &[0, 2, 3]);
+        assert!(world.run_until_done(VIEW_TIMEOUT, &bundle), "the bundle waits until it is listed again");
+        assert_eq!(world.view_timeouts(), 0, "the leader is not to blame");
+    }
+
+    pub fn a_certificate_that_overtakes_bundles_is_kept<P: Play>() {
+        let mut world = certifying::<P>();
+        let bundle = spread_late(&mut world, &[0]);
+        assert!(world.run_until_done(VIEW_TIMEOUT, &bundle), "the leader has forgotten the certificate");
+        assert_eq!(world.view_timeouts(), 0, "the leader is not to blame");
+    }
+
+    pub fn early_batches_hold_little_and_give_few_signatures<P: Play>() {
+        let mut world = certifying::<P>();
+        world.oracle.distrust(ReplicaId(3));
+        let list = |world: &mut World<P>, number, entries: Vec<Entry>| {
+            let batch = Arc::new(Batch::new(ReplicaId(3), number, Height(RELIANCE_BLOCKS), entries));
+            world.inject_letter(3, 0, Envelope::Batch(batch));
+        };
+        let early = |world: &World<P>| world.replica(0).parts().store.early.len();
+        for number in 0..100u64 {
+            let made_up = |at: u8| Entry { bundle: Digest([at; 32]), commands: 1, bytes: 100 };
+            list(&mut world, number, (0..=200).map(made_up).collect());
+        }
+        world.run_for(10 * TICK);
+        assert_eq!(early(&world), (MAX_EARLY_BATCHES, 201 * MAX_EARLY_BATCHES), "the last batches wait");
+        let bundle = spread_late(&mut world, &[0, 2]);
+        assert!(world.run_until_done(VIEW_TIMEOUT, &bundle), "a liar's batches displace an honest replica's");
+        let one = world.bundle(1);
+        for number in 1000..1020 {
+            list(&mut world, number, vec![Entry::of(&one)]);
+        }
+        world.run_for(10 * TICK);
+        let signatures: Rc<Cell<u32>> = Rc::default();
+        let counted = signatures.clone();
+        world.network.filter = Some(Box::new(move |flight| {
+            let signs = matches!(flight.letter, Envelope::Stored(_)) && flight.to == ReplicaId(3);
+            counted.set(counted.get() + u32::from(signs));
+            false
+        }));
+        world.inject_letter(3, 0, Envelope::Spread(vec![one]));
+        world.run_for(VIEW_TIMEOUT);
+        assert_eq!(signatures.get(), 1, "one bundle, one signature");
+        for _ in 0..6 {
+            let command = world.submit_to(&[2], 1);
+            assert!(world.run_until_done(VIEW_TIMEOUT, &command));
+            world.run_for(4 * VIEW_TIMEOUT);
+        }
+        assert_eq!(early(&world), (0, 0), "what never comes is forgotten");
     }
 
     pub fn lies_about_batches_change_nothing<P: Play>() {

@@ -3,11 +3,11 @@
 //! The protocol goes on without the bundles; the committed height follows as they arrive.
 
 use super::Store;
-use crate::data::batches::{Batch, Batches, Cover};
+use crate::data::batches::{Batch, Batches, Cover, Entry};
 use crate::data::block_limits::Load;
 use crate::seam::Envelope;
 use crate::voting::leader::LeaderElection;
-use quorate_types::{Block, Bundle, Digest, Height, Time};
+use quorate_types::{Block, Bundle, Digest, Height, ReplicaId, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -130,10 +130,25 @@ impl Store {
         self.batches.add(now, batch)
     }
 
+    /// Returns whether a bundle of a batch is here. `None` if it has another size than the batch states.
+    pub fn has_listed(&self, entry: &Entry) -> Option<bool> {
+        match self.pool.get(&entry.bundle) {
+            Some(bundle) => (Entry::of(bundle) == *entry).then_some(true),
+            None => Some(false),
+        }
+    }
+
+    /// Takes out the batches of a spreader whose bundles have arrived since, each with the time at which it arrived.
+    pub fn take_awaited(&mut self, spreader: ReplicaId) -> Vec<(Time, Arc<Batch>)> {
+        let Store { early, pool, .. } = self;
+        early.take_whole(spreader, |entry| pool.contains(&entry.bundle))
+    }
+
     /// Adds a batch with its verified certificate. Returns the number of commands that become pending. Appends the
     /// blocks that become whole to `whole`.
     pub fn cover(&mut self, now: Time, cover: Cover, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> usize {
         let (name, batch) = (cover.name(), cover.batch.clone());
+        self.early.forget(&batch);
         self.batches.cover(now, cover);
         let (mut commands, mut helped) = (0, BTreeSet::new());
         for entry in batch.entries() {
@@ -236,11 +251,13 @@ impl Store {
         }
     }
 
-    /// Drops batches that are no longer needed, and uncertified bundles after [`MAX_SWEEPS`] calls.
-    pub fn sweep(&mut self, now: Time) {
+    /// Drops batches that are no longer needed, and uncertified bundles after [`MAX_SWEEPS`] calls. Returns the spreader
+    /// of each batch that has waited too long for its bundles.
+    pub fn sweep(&mut self, now: Time) -> Vec<ReplicaId> {
         let pool = &self.pool;
         self.batches.sweep(now, |bundle| pool.is_waiting(bundle) || pool.is_absent(bundle));
         self.pool.sweep(MAX_SWEEPS);
+        self.early.expire(now)
     }
 
     pub fn batches(&self) -> &Batches {

@@ -1,0 +1,94 @@
+//! Batches that arrived before their bundles, which happens where a transport does not keep the order of frames.
+//!
+//! Such a batch waits until its bundles are here, or until its spreader lists them again. Each spreader has room of its
+//! own, and only what it sends itself has its waiting batches examined, so a faulty one delays nobody else.
+
+use crate::data::batches::{Batch, Entry};
+use quorate_types::{Digest, Quorum, ReplicaId, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Maximum number of waiting batches of one spreader. The oldest makes room. A spreader closes one every 10 ms, and a
+/// transport that repairs a loss within a long round trip delays bundles by several tenths of a second.
+pub const MAX_EARLY_BATCHES: usize = 64;
+/// Maximum number of bundles in the waiting batches of one spreader: 40 bytes each, or 640 KiB.
+pub const MAX_EARLY_BUNDLES: usize = 1 << 14;
+
+struct Early {
+    batch: Arc<Batch>,
+    came: Time,
+    /// Number of its first bundles that are known to be here.
+    here: usize,
+}
+
+/// The batches that wait for bundles.
+pub struct EarlyBatches {
+    waiting: Vec<VecDeque<Early>>,
+    patience: Duration,
+}
+
+impl EarlyBatches {
+    /// Creates an empty collection. A batch waits for at most `patience`: then its spreader lists its bundles again.
+    pub fn new(quorum: Quorum, patience: Duration) -> EarlyBatches {
+        EarlyBatches { waiting: (0..quorum.replicas()).map(|_| VecDeque::new()).collect(), patience }
+    }
+
+    /// Adds a batch. Returns the number of older ones that it displaces.
+    pub fn add(&mut self, now: Time, batch: Arc<Batch>) -> usize {
+        if self.get(batch.spreader(), &batch.digest()).is_some() {
+            return 0;
+        }
+        let waiting = &mut self.waiting[batch.spreader().index()];
+        let before = waiting.len();
+        let mut bundles: usize = waiting.iter().map(|early| early.batch.entries().len()).sum();
+        while waiting.len() >= MAX_EARLY_BATCHES || bundles + batch.entries().len() > MAX_EARLY_BUNDLES {
+            let Some(oldest) = waiting.pop_front() else { break };
+            bundles -= oldest.batch.entries().len();
+        }
+        let displaced = before - waiting.len();
+        waiting.push_back(Early { batch, came: now, here: 0 });
+        displaced
+    }
+
+    /// Returns a spreader's batch if it waits.
+    pub fn get(&self, spreader: ReplicaId, batch: &Digest) -> Option<&Arc<Batch>> {
+        self.waiting[spreader.index()].iter().map(|early| &early.batch).find(|early| early.digest() == *batch)
+    }
+
+    /// Takes out the batches of a spreader whose bundles are all here, each with the time at which it arrived.
+    pub fn take_whole(&mut self, spreader: ReplicaId, is_here: impl Fn(&Entry) -> bool) -> Vec<(Time, Arc<Batch>)> {
+        let mut whole = Vec::new();
+        self.waiting[spreader.index()].retain_mut(|early| {
+            let missing = &early.batch.entries()[early.here..];
+            early.here += missing.iter().take_while(|entry| is_here(entry)).count();
+            let waits = early.here < early.batch.entries().len();
+            if !waits {
+                whole.push((early.came, early.batch.clone()));
+            }
+            waits
+        });
+        whole
+    }
+
+    /// Forgets a batch that a quorum has acknowledged.
+    pub fn forget(&mut self, batch: &Batch) {
+        self.waiting[batch.spreader().index()].retain(|early| early.batch.digest() != batch.digest());
+    }
+
+    /// Forgets the batches that have waited too long. Returns the spreader of each.
+    pub fn expire(&mut self, now: Time) -> Vec<ReplicaId> {
+        let mut expired = Vec::new();
+        for waiting in &mut self.waiting {
+            let old = waiting.iter().take_while(|early| early.came + self.patience <= now).count();
+            expired.extend(waiting.drain(..old).map(|early| early.batch.spreader()));
+        }
+        expired
+    }
+
+    /// Returns the number of batches that wait, and of bundles in them.
+    pub fn len(&self) -> (usize, usize) {
+        let batches = || self.waiting.iter().flatten();
+        (batches().count(), batches().map(|early| early.batch.entries().len()).sum())
+    }
+}
