@@ -278,6 +278,7 @@ fn record() -> BoxedStrategy<Record> {
         1 => (number(), digest()).prop_map(|(height, digest)| Record::Summary { height: Height(height), digest }),
         1 => Just(Record::Summed),
         1 => certificate().prop_map(|certificate| Record::Void(Box::new(certificate))),
+        1 => number().prop_map(|height| Record::LostKept { up_to: Height(height) }),
         1 => standing().prop_map(Record::Standing),
         1 => collection::vec(certificate(), 0..4).prop_map(Record::Claims),
         1 => (block(), collection::vec((0..9u16).prop_map(ReplicaId), 0..4))

@@ -222,7 +222,7 @@ impl<'a> Audit<'a> {
                     self.broken = !self.demand(id, outcome);
                 }
             }
-            Record::Abstain(_) => {}
+            Record::Abstain(_) | Record::LostKept { .. } => {}
         }
     }
 

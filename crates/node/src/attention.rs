@@ -21,6 +21,14 @@ fn voided(executed: (u64, Option<(Height, Digest)>)) -> Option<String> {
     ))
 }
 
+/// Describes that blocks may still rely on bundles that were lost with the journal.
+fn lost_kept(up_to: Height) -> String {
+    format!(
+        "lost acknowledged bundles with its journal, on which blocks up to height {up_to} may rely: until that height \
+         is executed, its disk counts as one of the f that may be lost"
+    )
+}
+
 impl<P: Protocol> Host<P> {
     /// Returns the other replicas that are connected.
     pub(crate) fn connected(&self) -> Vec<ReplicaId> {
@@ -69,6 +77,7 @@ impl<P: Protocol> Host<P> {
             attention.push("refuses clients: their commands would wait longer than max_queue_ms".to_owned());
         }
         attention.extend(self.replica.silence().map(|silence| silence.to_string()));
+        attention.extend(self.replica.lost_kept().map(lost_kept));
         attention.extend(voided(self.replica.parts().store.absence.executed()));
         attention.extend(self.evidence(true).map(|evidence| format!("holds proof against a replica: {evidence}")));
         attention.extend(self.evidence(false).map(Evidence::hearsay));

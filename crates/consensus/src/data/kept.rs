@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Number of heights above the spreader's committed one up to which blocks may rely on the certificate of a batch.
 /// Voters fetch bundles that wait longer.
 pub const RELIANCE_BLOCKS: u64 = 4096;
+/// A batch on which blocks further above the committed one may rely is not acknowledged: its bundles would be kept too
+/// long. Its spreader may be ahead by half of this.
+pub const MAX_RELIANCE_BLOCKS: u64 = 2 * RELIANCE_BLOCKS;
 /// Maximum number of bundles that are kept for one spreader. Further ones are not acknowledged.
 const MAX_KEPT_BUNDLES: usize = 1 << 18;
 /// All spreaders together may use this many times `pool_bytes`, each the same share: as much as the bundles that are

@@ -67,6 +67,9 @@ pub enum Record {
     Claims(Vec<Certificate>),
     /// Certificate that a bundle of a final block is absent, so that the block is executed without it.
     Void(Box<Certificate>),
+    /// The replica has lost its journal, and with it bundles that it had acknowledged. Blocks up to this height may rely
+    /// on that.
+    LostKept { up_to: Height },
 }
 
 /// Bound of a replica that does not know yet in which views it may have voted.
@@ -130,6 +133,7 @@ impl Record {
             | Record::Commit { .. }
             | Record::Abstain(_)
             | Record::Summary { .. }
+            | Record::LostKept { .. }
             | Record::Summed => 0,
         }
     }
@@ -206,6 +210,10 @@ impl Wire for Record {
                 out.put_u8(14);
                 certificate.encode(out);
             }
+            Record::LostKept { up_to } => {
+                out.put_u8(15);
+                up_to.encode(out);
+            }
         }
     }
 
@@ -232,6 +240,7 @@ impl Wire for Record {
                 bundles: decode_bundles(input)?,
             },
             14 => Record::Void(Box::new(Wire::decode(input)?)),
+            15 => Record::LostKept { up_to: Wire::decode(input)? },
             _ => return Err(input.invalid("record", "no such kind")),
         })
     }

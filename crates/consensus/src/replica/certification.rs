@@ -5,7 +5,7 @@
 
 use super::{Event, Pending, Protocol, Replica};
 use crate::data::batches::{Batch, Cover};
-use crate::data::kept::RELIANCE_BLOCKS;
+use crate::data::kept::{MAX_RELIANCE_BLOCKS, RELIANCE_BLOCKS};
 use crate::seam::{Action, Drop, Envelope, RecordId, To};
 use quorate_types::{Attachment, Bundle, Certificate, Domain, Height, ReplicaId, Time, Vote};
 use std::sync::Arc;
@@ -13,9 +13,6 @@ use std::time::Duration;
 
 /// Time between two sweeps of batches and uncertified bundles that are no longer needed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// A batch on which blocks further above the committed one may rely is not acknowledged: its bundles would be kept too
-/// long. Its spreader may be ahead by half of this.
-const MAX_RELIANCE_BLOCKS: u64 = 2 * RELIANCE_BLOCKS;
 
 impl<P: Protocol> Replica<P> {
     fn certifies(&self) -> bool {

@@ -38,7 +38,7 @@ use crate::voting::pacemaker::Pacemaker;
 use crate::voting::remedy::Remedy;
 use crate::voting::safety::Safety;
 use crate::voting::tally::{Counted, Tally};
-use quorate_types::{Bundle, Certificate, Domain, EpochId, Quorum, ReplicaId, Subject, Time, View, Vote};
+use quorate_types::{Bundle, Certificate, Domain, EpochId, Height, Quorum, ReplicaId, Subject, Time, View, Vote};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,6 +106,8 @@ pub struct Replica<P: Protocol> {
     asking: Option<Asking>,
     /// Return after the journal was lost; `None` if it never was, as far as the journal shows.
     returning: Option<Returning>,
+    /// Height up to which blocks may rely on bundles that this replica acknowledged and then lost with its journal.
+    lost_kept: Option<Height>,
     started: bool,
     /// Newest checkpoint above the committed height whose state each peer has offered.
     offers: BTreeMap<ReplicaId, Certificate>,
@@ -162,6 +164,7 @@ impl<P: Protocol> Replica<P> {
             recalled: Recollection::default(),
             asking: None,
             returning: None,
+            lost_kept: None,
             started: false,
             offers: BTreeMap::new(),
             void_offers: BTreeMap::new(),

@@ -5,6 +5,7 @@
 //! `docs/adr/012-what-the-journal-holds.md`, section "Without a memory".
 
 use super::{Event, Pending, Protocol, Recalled, Replica};
+use crate::data::kept::MAX_RELIANCE_BLOCKS;
 use crate::data::pool::Need;
 use crate::recovery::journal::{Asking, FORGOTTEN, RecallError, Record, Standing};
 use crate::replica::silence::Silence;
@@ -83,12 +84,13 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn take_kept(&mut self, record: Record) -> Result<(), RecallError> {
-        let Self { parts, protocol, out, recalled, returning, .. } = self;
+        let Self { parts, protocol, out, recalled, returning, lost_kept, .. } = self;
         match record {
             Record::Promise(promise) if promise.subject.domain == Domain::Absent => {
                 parts.store.recall_absent(&promise.subject);
             }
             Record::Void(certificate) => _ = parts.store.absence.add(*certificate),
+            Record::LostKept { up_to } => *lost_kept = Some(up_to),
             Record::Promise(promise) => {
                 let by_slot = P::counting(promise.subject.domain).by_height;
                 parts.safety.recall(&promise, by_slot);
@@ -156,7 +158,7 @@ impl<P: Protocol> Replica<P> {
     /// restored.
     pub(super) fn forgot(&mut self, actions: &mut Vec<Action<P::Message>>) {
         self.parts.safety.abstain(FORGOTTEN);
-        self.returning = Some(Returning::default());
+        (self.returning, self.lost_kept) = (Some(Returning::default()), None);
         self.out.persist(Record::Abstain(FORGOTTEN));
         actions.append(&mut self.out.actions);
     }
@@ -211,6 +213,9 @@ impl<P: Protocol> Replica<P> {
         let safety = &self.parts.safety;
         if safety.is_away() || (safety.abstains() > View(0) && safety.spoke_in() <= safety.abstains()) {
             self.out.persist(Record::Abstain(safety.abstains()));
+        }
+        if let Some(up_to) = self.lost_kept() {
+            self.out.persist(Record::LostKept { up_to });
         }
         for ((until, spreader), bundles) in self.parts.store.kept().all() {
             self.out.persist_kept(spreader, until, bundles);
@@ -304,9 +309,23 @@ impl<P: Protocol> Replica<P> {
 
     /// Handles this replica's question to itself: the journal holds everything that it had when it asked.
     pub(super) fn on_return_durable(&mut self) {
-        if let Some(returning) = self.returning.as_mut().filter(|returning| returning.written_at.is_some()) {
-            returning.is_durable = true;
+        let Some(returning) = self.returning.as_mut().filter(|returning| returning.written_at.is_some()) else {
+            return;
+        };
+        returning.is_durable = true;
+        if self.parts.config.dissemination.is_certified() && self.lost_kept.is_none() {
+            // It had executed no more than this when it acknowledged its last batch.
+            let up_to = Height(self.parts.store.committed().0 + MAX_RELIANCE_BLOCKS);
+            self.lost_kept = Some(up_to);
+            self.out.persist(Record::LostKept { up_to });
         }
+    }
+
+    /// Returns the height up to which blocks may rely on bundles that this replica acknowledged and then lost with its
+    /// journal; `None` if there are none. Up to there its lost disk counts as a fault for these bundles, although the
+    /// replica votes again.
+    pub fn lost_kept(&self) -> Option<Height> {
+        self.lost_kept.filter(|up_to| self.parts.store.committed() < *up_to)
     }
 
     /// Returns why this replica counts as faulty although it runs, or `None` if it does not.

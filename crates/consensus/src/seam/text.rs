@@ -194,6 +194,7 @@ pub fn record(record: &Record) -> String {
         Record::Summed => "that is all that is needed".into(),
         Record::Standing(standing) => stands_on(standing),
         Record::Void(certificate) => certificate_name(certificate),
+        Record::LostKept { up_to } => format!("has lost acknowledged bundles of blocks up to {up_to:?}"),
         Record::Claims(claims) => {
             format!("claims {}", claims.iter().map(certificate_name).collect::<Vec<_>>().join(", "))
         }

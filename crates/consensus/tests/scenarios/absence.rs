@@ -7,6 +7,8 @@ use crate::common::play::Play;
 use crate::common::random::Random;
 use crate::common::world::{Tamper, World};
 use quorate_consensus::config::{Dissemination, LeaderKind};
+use quorate_consensus::data::kept::MAX_RELIANCE_BLOCKS;
+use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::{Action, Config, Envelope, Mark, To};
 use quorate_types::{Attachment, Bundle, Digest, Domain, Height, Quorum, ReplicaId, Subject, View, Vote};
 use std::cell::RefCell;
@@ -32,6 +34,9 @@ crate::for_all_protocols! {
 
     /// At most f replicas sign that every bundle is absent, while bundles reach honest ones late.
     nothing_is_void_within_the_fault_model,
+
+    /// Disks that were lost count as lost as long as blocks may rely on what they held.
+    a_lost_disk_counts_until_no_block_relies_on_it,
 
     /// Acknowledged bundles survive a restart, until a block that names them is executed.
     acknowledged_bundles_survive_a_restart,
@@ -260,6 +265,39 @@ mod bodies {
                 assert!(!voided, "seed {seed}: R{replica} takes a bundle for void");
             }
         }
+    }
+
+    pub fn a_lost_disk_counts_until_no_block_relies_on_it<P: Play>() {
+        let mut lost = Lost::<P>::new();
+        lost.world.network.heal();
+        lost.goes_on(&[0, 1, 2, 3]);
+        let relied = |lost: &Lost<P>, replica| lost.world.replica(replica).lost_kept();
+        assert_eq!(relied(&lost, LATE), None, "R{LATE} has its disk");
+        let up_to = relied(&lost, 0).expect("R0 has lost bundles");
+        assert!(up_to.0 >= lost.height.0 + MAX_RELIANCE_BLOCKS, "{up_to:?} is too low");
+        for shortens in [false, true] {
+            if shortens {
+                lost.world.shorten_journal(0);
+            }
+            lost.world.kill(0);
+            lost.world.restart(0, 0);
+            lost.goes_on(&[0, 1, 2, 3]);
+            assert_eq!(relied(&lost, 0), Some(up_to), "R0 forgets its loss in a restart");
+        }
+        let end = lost.world.replica(0).committed_height().next();
+        lost.world.kill(0);
+        lost.world.edit_records(0, |record| {
+            if let Record::LostKept { up_to } = record {
+                *up_to = end;
+            }
+        });
+        lost.world.restart(0, 0);
+        assert_eq!(relied(&lost, 0), Some(end));
+        lost.goes_on(&[0, 1, 2, 3]);
+        assert_eq!(relied(&lost, 0), None, "no block to come relies on R0");
+        lost.world.shorten_journal(0);
+        let remains = lost.world.records(0).any(|record| matches!(record, Record::LostKept { .. }));
+        assert!(!remains, "a new journal says nothing of it");
     }
 
     pub fn acknowledged_bundles_survive_a_restart<P: Play>() {

@@ -145,6 +145,13 @@ impl<P: Play> World<P> {
         self.oracle.loses_disk(ReplicaId(replica));
     }
 
+    /// Edits the journal of a crashed replica.
+    pub fn edit_records(&mut self, replica: u16, edit: impl FnMut(&mut Record)) {
+        let node = &mut self.nodes[usize::from(replica)];
+        assert!(!node.alive, "the journal of a running replica is its own");
+        node.durable.values_mut().for_each(edit);
+    }
+
     /// Returns the replica that this one would be if it restarted now, and lost nothing, and the new statements that it
     /// makes as it starts: a primary may propose what waits.
     pub fn restarted_copy(&self, replica: u16) -> (Replica<P::Engine>, Vec<Subject>) {
