@@ -3,6 +3,7 @@
 use super::InspectResult;
 use super::certificates::{Certificates, caveat, shown};
 use super::chain::Chain;
+use super::check::of_voids;
 use super::export::{Ending, Writer};
 use super::fault::Fault;
 use super::place::Place;
@@ -87,6 +88,8 @@ pub(super) struct Audit<'a> {
     summing: bool,
     /// Number of blocks with an invalid proof from a peer, and the height of the first.
     unproven: (u64, Option<Height>),
+    /// Number of bundles without which committed blocks were executed.
+    voids: u64,
     /// Whether the chain is broken, so that later blocks cannot be judged.
     broken: bool,
     notes: Vec<String>,
@@ -112,6 +115,7 @@ impl<'a> Audit<'a> {
             summary: Vec::new(),
             summing: false,
             unproven: (0, None),
+            voids: 0,
             broken: false,
             notes: Vec::new(),
             faults: Vec::new(),
@@ -307,10 +311,11 @@ impl<'a> Audit<'a> {
         let late = std::mem::take(&mut self.bundles);
         let outcome = self.chain.add_late(late);
         self.demand(id, outcome);
-        let Self { chain, states, writer, .. } = self;
+        let Self { chain, states, writer, voids, .. } = self;
         let committed = chain.path_to(height, &digest).and_then(|path| {
             path.into_iter().try_for_each(|block| {
                 let committed = chain.commit(block)?;
+                *voids += committed.voids.len() as u64;
                 let executed = states.execute(&committed, || Frontier::new(chain.frontier()));
                 if let Some(writer) = writer {
                     writer.committed(&committed, executed);
@@ -423,6 +428,7 @@ impl<'a> Audit<'a> {
                 proven.next()
             ));
         }
+        self.notes.extend(of_voids(self.voids));
         if let (blocks, Some(first)) = self.unproven {
             self.notes.push(format!(
                 "{blocks} blocks, the first at height {first}, contain a certificate with an invalid proof from a \

@@ -59,6 +59,8 @@ pub struct Checked {
     pub client_signatures: u64,
     /// Number of checkpoints that match the blocks and the history.
     pub checkpoints: u64,
+    /// Number of bundles without which blocks were executed, because a quorum signed that they are absent.
+    pub voids: u64,
     /// Caveats: checks that were skipped, or that prove less than a reader may assume.
     pub notes: Vec<String>,
 }
@@ -158,6 +160,7 @@ impl Checked {
                     .to_owned(),
             );
         }
+        self.notes.extend(of_voids(self.voids));
         if self.proven_height < self.committed_height {
             self.notes.push(format!(
                 "only the replica that wrote the file claims that the blocks from height {} on are committed",
@@ -165,6 +168,17 @@ impl Checked {
             ));
         }
     }
+}
+
+/// Returns a note on void bundles, if there are any.
+pub(super) fn of_voids(count: u64) -> Option<String> {
+    let note = || {
+        format!(
+            "blocks were executed without {count} of their bundles, which a quorum signed to be absent: more disks were \
+             lost than the cluster tolerates, and replies to these commands do not count"
+        )
+    };
+    (count > 0).then(note)
 }
 
 /// Returns the first difference between a trusted configuration and the committee of an export.

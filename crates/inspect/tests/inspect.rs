@@ -105,7 +105,7 @@ fn an_independent_reader_detects_a_flipped_bit() {
 }
 
 /// Runs `--check` on a text.
-fn checked(remains: &Remains, export: &str) -> Result<Checked, InspectError> {
+pub fn checked(remains: &Remains, export: &str) -> Result<Checked, InspectError> {
     let path = remains.directory.join("checked.jsonl");
     fs::write(&path, export).expect("it can be written");
     check(&path, None)

@@ -7,3 +7,4 @@ mod remains;
 mod schemes;
 mod stranger;
 mod taken_over;
+mod voids;

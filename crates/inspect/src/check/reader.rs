@@ -228,8 +228,12 @@ impl Reader {
             if (domain, height, digest) != (Domain::Absent, block.height, block.digest()) {
                 return Err("it has a certificate of absence that is not its own".into());
             }
-            absent.insert(view.0);
+            let is_new = absent.insert(view.0);
+            if !is_new || view.0 >= block.payload.len() as u64 {
+                return Err(format!("its certificate of absence at position {} is superfluous", view.0));
+            }
         }
+        self.checked.voids += absent.len() as u64;
         let named = (0..).zip(&block.payload).filter(|(position, _)| !absent.contains(position));
         Ok(named.map(|(_, bundle)| *bundle).collect())
     }

@@ -9,7 +9,7 @@ use quorate_crypto::ReplicaKeys;
 use quorate_crypto::key_file::{self, passphrase::Passphrases};
 use quorate_inspect::{InspectArgs, InspectResult, run};
 use quorate_node::config::CONFIG_FILE;
-use quorate_node::{EmbeddedCluster, JournalConfig, NoObserver, NodeConfig, durability, testnet};
+use quorate_node::{EmbeddedCluster, JournalConfig, NoObserver, NodeConfig, Observer, durability, testnet};
 use quorate_storage::{FileJournal, Identity, Journal, JournalOptions};
 use quorate_types::{Decoder, Encoder, Status, Wire};
 use serde_json::Value;
@@ -75,6 +75,11 @@ impl Remains {
 
     /// Starts all replicas again, with their configurations and keys.
     pub fn restart(&self) -> EmbeddedCluster {
+        self.restart_watched(|| Box::new(NoObserver))
+    }
+
+    /// Starts all replicas again, each with an observer.
+    pub fn restart_watched(&self, observer: impl Fn() -> Box<dyn Observer>) -> EmbeddedCluster {
         let nodes = (0..REPLICAS as u16).map(|replica| {
             let home = self.home(replica);
             let config = NodeConfig::read(&home.join(CONFIG_FILE)).expect("its settings are there");
@@ -84,7 +89,7 @@ impl Remains {
             let address = config.members[usize::from(replica)].address.socket().expect("a number");
             ((config, keys), listen(address).into())
         });
-        EmbeddedCluster::start_replicas(nodes, || Box::new(NoObserver)).expect("replicas start")
+        EmbeddedCluster::start_replicas(nodes, observer).expect("replicas start")
     }
 
     /// Returns a directory for a cluster, and the settings that its replicas share.
@@ -153,15 +158,15 @@ fn client_config(cluster: &EmbeddedCluster, config: &NodeConfig) -> ClientConfig
 const UNKNOWN_BLOCKS: u64 = 4;
 
 /// Waits until every replica has executed commands that were executed one after the other: a client has its results
-/// from f+1 replicas, and the others may not have begun on a busy machine.
-fn await_all(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64) {
+/// from f+1 replicas, and the others may not have begun on a busy machine. Returns their statuses.
+pub fn await_all(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64) -> Vec<Status> {
     let mut probe = StatusProbe::connect(&client_config(cluster, config)).expect("replicas answer");
     let start = Instant::now();
     loop {
         let statuses: Vec<_> = probe.read(LOOK).expect("a socket").into_iter().flatten().collect();
         let has_it = |status: &&Status| status.height.0 >= commands.saturating_sub(UNKNOWN_BLOCKS).max(1);
         if statuses.iter().filter(has_it).count() == REPLICAS {
-            return;
+            return statuses;
         }
         assert!(start.elapsed() < HANG, "not all replicas execute the commands: {statuses:?}");
     }

@@ -18,6 +18,8 @@ pub struct Checked {
     pub commands: u64,
     pub signatures: u64,
     pub checkpoints: u64,
+    /// Bundles without which blocks were executed.
+    pub voids: u64,
 }
 
 /// Contents of the first line.
@@ -101,7 +103,7 @@ struct Reader {
 
 impl Reader {
     fn new(cluster: Cluster) -> Reader {
-        let checked = Checked { committed: 0, proven: 0, commands: 0, signatures: 0, checkpoints: 0 };
+        let checked = Checked { committed: 0, proven: 0, commands: 0, signatures: 0, checkpoints: 0, voids: 0 };
         Reader {
             cluster,
             blocks: BTreeMap::new(),
@@ -180,7 +182,8 @@ impl Reader {
             return Err(format!("the block at height {height} does not extend its predecessor"));
         }
         if committed {
-            self.execute(line, height, &payload)?;
+            let executed = self.not_void(line, (height, digest), payload)?;
+            self.execute(line, height, &executed)?;
             self.at_height.insert(height, digest);
             self.checked.committed = height;
         }
@@ -248,6 +251,22 @@ impl Reader {
         }
         let last_committed = if block.committed { block.height } else { self.checked.committed };
         self.checked.proven = self.checked.proven.max(last_committed);
+    }
+
+    /// Returns the bundles of a block that are not void: for each other one there is a certificate of absence.
+    fn not_void(&mut self, line: &Value, block: (u64, Digest), payload: Vec<Digest>) -> Result<Vec<Digest>, String> {
+        let mut absent = BTreeSet::new();
+        for void in line["voids"].as_array().map_or(&[][..], Vec::as_slice) {
+            let certificate = self.certificate(void)?;
+            let position = certificate.view as usize;
+            let is_of_block = (certificate.domain, certificate.height, certificate.digest) == (11, block.0, block.1);
+            if !is_of_block || position >= payload.len() || !absent.insert(position) {
+                return Err(format!("the block at height {} has a foreign certificate of absence", block.0));
+            }
+        }
+        self.checked.voids += absent.len() as u64;
+        let executed = payload.into_iter().enumerate().filter(|(position, _)| !absent.contains(position));
+        Ok(executed.map(|(_, bundle)| bundle).collect())
     }
 
     fn execute(&mut self, line: &Value, height: u64, payload: &[Digest]) -> Result<(), String> {
