@@ -83,6 +83,12 @@ impl Chain {
         self.quorum = honest_quorum;
     }
 
+    /// Returns whether a block may be executed without one of its bundles.
+    pub fn has_void(&self, block: &Digest) -> bool {
+        let mut signers = self.absent.range((*block, 0)..=(*block, u64::MAX)).map(|(_, signers)| signers);
+        signers.any(|signers| signers.len() >= self.quorum)
+    }
+
     /// Observes a statement of an honest replica.
     pub fn signs(&mut self, replica: ReplicaId, subject: &Subject) {
         if subject.domain == Domain::Absent {

@@ -77,6 +77,11 @@ pub struct Fetched {
 /// Course of a run.
 #[derive(Clone, Debug)]
 pub struct Chronicle {
+    /// Blocks that replicas executed without a bundle, each once for each replica and bundle in every life.
+    pub voided: Vec<(ReplicaId, Height)>,
+    /// Replicas that stopped because their state differs from that of a quorum, after more disks were lost than the
+    /// cluster tolerates.
+    pub halted: Vec<(ReplicaId, Time)>,
     /// Ordered by time.
     pub samples: Vec<Sample>,
     /// Maximum of each count over all samples, by replica.
@@ -91,6 +96,8 @@ impl Chronicle {
     pub fn new(replicas: usize) -> Chronicle {
         Chronicle {
             samples: Vec::new(),
+            voided: Vec::new(),
+            halted: Vec::new(),
             max_held: vec![Holdings::default(); replicas],
             fetched: Vec::new(),
             distance: FIRST_DISTANCE,

@@ -6,7 +6,7 @@ use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
 use quorate_consensus::data::digest_map::{DigestMap, Salt};
 use quorate_consensus::recovery::journal::Record;
-use quorate_consensus::{Config, Envelope, Evidence, Message};
+use quorate_consensus::{Config, Envelope, Evidence, Halt, Message};
 use quorate_oracles::{Availability, Chain, Property, Relays, Statements, Violation, Weight, Work};
 use quorate_types::{
     Attachment, Block, Bundle, ClientId, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
@@ -47,6 +47,10 @@ pub struct Oracle {
     faulty: Signers,
     /// Faulty replicas whose statements are not checked. Their execution is, because their state machine is honest.
     liars: Signers,
+    /// Replicas that executed each block without a void bundle.
+    voided: BTreeMap<Height, Signers>,
+    /// Honest replicas that executed such a bundle. They stop once they learn the certificate of a later checkpoint.
+    diverged: Signers,
     /// All submitted bundles.
     bundles: DigestMap<Submitted>,
     /// First result at each checkpoint.
@@ -90,6 +94,8 @@ impl Oracle {
             chain: Chain::new(genesis, replicas),
             faulty: Signers::empty(),
             liars: Signers::empty(),
+            voided: BTreeMap::new(),
+            diverged: Signers::empty(),
             bundles: DigestMap::with_hasher(Salt(0)),
             checkpoints: BTreeMap::new(),
             signed: (0..replicas).map(|_| Signed::default()).collect(),
@@ -355,6 +361,8 @@ impl Oracle {
     pub fn restarted(&mut self, replica: ReplicaId) {
         self.availability.iter_mut().for_each(|availability| availability.restarts(replica));
         self.chain.goes_to(replica.index(), Height(0));
+        self.diverged.remove(replica);
+        self.voided.values_mut().for_each(|voiding| voiding.remove(replica));
         self.done[replica.index()].clear();
         // The order of iteration has no effect.
         self.bundles.values_mut().for_each(|bundle| bundle.by.remove(replica));
@@ -371,7 +379,11 @@ impl Oracle {
         self.check_block(replica, "commits", bundles.iter().map(Weight::of).sum());
         let backed = self.statements.commits(replica, block);
         self.breached(backed);
-        match self.chain.commits(replica.index(), block, bundles) {
+        let agrees = self.chain.commits(replica.index(), block, bundles);
+        if agrees.is_ok() {
+            self.compare_voids(replica, block, bundles.len() == block.payload.len());
+        }
+        match agrees {
             Ok(true) => {
                 let behind = self.shares.as_mut().and_then(|shares| shares.commits(block, bundles).err());
                 if let Some(behind) = behind {
@@ -414,9 +426,38 @@ impl Oracle {
     /// Observes that a replica has executed all blocks up to a checkpoint.
     pub fn vouches(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest) {
         let executed = Vouched { checkpoint, history };
-        if *self.checkpoints.entry(height).or_insert(executed) != executed {
+        if !self.diverged.contains(replica) && *self.checkpoints.entry(height).or_insert(executed) != executed {
             self.report(Property::Agreement, format!("replica {replica} has a different state at height {height}"));
         }
+    }
+
+    /// Notes which replicas have executed a block with a bundle that others take for void: at most n-q, because a quorum
+    /// q signed that it is absent.
+    fn compare_voids(&mut self, replica: ReplicaId, block: &Block, is_whole: bool) {
+        if is_whole && !self.chain.has_void(&block.digest()) {
+            return;
+        }
+        let voiding = self.voided.entry(block.height).or_default();
+        if !is_whole {
+            voiding.insert(replica);
+        }
+        let voiding = *voiding;
+        for other in (0..self.quorum.replicas() as u16).map(ReplicaId) {
+            if self.chain.height(other.index()) >= block.height.0 && !voiding.is_empty() && !voiding.contains(other) {
+                self.diverged.insert(other);
+            }
+        }
+        if self.diverged.len() > self.quorum.replicas() - self.quorum.quorum() {
+            let what =
+                format!("replicas {:?} have executed a bundle of block {} that is void", self.diverged, block.height);
+            self.report(Property::Agreement, what);
+        }
+    }
+
+    /// Returns whether a replica may stop for a reason: more disks were lost than the cluster tolerates, and it had
+    /// executed a bundle without which the others execute the block.
+    pub fn may_halt(&self, replica: ReplicaId, why: &Halt) -> bool {
+        matches!(why, Halt::Diverged { .. }) && self.diverged.contains(replica)
     }
 
     /// Observes that a replica adopts the state of a checkpoint, instead of executing the blocks before it. Another
@@ -432,6 +473,7 @@ impl Oracle {
             return self.report(Property::Contiguity, what);
         }
         self.chain.goes_to(replica.index(), height);
+        self.diverged.remove(replica);
         // The order of iteration has no effect.
         let executed = self.bundles.values_mut().filter(|bundle| bundle.height.is_some_and(|at| at <= height));
         for bundle in executed {

@@ -11,6 +11,7 @@ mod determinism;
 mod hardships;
 mod hostile;
 mod late_votes;
+mod lost_disks;
 mod machines;
 mod marks;
 mod network;

@@ -159,6 +159,8 @@ pub struct Node<P: Protocol> {
     pub struck_at: Option<Point>,
     /// Whether it crashed at that point. It does nothing for the rest of its turn.
     pub struck: bool,
+    /// It has stopped for good, because its state differs from that of the others.
+    pub halted: bool,
     /// Whether it is up.
     pub alive: bool,
     /// Counters after the replay of its journal in this life; `None` before.
@@ -220,6 +222,7 @@ impl<P: Protocol> Node<P> {
             points: 0,
             struck_at: None,
             struck: false,
+            halted: false,
             alive: true,
             born: None,
             returns: None,
@@ -488,18 +491,25 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Reports that a replica stops, which ends the run.
+    /// Stops the replica. That ends the run, unless more disks were lost than the cluster tolerates.
     fn halt(&mut self, why: &Halt, world: &mut Surroundings<'_, P::Message>) {
         let me = self.parts.me;
         world.transcript.add(self.now, || format!("{me:?} {}", text::halt(why)));
+        if world.oracle.may_halt(me, why) {
+            world.chronicle.halted.push((me, self.now));
+            (self.struck, self.halted) = (true, true);
+            return;
+        }
         world.oracle.report(Property::Agreement, format!("replica {me} {}", text::halt(why)));
     }
 
     fn marked(&mut self, mark: &Mark, world: &mut Surroundings<'_, P::Message>) {
         let me = self.parts.me;
         world.transcript.add(self.now, || format!("{me:?} {}", text::mark(mark)));
-        if let Mark::Adopted { height, .. } = mark {
-            world.chronicle.adopts(self.now, me, *height, self.points);
+        match mark {
+            Mark::Adopted { height, .. } => world.chronicle.adopts(self.now, me, *height, self.points),
+            Mark::Voided { height, .. } => world.chronicle.voided.push((me, *height)),
+            _ => {}
         }
     }
 

@@ -125,8 +125,11 @@ impl<P: Protocol> World<'_, P> {
         self.schedule_alarm(replica);
     }
 
-    /// Crashes a replica that reached the point of its strike.
+    /// Crashes a replica that reached the point of its strike, or that has stopped.
     pub(super) fn on_struck(&mut self, replica: usize) {
+        if self.nodes[replica].halted {
+            return self.crash(replica, None);
+        }
         let strike = self.trouble.strikes.iter().find(|strike| strike.replica == replica);
         let Strike { point, leaves, down, .. } = *strike.expect("only scheduled strikes happen");
         let line = || format!("-- R{replica} crashes at its point {point}; its journal: {leaves:?}");
