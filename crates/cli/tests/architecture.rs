@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-emulation", &["quorate-types", "quorate-links"]),
     ("quorate-consensus", &["quorate-types"]),
     ("quorate-byzantine", &["quorate-consensus"]),
-    ("quorate-hosting", &["quorate-consensus"]),
+    ("quorate-hosting", &["quorate-consensus", "quorate-gateway", "quorate-crypto", "quorate-applications"]),
     ("quorate-oracles", &["quorate-consensus"]),
     ("quorate-gateway", &[]),
     ("quorate-crypto", &["quorate-types", "quorate-files"]),

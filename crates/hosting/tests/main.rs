@@ -1,5 +1,6 @@
 //! Tests of the rules that all hosts share.
 
+mod desk;
 mod gate;
 mod headroom;
 mod replies;

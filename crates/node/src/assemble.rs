@@ -2,18 +2,16 @@
 //! named in `quorate_consensus::protocols::registry`, the other parts in the registries of their crates.
 
 use crate::allocations;
-use crate::client_rules::Doorkeeper;
+use crate::client_links::{NodeDesk, ReplyWriter};
 use crate::config::{NodeConfig, admin_fault};
 use crate::cycles;
 use crate::devices::{Devices, Fittings};
 use crate::durability::{self, Memory, Opened};
 use crate::error::NodeError;
-use crate::gateway::{BundleLimits, Gateway};
 use crate::host::{Host, Orders, RunningNode};
 use crate::laboratory::{ForReplica, Laboratory, Malleable, for_replica};
 use crate::network::Wakeup;
 use crate::observer::{NodeEvent, Observer};
-use crate::readers::Readers;
 use crate::recording;
 use crate::seals::Seals;
 use crate::snapshots::SnapshotFiles;
@@ -26,10 +24,11 @@ use quorate_crypto::{
     Identity as IdentityKey, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, ReplySealer, SchemeKind, SharedVerdicts,
 };
 use quorate_gateway::admission::Admission;
-use quorate_hosting::ReplyCache;
+use quorate_hosting::desk::{BundleLimits, Desk, DeskParts};
+use quorate_hosting::{Answers, ReplyCache};
 use quorate_recording::{Header, Recorder};
 use quorate_storage::{CpuAccount, Identity, JournalError};
-use quorate_transports::{Endpoint, Endpoints, Wire};
+use quorate_transports::{Endpoint, Endpoints, Transport, Wire};
 use quorate_types::{Address, ClusterId, Committee, stages};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::num::NonZero;
@@ -74,13 +73,20 @@ fn explain(error: NodeError, config: &NodeConfig) -> NodeError {
     }
 }
 
-/// Assembles a replica and makes it listen on `endpoint`, or else on the address in its configuration. `shared` is
-/// what the replicas of this process share. `home` is the directory of the configuration.
+/// Network of a replica to assemble.
+pub(crate) enum Attachment {
+    /// Listens on this endpoint, or else on the address in the configuration.
+    Listen(Option<Endpoint>),
+    Transport(Box<dyn Transport>),
+}
+
+/// Assembles a replica. `shared` is what the replicas of this process share. `home` is the directory of the
+/// configuration.
 pub(crate) fn assemble(
     config: &NodeConfig,
     home: &Path,
     keys: ReplicaKeys,
-    endpoint: Option<Endpoint>,
+    attachment: Attachment,
     shared: Option<&Shared>,
     mut observer: Box<dyn Observer>,
 ) -> Result<Assembled, NodeError> {
@@ -95,14 +101,20 @@ pub(crate) fn assemble(
     // port in use.
     let Opened { journal, memory, mark, directory, finding } =
         durability::open(&config.journal, home, identity).map_err(|error| explain(error, config))?;
-    let wire = config.wire();
-    let endpoints = endpoints(config, &wire, endpoint)?;
-    let transport = wire.replica(&committee, config.parameters(), endpoints, identity_key, identities)?;
-    let places = transport.listening().expect("a replica's transport listens");
+    let transport = match attachment {
+        Attachment::Transport(transport) => transport,
+        Attachment::Listen(endpoint) => {
+            let wire = config.wire();
+            let endpoints = endpoints(config, &wire, endpoint)?;
+            wire.replica(&committee, config.parameters(), endpoints, identity_key, identities)?
+        }
+    };
     let wakeup = Wakeup::new(transport.waker());
     let waker = wakeup.waker();
     let salt = unguessable();
-    observer.observe(config.replica, NodeEvent::Listening(places));
+    if let Some(places) = transport.listening() {
+        observer.observe(config.replica, NodeEvent::Listening(places));
+    }
     let baselines = config.baselines.unwrap_or_default();
     if baselines.count_allocations {
         allocations::count();
@@ -139,7 +151,8 @@ pub(crate) fn assemble(
         mark,
         states,
         executor: executor(config, &committee),
-        gateway: gateway(config, committee.cluster, for_clients, shared, salt)?,
+        desk: desk(config, committee.cluster, for_clients.codes, shared, salt)?,
+        writer: ReplyWriter::new(Seals::new(for_clients.sealer)),
         observer,
         settings: config.settings(),
         payload_path: baselines.payload_path,
@@ -150,14 +163,13 @@ pub(crate) fn assemble(
     Ok(Assembled { node, orders, waker })
 }
 
-fn gateway(
+fn desk(
     config: &NodeConfig,
     cluster: ClusterId,
-    keys: ClientSide,
+    codes: Option<ReplicaCodes>,
     shared: Option<&Shared>,
     salt: u64,
-) -> Result<Gateway, CryptoError> {
-    let limits = BundleLimits { commands: config.consensus.batch.max_commands(), bytes: config.consensus.batch_bytes };
+) -> Result<NodeDesk, CryptoError> {
     let mut verifier = BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES);
     let verdicts = config.baselines.unwrap_or_default().client_verdicts;
     if let Some(shared) = shared.filter(|_| verdicts == ClientVerdicts::Shared) {
@@ -166,15 +178,20 @@ fn gateway(
     if let Some(certifier) = config.clients.certifier(cluster) {
         verifier = verifier.certified_by(certifier);
     }
-    if let Some(codes) = keys.codes {
+    if let Some(codes) = codes {
         verifier = verifier.with_codes(codes);
     }
-    let admission = Admission::new(config.consensus.max_queue(), config.members.len());
-    let readers = Readers::new(&config.clients, cluster, config.replica)?;
-    let cache = ReplyCache::new(config.reply_cache_bytes, salt);
-    let gateway = Gateway::new(config.replica, config.reply, limits, verifier, cache, admission, readers);
-    let gateway = gateway.with_doorkeeper(Doorkeeper::new(&config.clients)).with_terms(config.client_terms());
-    Ok(gateway.with_seals(Seals::new(keys.sealer)))
+    let consensus = &config.consensus;
+    Ok(Desk::new(DeskParts {
+        answers: Answers::of(config.replica, config.reply),
+        limits: BundleLimits { commands: consensus.batch.max_commands(), bytes: consensus.batch_bytes },
+        terms: config.client_terms(),
+        verifier,
+        cache: ReplyCache::new(config.reply_cache_bytes, salt),
+        admission: Admission::new(consensus.max_queue(), config.members.len()),
+        policy: config.clients.policy(),
+        questions: config.clients.questions(cluster, config.replica)?,
+    }))
 }
 
 /// A replica's own keys and the committee's, ready for use.

@@ -73,7 +73,7 @@ impl<P: Protocol> Host<P> {
         }
         attention.extend(self.standstill(&connected));
         attention.extend(self.short_paths.iter().map(|(peer, change)| format!("replica {peer} {change}")));
-        if devices.gateway.admission.is_full() {
+        if devices.desk.admission().is_full() {
             attention.push("refuses clients: their commands would wait longer than max_queue_ms".to_owned());
         }
         attention.extend(self.replica.silence().map(|silence| silence.to_string()));

@@ -2,12 +2,12 @@
 
 use crate::config_file::{ConfigFault, Place};
 use quorate_crypto::ed25519::{PUBLIC_KEY_BYTES, PublicKey};
-use quorate_crypto::{AdmittedClients, CertificateFault, Certifier, ClientAuthentication};
-use quorate_types::digest::{decode_hex, encode_hex};
-use quorate_types::{Bundle, ClientId, ClusterId, Time};
+use quorate_crypto::{AdmittedClients, Certifier, Challenges, ClientAuthentication, CryptoError};
+use quorate_hosting::desk::{AdmissionPolicy, AnswerQuotas, Askers, ClientKeys, QuestionPolicy};
+use quorate_transports::LinkId;
+use quorate_types::digest::decode_hex;
+use quorate_types::{ClusterId, ReplicaId};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
-use std::hash::Hash;
 
 /// Maximum of `max_commands_per_s`.
 const MAX_COMMANDS_PER_S: u64 = 1_000_000_000;
@@ -15,10 +15,6 @@ const MAX_COMMANDS_PER_S: u64 = 1_000_000_000;
 const MAX_ANSWER_BYTES_PER_S: u64 = 1_000_000_000_000;
 /// Maximum of `max_answer_us_per_s`: all of the time.
 const MAX_ANSWER_US_PER_S: u64 = 1_000_000;
-/// A client may use this much of its quota at once, in nanoseconds.
-const BURST_NS: u64 = 1_000_000_000;
-/// Maximum number of clients whose use of the quota is known. Beyond it, those that have paid are forgotten, or all.
-const MAX_QUOTAS: usize = 65_536;
 
 /// The table `[clients]` of a configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -99,6 +95,32 @@ impl ClientRules {
         Ok(())
     }
 
+    fn listed(&self) -> ClientKeys {
+        self.keys.iter().filter_map(|key| decode(key)).collect()
+    }
+
+    /// Returns the admission policy for bundles.
+    pub(crate) fn policy(&self) -> AdmissionPolicy {
+        let listed = (self.admitted == AdmittedClients::Listed).then(|| self.listed());
+        AdmissionPolicy::new(listed, self.max_commands_per_s)
+    }
+
+    /// Returns the admission policy for questions to replica `me`.
+    ///
+    /// # Errors
+    /// [`CryptoError::Randomness`] if challenges are needed and the system provides none.
+    pub(crate) fn questions(&self, cluster: ClusterId, me: ReplicaId) -> Result<QuestionPolicy<LinkId>, CryptoError> {
+        let quotas = AnswerQuotas { bytes_per_s: self.max_answer_bytes_per_s, us_per_s: self.max_answer_us_per_s };
+        let askers = match self.admitted {
+            AdmittedClients::Any => return Ok(QuestionPolicy::open(quotas)),
+            AdmittedClients::Listed => Askers::Listed(self.listed()),
+            AdmittedClients::Certified => {
+                Askers::Certified(Box::new(self.certifier(cluster).expect("the rule names a certifier")))
+            }
+        };
+        Ok(QuestionPolicy::closed(cluster, me, askers, Challenges::new()?, quotas))
+    }
+
     /// Returns the verifier of certificates, if they are required.
     ///
     /// # Panics
@@ -111,117 +133,7 @@ impl ClientRules {
 }
 
 /// Decodes a usable public key.
-pub(crate) fn decode(text: &str) -> Option<[u8; PUBLIC_KEY_BYTES]> {
+fn decode(text: &str) -> Option<[u8; PUBLIC_KEY_BYTES]> {
     let key: [u8; PUBLIC_KEY_BYTES] = decode_hex(text)?.try_into().ok()?;
     PublicKey::decode(&key).filter(|key| !key.is_weak()).map(|_| key)
 }
-
-/// Applies the rules to what clients send.
-#[derive(Default)]
-pub(crate) struct Doorkeeper {
-    /// Keys admitted; `None`: all.
-    listed: Option<BTreeSet<[u8; PUBLIC_KEY_BYTES]>>,
-    /// Time that a command costs its client, in nanoseconds; 0: nothing.
-    command_ns: u64,
-    /// By owner.
-    debts: Debts<u128>,
-    not_admitted: u64,
-    over_quota: u64,
-}
-
-impl Doorkeeper {
-    pub fn new(rules: &ClientRules) -> Doorkeeper {
-        let listed = (rules.admitted == AdmittedClients::Listed)
-            .then(|| rules.keys.iter().filter_map(|key| decode(key)).collect::<BTreeSet<_>>());
-        let command_ns = BURST_NS.checked_div(rules.max_commands_per_s).map_or(0, |ns| ns.max(1));
-        Doorkeeper { listed, command_ns, ..Doorkeeper::default() }
-    }
-
-    /// Returns why a bundle's client is not admitted. `certificate` is what its certificate lacks.
-    pub fn refusal(&mut self, bundle: &Bundle, certificate: Option<CertificateFault>) -> Option<String> {
-        let why = match certificate {
-            Some(CertificateFault::Missing) => NOT_CERTIFIED.to_owned(),
-            Some(CertificateFault::Invalid) => FALSELY_CERTIFIED.to_owned(),
-            None => {
-                let listed = self.listed.as_ref()?;
-                let key = bundle.authenticator()?.public_key.first_chunk::<PUBLIC_KEY_BYTES>()?;
-                if listed.contains(key) {
-                    return None;
-                }
-                not_listed(key)
-            }
-        };
-        self.not_admitted += 1;
-        Some(why)
-    }
-
-    /// Returns why a client must wait, if it has used up its quota.
-    pub fn over_quota(&mut self, client: ClientId, now: Time) -> Option<String> {
-        if !self.debts.exceed_a_second(&client.owner(), now) {
-            return None;
-        }
-        self.over_quota += 1;
-        let quota = BURST_NS / self.command_ns;
-        Some(format!("the client has used up its quota of {quota} commands/s; help: send fewer, or ask the operators"))
-    }
-
-    /// Whether clients have quotas.
-    pub fn has_quotas(&self) -> bool {
-        self.command_ns > 0
-    }
-
-    /// Charges a client for the commands of a genuine bundle that is new.
-    pub fn charge(&mut self, bundle: &Bundle, now: Time) {
-        let cost_ns = self.command_ns.saturating_mul(bundle.len() as u64);
-        self.debts.add(bundle.origin().owner(), cost_ns, now);
-    }
-
-    /// Returns the counts of refused bundles by reason.
-    pub fn refusals(&self) -> [(&'static str, u64); 2] {
-        [("not-admitted", self.not_admitted), ("over-quota", self.over_quota)]
-    }
-}
-
-/// When each client's use of its quota will be paid off.
-pub(crate) struct Debts<K> {
-    paid_off: HashMap<K, Time>,
-}
-
-impl<K> Default for Debts<K> {
-    fn default() -> Self {
-        Debts { paid_off: HashMap::new() }
-    }
-}
-
-impl<K: Eq + Hash> Debts<K> {
-    /// Returns whether a client owes a second's worth or more.
-    pub fn exceed_a_second(&self, client: &K, now: Time) -> bool {
-        self.paid_off.get(client).is_some_and(|paid_off| paid_off.since(now).as_nanos() >= u128::from(BURST_NS))
-    }
-
-    /// Adds to the debt of a client.
-    pub fn add(&mut self, client: K, cost_ns: u64, now: Time) {
-        if self.paid_off.len() >= MAX_QUOTAS {
-            self.paid_off.retain(|_, paid_off| *paid_off > now);
-            // Otherwise many clients in debt would cause this work again and again.
-            if self.paid_off.len() > MAX_QUOTAS / 2 {
-                self.paid_off.clear();
-            }
-        }
-        let paid_off = self.paid_off.entry(client).or_insert(now);
-        *paid_off = Time((*paid_off).max(now).0.saturating_add(cost_ns));
-    }
-}
-
-/// Returns why the client of a key that is not listed is refused.
-pub(crate) fn not_listed(key: &[u8]) -> String {
-    format!(
-        "the client's key {} is not admitted; help: ask the operators to add it to `keys` in `[clients]`",
-        encode_hex(key)
-    )
-}
-
-pub(crate) const NOT_CERTIFIED: &str = "the client is not certified, but this cluster admits only certified clients; help: have \
-     the certifier run `quorate keys certify` on the client's key file";
-pub(crate) const FALSELY_CERTIFIED: &str = "the client's certificate is not one of this cluster's certifier for the client's key; \
-     help: have the certifier run `quorate keys certify` on the client's key file";

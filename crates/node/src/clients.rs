@@ -1,410 +1,172 @@
-//! Service to clients: scheduling, cost accounting and refusals.
-//!
-//! Links take [turns](quorate_gateway::turns) by cost. In each turn of the host, links that have carried something
-//! genuine get up to [`GENUINE_NS_PER_TURN`] of work, and all others together up to [`STRANGERS_NS_PER_TURN`]: the
-//! upper bound on the delay per turn that an attacker without keys can cause. The signatures of the two groups are
-//! verified in separate batches, so a forged signature never forces a genuine one to be verified twice.
+//! Service to clients: drives the [desk](quorate_hosting::desk), which decides about their frames.
 
-use crate::client_frames::{Arrival, Batch, ClientFrame, Statuses};
+use crate::client_links::{AtDesk, Links, NodeDesk};
 use crate::devices::Devices;
 use crate::error::HostError;
-use crate::gateway::FORGED;
 use crate::host::Host;
 use crate::network::{Frame, kind_of_request};
 use bytes::Bytes;
-use quorate_consensus::data::pool::{self, Totals};
-use quorate_consensus::{Input, Protocol, Refusal};
-use quorate_gateway::admission::{Amount, Load};
-use quorate_gateway::budget::{
-    BUNDLES_PER_BATCH, BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MAX_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
-    STRANGERS_NS_PER_TURN, answer_cost_ns,
-};
+use quorate_consensus::{Input, Protocol};
+use quorate_gateway::budget::{BUNDLES_PER_BATCH, FRAMES_PER_TURN};
 use quorate_gateway::turns::Standing;
-use quorate_hosting::{bad_expiry, refusal};
+use quorate_hosting::EventLoop;
+use quorate_hosting::desk::{ClientFrame, Question, Submission};
 use quorate_transports::LinkId;
 use quorate_types::limits::MAX_TEXT_BYTES;
 use quorate_types::stages::{self, MessageKind, Stage};
-use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message, question_digest};
-use std::collections::{BTreeSet, HashSet};
-use std::ops::ControlFlow;
+use quorate_types::{ClientId, ClientRequest, DecodeError, Digest, ReplicaReply, decode_message, question_digest};
 use std::time::Instant;
 
-/// Base cost of a frame, in nanoseconds.
-const FRAME_NS: u64 = 1_000;
-/// Cost of a bundle per byte, for hashing, in nanoseconds.
-const BYTE_NS: u64 = 2;
-/// Cost of a bundle's signature, in nanoseconds: about that of a single verification. In a batch it takes half.
-const SIGNATURE_NS: u64 = 50_000;
-/// Extra cost of a forged bundle, in nanoseconds: finding it among 256 takes 8 more batch verifications.
-const FORGED_NS: u64 = 8 * SIGNATURE_NS;
-
 impl<P: Protocol> Host<P> {
+    /// Returns the desk, and this host as it uses it.
+    fn desk(&mut self) -> (&mut NodeDesk, AtDesk<'_, P>) {
+        let Devices { desk, network, writer, executor, .. } = &mut self.devices;
+        (desk, AtDesk { links: Links { network, writer }, replica: &self.replica, executor })
+    }
+
     /// Serves clients, starting with those known to be genuine.
     pub(crate) fn serve_clients(&mut self) -> Result<(), HostError> {
-        let load = load_of(self.replica.parts().store.pool.totals());
-        self.devices.gateway.admission.observe(self.now.0, load);
-        let network = &self.devices.network;
-        self.clients.turns.resume(|link| !network.is_congested(link));
-        for source in std::mem::take(&mut self.clients.left) {
+        let (totals, now) = (self.replica.parts().store.pool.totals(), self.now);
+        let (desk, links) = self.devices.desk_and_links();
+        for source in desk.begin_turn(now, totals, &links) {
             self.consume(Input::Left(source));
             self.perform()?;
         }
-        for (number, checked) in std::mem::take(&mut self.devices.checked) {
-            let forged = self.devices.gateway.finish_check(checked);
-            self.clients.batches.settle(number, forged);
-        }
-        self.take_batches()?;
-        if self.clients.are_served() || self.devices.has_batches_enough() {
+        self.submit_batches()?;
+        if self.devices.desk.is_idle() || self.devices.has_batches_enough() {
             return Ok(());
         }
-        self.serve_some(Standing::Genuine, GENUINE_NS_PER_TURN)?;
-        self.serve_some(Standing::Stranger, STRANGERS_NS_PER_TURN)
+        self.serve_some(Standing::Genuine)?;
+        self.serve_some(Standing::Stranger)
     }
 
     /// Serves frames of clients with this standing.
-    fn serve_some(&mut self, standing: Standing, max_ns: u64) -> Result<(), HostError> {
-        let (mut spent_ns, mut bytes, mut frames) = (0, 0, 0);
-        let mut arrivals = Vec::new();
-        while frames < FRAMES_PER_TURN && bytes < BYTES_PER_TURN && spent_ns < max_ns {
-            let Some((link, waiting)) = self.clients.turns.next(standing) else { break };
-            if self.devices.network.is_congested(link) {
-                self.clients.turns.park(link, waiting);
-                continue;
-            }
-            let ClientFrame { client, frame } = waiting;
-            (frames, bytes) = (frames + 1, bytes + frame.bytes());
-            self.devices.network.release(link, frame.bytes());
-            self.devices.gateway.seals.take_spent_ns();
-            let (served_ns, bundle) = self.serve(link, client, frame);
-            let cost_ns = served_ns + self.devices.gateway.seals.take_spent_ns();
-            if let Some(bundle) = bundle {
-                let gateway = &self.devices.gateway;
-                let is_first = !gateway.checks_signatures() || self.clients.batches.note(bundle.digest());
-                let was_known = !is_first || gateway.is_verified(&bundle);
-                arrivals.push(Arrival { link, bundle, was_known });
-            }
-            self.clients.turns.charge(link, cost_ns);
-            spent_ns += cost_ns;
+    fn serve_some(&mut self, standing: Standing) -> Result<(), HostError> {
+        self.devices.desk.begin_round(standing);
+        loop {
+            let (desk, links) = self.devices.desk_and_links();
+            let Some((link, (client, frame))) = desk.next(&links) else { break };
+            self.serve(link, client, frame);
         }
-        let per_batch = if self.devices.has_verifiers() { BUNDLES_PER_BATCH } else { FRAMES_PER_TURN };
-        while !arrivals.is_empty() {
-            let later = arrivals.split_off(per_batch.min(arrivals.len()));
-            self.check(std::mem::replace(&mut arrivals, later));
-        }
-        self.take_batches()
+        self.check();
+        self.submit_batches()
     }
 
-    /// Begins to verify bundles. Without other threads, this verifies them.
-    fn check(&mut self, arrivals: Vec<Arrival>) {
-        let number = self.clients.batches.next_number();
-        let Devices { gateway, .. } = &mut self.devices;
-        let _requests = stages::message(MessageKind::Request, arrivals.len());
-        let _stage = gateway.checks_signatures().then(|| stages::enter(Stage::Authenticate));
-        let forged = match gateway.begin_check(arrivals.iter().map(|arrival| &arrival.bundle)) {
-            ControlFlow::Break(forged) => Some(forged),
-            ControlFlow::Continue(task) => {
-                let checked = self.devices.check_batch(number, task);
-                checked.map(|checked| self.devices.gateway.finish_check(checked))
-            }
+    fn serve(&mut self, link: LinkId, client: ClientId, frame: Frame<ClientRequest>) {
+        let (_message, bytes, now) = (stages::message(MessageKind::Unread, 1), frame.bytes(), self.now);
+        let request = frame.message(self.devices.payload_path);
+        let agreement_ns = self.look_at(link, bytes, &request);
+        let (desk, mut host) = self.desk();
+        let question = desk.serve(&mut host, now, ClientFrame { link, client, bytes, request });
+        if agreement_ns > 0 {
+            desk.charge(link, agreement_ns);
+        }
+        if let Some(question) = question {
+            self.answer(link, client, question);
+        }
+    }
+
+    /// Agrees on a key for replies with the sender of a request that shows one. Returns the nanoseconds that this took.
+    fn look_at(&mut self, link: LinkId, bytes: usize, request: &Result<ClientRequest, DecodeError>) -> u64 {
+        let Ok(request) = request else { return 0 };
+        let kind = kind_of_request(request);
+        stages::name(kind);
+        stages::received(kind, bytes);
+        let credential = match request {
+            ClientRequest::Submit(bundle) => bundle.authenticator().map(|authenticator| authenticator.public_key),
+            ClientRequest::Introduce { credential } => Some(&credential[..]),
+            _ => None,
         };
-        self.clients.batches.push(Batch { arrivals, forged });
+        credential.map_or(0, |credential| self.devices.writer.seals.introduce(link, credential))
+    }
+
+    /// Begins to verify the bundles of a round. Without other threads, this verifies them.
+    fn check(&mut self) {
+        let per_batch = if self.devices.has_verifiers() { BUNDLES_PER_BATCH } else { FRAMES_PER_TURN };
+        while self.devices.desk.unchecked() > 0 {
+            let desk = &mut self.devices.desk;
+            let _requests = stages::message(MessageKind::Request, desk.unchecked().min(per_batch));
+            let _stage = desk.checks_signatures().then(|| stages::enter(Stage::Authenticate));
+            if let Some((number, task)) = desk.begin_check(per_batch)
+                && let Some(checked) = self.devices.check_batch(number, task)
+            {
+                self.devices.desk.settle(number, checked);
+            }
+        }
     }
 
     /// Hands verified bundles to the replica, each batch as one input.
-    fn take_batches(&mut self) -> Result<(), HostError> {
-        while let Some((arrivals, forged)) = self.clients.batches.pop() {
-            let bundles = self.take_genuine(arrivals, &forged);
-            self.charge(&bundles);
-            self.submit(bundles)?;
-        }
-        Ok(())
-    }
-
-    /// Returns why a client must wait with a bundle that this replica does not know yet.
-    fn over_quota(&mut self, client: ClientId, bundle: &Digest) -> Option<String> {
-        let doorkeeper = &mut self.devices.gateway.doorkeeper;
-        if !doorkeeper.has_quotas() || self.replica.is_known(bundle) {
-            return None;
-        }
-        doorkeeper.over_quota(client, self.now)
-    }
-
-    /// Charges the quotas of clients for bundles that this replica does not know yet: anyone can repeat others.
-    fn charge(&mut self, bundles: &[Bundle]) {
-        if !self.devices.gateway.doorkeeper.has_quotas() {
-            return;
-        }
-        let mut seen = HashSet::new();
-        for bundle in bundles {
-            let digest = bundle.digest();
-            if seen.insert(digest) && !self.replica.is_known(&digest) {
-                self.devices.gateway.doorkeeper.charge(bundle, self.now);
-            }
+    fn submit_batches(&mut self) -> Result<(), HostError> {
+        loop {
+            let now = self.now;
+            let (desk, mut host) = self.desk();
+            let Some(Submission { bundles, sources }) = desk.next_batch(&mut host, now) else { return Ok(()) };
+            let _requests = stages::message(MessageKind::Request, bundles.len());
+            self.consume(Input::Submit { bundles, sources });
+            self.rewrite();
+            self.perform()?;
+            let refused = std::mem::take(&mut self.devices.refused);
+            let (desk, mut links) = self.devices.desk_and_links();
+            desk.refuse(&mut links, refused);
+            self.feed_local()?;
         }
     }
 
-    fn submit(&mut self, bundles: Vec<Bundle>) -> Result<(), HostError> {
-        if bundles.is_empty() {
-            return Ok(());
-        }
-        let sources = self.clients.sources(&*self.devices.network);
-        let _requests = stages::message(MessageKind::Request, bundles.len());
-        self.consume(Input::Submit { bundles, sources });
-        self.rewrite();
-        self.perform()?;
-        self.answer_the_refused();
-        self.feed_local()
-    }
-
-    /// Answers a client, or returns the bundle that it wants ordered, with the cost in nanoseconds.
-    fn serve(&mut self, link: LinkId, client: ClientId, frame: Frame<ClientRequest>) -> (u64, Option<Bundle>) {
-        let frame_ns = FRAME_NS + BYTE_NS * frame.bytes() as u64;
-        let (_message, bytes) = (stages::message(MessageKind::Unread, 1), frame.bytes());
-        let decoded = frame.message(self.devices.payload_path);
-        if let Ok(request) = &decoded {
-            let kind = kind_of_request(request);
-            stages::name(kind);
-            stages::received(kind, bytes);
-        }
-        let spent_ns = match decoded {
-            Ok(ClientRequest::Submit(bundle)) => {
-                let bundle = self.accept(link, client, bundle);
-                let gateway = &self.devices.gateway;
-                let signed = gateway.checks_certificates() || bundle.is_some() && gateway.checks_signatures();
-                return (frame_ns + if signed { SIGNATURE_NS } else { 0 }, bundle);
-            }
-            Ok(
-                ClientRequest::Query { id, .. }
-                | ClientRequest::Status { id, .. }
-                | ClientRequest::Height { id }
-                | ClientRequest::Compare { id, .. },
-            ) if !self.may_read(link, id) => return (frame_ns, None),
-            Ok(ClientRequest::Query { id, question }) => self.answer(link, id, &question),
-            Ok(ClientRequest::Status { id, history }) => {
-                let begun = Instant::now();
+    fn answer(&mut self, link: LinkId, client: ClientId, question: Question) {
+        let (begun, now) = (Instant::now(), self.now);
+        let (reply, bytes) = match question {
+            Question::Query { id, question } => self.query(id, &question),
+            Question::Status { id, history } => {
                 let json = self.recent_status(history);
                 let bytes = json.len();
-                self.devices.gateway.send(&mut *self.devices.network, link, &ReplicaReply::Status { id, json });
-                self.charge_answer(link, bytes, begun)
+                (ReplicaReply::Status { id, json }, bytes)
             }
-            Ok(ClientRequest::Height { id }) => {
-                let height = self.devices.executor.height();
-                self.devices.gateway.send(&mut *self.devices.network, link, &ReplicaReply::Height { id, height });
-                return (frame_ns, None);
-            }
-            Ok(ClientRequest::Compare { id, values }) => {
-                let answer = self.devices.gateway.compare(id, &values);
-                self.devices.gateway.send(&mut *self.devices.network, link, &answer);
-                return (frame_ns, None);
-            }
-            Ok(ClientRequest::Introduce { credential }) => {
-                self.devices.gateway.seals.introduce(link, &credential);
-                return (frame_ns, None);
-            }
-            Ok(ClientRequest::Prove { credential, signature }) => {
-                let begun = Instant::now();
-                if self.devices.gateway.readers.prove(link, client, &credential, &signature) {
-                    self.is_genuine(link);
-                }
-                elapsed_ns(begun)
-            }
-            Err(error) => {
-                self.clients.undecodable += 1;
-                self.refuse(link, Digest::ZERO, error.to_string());
-                self.fault(link);
-                return (frame_ns, None);
+            Question::Proof { credential, signature } => {
+                let (desk, mut links) = self.devices.desk_and_links();
+                desk.prove(&mut links, link, client, &credential, &signature);
+                return desk.charge(link, elapsed_ns(begun));
             }
         };
-        (frame_ns + spent_ns, None)
+        let (desk, mut links) = self.devices.desk_and_links();
+        desk.answer(&mut links, link, reply);
+        desk.charge_answer(&links, now, link, bytes, begun.elapsed());
     }
 
-    /// Answers a query. Returns its cost to the link, in nanoseconds.
-    fn answer(&mut self, link: LinkId, id: u64, question: &Bytes) -> u64 {
-        let begun = Instant::now();
-        let Devices { executor, gateway, network, .. } = &mut self.devices;
-        let reply = match executor.query(question) {
-            Ok(answer) => ReplicaReply::Answer {
-                id,
-                question: question_digest(question),
-                height: executor.height(),
-                answer: Bytes::from(answer),
-            },
-            Err(panic) => ReplicaReply::Unanswered { id, why: panic.to_string(), again: false },
-        };
-        let bytes = if let ReplicaReply::Answer { answer, .. } = &reply { answer.len() } else { 0 };
-        gateway.send(&mut **network, link, &reply);
-        // Part of the time since it began.
-        gateway.seals.take_spent_ns();
-        self.charge_answer(link, bytes, begun)
-    }
-
-    /// Returns whether a question of this link's may be answered. If not, tells its client why.
-    fn may_read(&mut self, link: LinkId, id: u64) -> bool {
-        let Devices { gateway, network, .. } = &mut self.devices;
-        match gateway.readers.refusal(link, network.crowd(link), id, self.now) {
-            None => true,
-            Some(refusal) => {
-                gateway.send(&mut **network, link, &refusal);
-                false
+    /// Returns the reply to a query, and the length of the answer.
+    fn query(&mut self, id: u64, question: &Bytes) -> (ReplicaReply, usize) {
+        let executor = &mut self.devices.executor;
+        match executor.query(question) {
+            Ok(answer) => {
+                let (bytes, height, answer) = (answer.len(), executor.height(), Bytes::from(answer));
+                (ReplicaReply::Answer { id, question: question_digest(question), height, answer }, bytes)
             }
+            Err(panic) => (ReplicaReply::Unanswered { id, why: panic.to_string(), again: false }, 0),
         }
-    }
-
-    /// Charges a client's quota for an answer. Returns what it costs the link, in nanoseconds.
-    fn charge_answer(&mut self, link: LinkId, bytes: usize, begun: Instant) -> u64 {
-        let Devices { gateway, network, .. } = &mut self.devices;
-        gateway.readers.charge(link, network.crowd(link), bytes, begun.elapsed(), self.now);
-        answer_cost_ns(elapsed_ns(begun), bytes)
     }
 
     /// Answers an operator at once: there are few of them, and they ask when something is wrong.
     pub(crate) fn serve_operator(&mut self, link: LinkId, frame: Bytes) {
-        match decode_message(frame) {
+        let why = match decode_message(frame) {
             Ok(ClientRequest::Status { id, history }) => {
                 let json = self.recent_status(history);
-                self.devices.gateway.send(&mut *self.devices.network, link, &ReplicaReply::Status { id, json });
+                let (desk, mut links) = self.devices.desk_and_links();
+                return desk.tell(&mut links, link, ReplicaReply::Status { id, json });
             }
-            Ok(_) => self.refuse(link, Digest::ZERO, FOR_STATUS_ONLY.to_owned()),
-            Err(error) => self.refuse(link, Digest::ZERO, error.to_string()),
-        }
+            Ok(_) => FOR_STATUS_ONLY.to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let (desk, mut links) = self.devices.desk_and_links();
+        desk.refuse_for_good(&mut links, link, Digest::ZERO, why);
     }
 
-    fn accept(&mut self, link: LinkId, client: ClientId, bundle: Bundle) -> Option<Bundle> {
-        let digest = bundle.digest();
-        if let Some(authenticator) = bundle.authenticator() {
-            self.devices.gateway.seals.introduce(link, authenticator.public_key);
-        }
-        if let Some(why) = self.devices.gateway.refusal(client, &bundle) {
-            self.refuse(link, digest, why);
-            return None;
-        }
-        if !self.devices.executor.begins_anew(&bundle) && !self.replica.expects(&digest) {
-            if let Some(reply) = self.devices.gateway.kept_reply(&digest) {
-                // Executed, so its signature has been verified.
-                self.devices.gateway.introduce(client, link);
-                self.devices.gateway.seals.send(&mut *self.devices.network, link, reply);
-                return None;
-            }
-            // Bundles executed while this replica was away may still arrive, and anyone can replay them. Never order
-            // them again.
-            if let Some(reply) = self.devices.executor.settled(&bundle) {
-                self.devices.gateway.answer_again(&mut *self.devices.network, link, reply);
-                return None;
-            }
-        }
-        if let Some(why) = bad_expiry(&bundle, self.devices.executor.height()) {
-            // A temporary refusal: the bundle may have arrived before, and its outcome is known once it has expired.
-            self.refuse_for_now(link, digest, why);
-            return None;
-        }
-        if let Some(why) = self.devices.gateway.not_admitted(&bundle) {
-            self.refuse(link, digest, why);
-            return None;
-        }
-        if let Some(why) = self.over_quota(client, &digest) {
-            self.refuse_for_now(link, digest, why);
-            return None;
-        }
-        let address = self.clients.source(link, &*self.devices.network).crowd().unwrap_or_default();
-        if !self.devices.gateway.admits(link, address, &bundle) && !self.replica.is_known(&digest) {
-            self.devices.gateway.refuse_for_load(&mut *self.devices.network, link, &bundle);
-            return None;
-        }
-        Some(bundle)
-    }
-
-    /// Returns the genuine bundles, noting the links on which they arrived. Marks the senders of these, and informs
-    /// the senders of the forged ones.
-    fn take_genuine(&mut self, arrivals: Vec<Arrival>, forged: &BTreeSet<Digest>) -> Vec<Bundle> {
-        for link in self.devices.gateway.take_genuine(&arrivals, forged) {
-            self.is_genuine(link);
-        }
-        self.clients.submitted.clear();
-        let mut bundles = Vec::with_capacity(arrivals.len());
-        for Arrival { link, bundle, .. } in arrivals {
-            let digest = bundle.digest();
-            if !forged.contains(&digest) {
-                self.clients.submitted.push((link, digest));
-                bundles.push(bundle);
-                continue;
-            }
-            self.refuse(link, digest, FORGED.to_owned());
-            let sealing_ns = self.devices.gateway.seals.take_spent_ns();
-            self.clients.turns.charge(link, FORGED_NS + sealing_ns);
-            self.fault(link);
-        }
-        bundles
-    }
-
-    /// Notes that a link's client has proved its key, or signed what it sent.
-    fn is_genuine(&mut self, link: LinkId) {
-        if self.clients.turns.standing(link) == Standing::Stranger {
-            self.clients.turns.set_standing(link, Standing::Genuine);
-            self.devices.network.vouch(link, true);
-        }
-    }
-
-    /// Handles a frame that no honest client sends: the link loses its standing, and is cut if this repeats.
-    fn fault(&mut self, link: LinkId) {
-        self.clients.turns.set_standing(link, Standing::Stranger);
-        self.devices.network.vouch(link, false);
-        if self.clients.turns.fault(link) >= MAX_FAULTS {
-            self.clients.turns.forget(link);
-            let why = format!("{MAX_FAULTS} of its frames were forged bundles or invalid messages");
-            self.devices.network.close(link, why);
-        }
-    }
-
-    /// Tells clients that the core refused their bundles. Refusals are in order of arrival, so one pass finds all
-    /// links.
-    fn answer_the_refused(&mut self) {
-        let mut next = 0;
-        for (bundle, why) in std::mem::take(&mut self.devices.refused) {
-            let waiting = &self.clients.submitted[next..];
-            let Some(place) = waiting.iter().position(|(_, digest)| *digest == bundle) else { break };
-            let link = waiting[place].0;
-            next += place + 1;
-            let gateway = &mut self.devices.gateway;
-            let kept = if why == Refusal::Executed { gateway.kept_reply(&bundle) } else { None };
-            let is_answered = !gateway.answers_bundles() || kept.is_some();
-            if let Some(reply) = kept {
-                gateway.seals.send(&mut *self.devices.network, link, reply);
-            }
-            if let Some(why) = refusal(why, is_answered) {
-                self.refuse_for_now(link, bundle, why.to_owned());
-            }
-        }
-    }
-
-    fn refuse_for_now(&mut self, link: LinkId, bundle: Digest, why: String) {
-        let refused = ReplicaReply::Refused { bundle, why, again: true };
-        self.devices.gateway.send(&mut *self.devices.network, link, &refused);
-    }
-
-    /// Refuses a bundle permanently.
-    fn refuse(&mut self, link: LinkId, bundle: Digest, why: String) {
-        let refused = ReplicaReply::Refused { bundle, why, again: false };
-        self.devices.gateway.send(&mut *self.devices.network, link, &refused);
-    }
-
-    /// Returns a new status, or the last one if new ones have taken too much time lately: many clients ask for it, and
-    /// it is large.
     fn recent_status(&mut self, history: bool) -> Bytes {
-        let now = self.now;
-        let Statuses { json, saved_ns, saved_at } = &mut self.clients.statuses;
-        let earned = now.since(*saved_at).as_nanos() as u64 / STATUS_SHARE;
-        (*saved_ns, *saved_at) = ((*saved_ns + earned).min(STATUS_SAVED_NS), now);
-        match &json[usize::from(history)] {
-            Some(last) if *saved_ns == 0 => last.clone(),
-            _ => {
-                let begun = Instant::now();
-                let fresh = self.status_json(history);
-                let Statuses { json, saved_ns, .. } = &mut self.clients.statuses;
-                *saved_ns = saved_ns.saturating_sub(begun.elapsed().as_nanos() as u64);
-                json[usize::from(history)] = Some(fresh.clone());
-                fresh
-            }
+        if let Some(last) = self.devices.desk.kept_status(self.now, history) {
+            return last;
         }
+        let begun = Instant::now();
+        let fresh = self.status_json(history);
+        self.devices.desk.keep_status(history, fresh.clone(), elapsed_ns(begun));
+        fresh
     }
 
     /// Encodes the status as JSON that fits a reply: drops the older half of the history until it does.
@@ -428,16 +190,6 @@ impl<P: Protocol> Host<P> {
 
 fn elapsed_ns(begun: Instant) -> u64 {
     begun.elapsed().as_nanos() as u64
-}
-
-/// Returns the load as the admission of clients counts it.
-fn load_of(totals: Totals) -> Load {
-    let amount = |sum: pool::Amount| Amount { commands: sum.commands, bytes: sum.bytes };
-    Load {
-        open: amount(totals.open),
-        executed: amount(totals.executed),
-        executed_of_all: amount(totals.executed_of_all),
-    }
 }
 
 const FOR_STATUS_ONLY: &str =

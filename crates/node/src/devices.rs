@@ -4,9 +4,9 @@
 
 use crate::alarms::Alarms;
 use crate::checkpoints::Checkpoints;
+use crate::client_links::{Links, NodeDesk, ReplyWriter};
 use crate::durability::remove_mark;
 use crate::error::HostError;
-use crate::gateway::Gateway;
 use crate::laboratory::Fault;
 use crate::network::{Network, Wakeup};
 use crate::observer::{NodeEvent, Observer};
@@ -62,7 +62,8 @@ pub(crate) struct Devices<M: Message> {
     headroom: Headroom,
     pub journal: Box<dyn Journal>,
     pub executor: Executor,
-    pub gateway: Gateway,
+    pub desk: NodeDesk,
+    pub writer: ReplyWriter,
     pub observer: Box<dyn Observer>,
     pub alarms: Alarms,
     /// Inputs that the replica receives at once: answers of devices, and messages to itself.
@@ -95,8 +96,6 @@ pub(crate) struct Devices<M: Message> {
     encoder: Encoder,
     records: Encoder,
     replies: Vec<Reply>,
-    /// Batches of clients' bundles that other threads have verified.
-    pub checked: Vec<(u64, CheckedBundles)>,
     /// Clients' bundles that the replica refused, in order of arrival.
     pub refused: Vec<(Digest, Refusal)>,
 }
@@ -132,7 +131,8 @@ pub(crate) struct Fittings {
     pub mark: Option<PathBuf>,
     pub states: States,
     pub executor: Executor,
-    pub gateway: Gateway,
+    pub desk: NodeDesk,
+    pub writer: ReplyWriter,
     pub observer: Box<dyn Observer>,
     pub settings: Settings,
     pub payload_path: PayloadPath,
@@ -155,7 +155,8 @@ impl<M: Message> Devices<M> {
             mark,
             states,
             executor,
-            gateway,
+            desk,
+            writer,
             observer,
             settings,
             payload_path,
@@ -179,7 +180,8 @@ impl<M: Message> Devices<M> {
             headroom: Headroom::default(),
             journal,
             executor,
-            gateway,
+            desk,
+            writer,
             observer,
             settings,
             payload_path,
@@ -201,9 +203,14 @@ impl<M: Message> Devices<M> {
             encoder: Encoder::with_capacity(MESSAGES_CHUNK_BYTES),
             records: Encoder::with_capacity(MESSAGES_CHUNK_BYTES),
             replies: Vec::new(),
-            checked: Vec::new(),
             refused: Vec::new(),
         }
+    }
+
+    /// Returns the desk, and the links of clients as it uses them.
+    pub fn desk_and_links(&mut self) -> (&mut NodeDesk, Links<'_, M>) {
+        let Devices { desk, network, writer, .. } = self;
+        (desk, Links { network, writer })
     }
 
     /// Performs one action; answers come back through `local`.
@@ -490,8 +497,7 @@ impl<M: Message> Devices<M> {
         self.verifiers.as_ref().is_some_and(|verifiers| !verifiers.takes_batches())
     }
 
-    /// Has the verifiers check a batch of clients' bundles; the outcome comes through `checked`. Without
-    /// verifiers, returns the outcome.
+    /// Has the verifiers check a batch of clients' bundles, for the desk. Without verifiers, returns the outcome.
     pub fn check_batch(&mut self, batch: u64, task: BundleTask) -> Option<CheckedBundles> {
         match &mut self.verifiers {
             Some(verifiers) => {
@@ -525,7 +531,7 @@ impl<M: Message> Devices<M> {
             Answer::Assembled(job, assembled) => {
                 Input::Assembled { job, result: self.crypto.finish_assembly(assembled) }
             }
-            Answer::Bundles(batch, checked) => return self.checked.push((batch, checked)),
+            Answer::Bundles(batch, checked) => return self.desk.settle(batch, checked),
         };
         self.local.push_back(input);
     }
@@ -589,7 +595,8 @@ impl<M: Message> Devices<M> {
             self.executor.try_execute(block.height, bundles, &mut self.replies)?;
         }
         let _replies = stages::message(MessageKind::Reply, self.replies.len());
-        self.gateway.deliver(&mut *self.network, &mut self.replies);
+        let Devices { desk, network, writer, replies, .. } = self;
+        desk.deliver(&mut Links { network, writer }, replies);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! All replicas of a cluster in one process: one thread each, connected by real sockets.
 
-use crate::assemble::{self, Assembled, Shared, assemble};
+use crate::assemble::{self, Assembled, Attachment, Shared, assemble};
 use crate::config::NodeConfig;
 use crate::descriptors;
 use crate::durability;
@@ -115,7 +115,8 @@ impl EmbeddedCluster {
                     shared.insert((committee, public_keys))
                 }
             };
-            let assembled = assemble(&config, Path::new(""), keys, Some(endpoint), Some(public_keys), observer())?;
+            let attachment = Attachment::Listen(Some(endpoint));
+            let assembled = assemble(&config, Path::new(""), keys, attachment, Some(public_keys), observer())?;
             ready.push((config.replica, assembled));
         }
         let (committee, _) = shared.expect("at least one replica is started");

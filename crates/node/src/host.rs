@@ -1,16 +1,14 @@
 //! The production host of one replica: a single thread that does everything inline, unless the network or the
 //! verification of signatures have threads of their own.
 //!
-//! A turn writes what is queued, waits for the network until the next alarm, and steps the replica through peers'
-//! messages, then its alarms, then a bounded share of clients' frames. It performs the resulting actions. Everything a
-//! turn sends leaves in one batch at the beginning of the next turn.
+//! A turn writes what is queued, waits for the network until the next alarm, and works in the
+//! [order](EventLoop::iterate) of all hosts. Everything a turn sends leaves in one batch at the beginning of the next turn.
 //!
 //! A frame that is not a valid message is counted and dropped, but its link is kept: the sender is authenticated, so
 //! cutting the link would only make it redial, and framing stays intact after a bad frame. A client is told the reason.
 
 use crate::alarms::wait_until;
 use crate::allocations;
-use crate::client_frames::Clients;
 use crate::devices::Devices;
 use crate::durability::Memory;
 use crate::error::HostError;
@@ -22,6 +20,7 @@ use crate::peers::PeerFrames;
 use crate::progress::Progress;
 use quorate_consensus::protocols::facts::Shape;
 use quorate_consensus::{Action, Envelope, Evidence, Input, Protocol, Replica};
+use quorate_hosting::EventLoop;
 use quorate_recording::Recorder;
 use quorate_storage::CpuAccount;
 use quorate_storage::account::thread_cpu_ns;
@@ -78,6 +77,10 @@ impl Orders {
 pub(crate) trait RunningNode: Send {
     /// Runs until ordered to end or until a fatal error. Returns the final counters.
     fn run(self: Box<Self>) -> Result<Status, HostError>;
+    /// Recovers and starts, without a loop.
+    fn begin(&mut self) -> Result<(), HostError>;
+    /// Runs a turn at a time that the caller decides, and does not wait for the network.
+    fn turn_at(&mut self, now: Time) -> Result<(), HostError>;
 }
 
 /// One replica of a protocol, with its devices.
@@ -93,7 +96,6 @@ pub(crate) struct Host<P: Protocol> {
     pub(crate) now: Time,
     pub(crate) actions: Vec<Action<P::Message>>,
     pub(crate) events: Vec<Arrival<P::Message>>,
-    pub(crate) clients: Clients,
     peers: PeerFrames<Frame<Envelope<P::Message>>>,
     /// Peers that have sent an invalid message or a forged bundle on their current link.
     garbling: Signers,
@@ -110,9 +112,7 @@ impl<P: Protocol> RunningNode for Host<P> {
         let _counts = self.account.enter();
         meter::time_with(thread_cpu_ns);
         stages::begin_thread();
-        self.recover(self.memory)?;
-        self.devices.start_threads(self.recorder.is_some())?;
-        self.feed(Input::Start)?;
+        self.begin()?;
         loop {
             match self.orders.read() {
                 Order::Run => {
@@ -131,6 +131,18 @@ impl<P: Protocol> RunningNode for Host<P> {
         }
         self.devices.tell(NodeEvent::Stopped { height: self.replica.committed_height() });
         Ok(self.status(true))
+    }
+
+    fn begin(&mut self) -> Result<(), HostError> {
+        self.recover(self.memory)?;
+        self.devices.start_threads(self.recorder.is_some())?;
+        self.feed(Input::Start)
+    }
+
+    fn turn_at(&mut self, now: Time) -> Result<(), HostError> {
+        self.devices.network.poll(Some(Duration::ZERO), &mut self.events)?;
+        self.now = now;
+        self.work()
     }
 }
 
@@ -157,7 +169,6 @@ impl<P: Protocol> Host<P> {
             now: Time(0),
             actions: Vec::new(),
             events: Vec::new(),
-            clients: Clients::default(),
             peers,
             garbling: Signers::empty(),
             short_paths: BTreeMap::new(),
@@ -178,6 +189,11 @@ impl<P: Protocol> Host<P> {
         self.devices.network.defer_clients(self.replica.patience(self.now));
         self.devices.network.poll(wait, &mut self.events)?;
         self.read_clock();
+        self.work()
+    }
+
+    /// Handles all arrivals and due timers.
+    fn work(&mut self) -> Result<(), HostError> {
         self.progress.at_height(self.now, self.replica.committed_height());
         if P::FACTS.shape != Shape::Slots {
             self.devices.measure_headroom(self.now);
@@ -187,18 +203,12 @@ impl<P: Protocol> Host<P> {
             self.take_arrival(arrival);
         }
         self.events = events;
-        self.hear_peers()?;
         self.tell_refusals();
-        self.devices.take_answers();
-        self.devices.take_checkpoints()?;
-        self.feed_local()?;
-        self.ring_alarms()?;
-        // Agreement does not wait until clients are served.
-        self.devices.announce_questions();
-        self.serve_clients()?;
-        self.feed_local()?;
-        self.devices.settle_journal()?;
-        self.feed_local()?;
+        if let Some(liar) = &self.liar {
+            self.devices.desk.mute(!liar.answers_clients(self.now));
+            self.devices.desk.refuse_all(liar.refuses_clients(self.now));
+        }
+        self.iterate()?;
         self.keep_state()?;
         self.keep_recording()
     }
@@ -227,7 +237,7 @@ impl<P: Protocol> Host<P> {
         // The replica's own messages of this turn may have produced records that wait for the disk, and perhaps no peer
         // will ever send again.
         let unwritten = self.devices.is_writing_due();
-        let serves = !self.clients.are_served() && !self.devices.has_batches_enough();
+        let serves = !self.devices.desk.is_idle() && !self.devices.has_batches_enough();
         if unwritten || !self.devices.local.is_empty() || serves {
             return Some(Duration::ZERO);
         }
@@ -275,7 +285,7 @@ impl<P: Protocol> Host<P> {
 
     pub(crate) fn perform(&mut self) -> Result<(), HostError> {
         let mut actions = std::mem::take(&mut self.actions);
-        self.devices.gateway.seals.set_copies(self.replica.reply_copies());
+        self.devices.desk.set_copies(self.replica.reply_copies());
         if self.recorder.is_none() && actions.iter().any(|action| matches!(action, Action::Commit { .. })) {
             // The others work on the messages while this replica executes.
             actions.sort_by_key(concerns_state);
@@ -295,23 +305,18 @@ impl<P: Protocol> Host<P> {
         Ok(())
     }
 
-    pub(crate) fn feed_local(&mut self) -> Result<(), HostError> {
-        for _ in 0..LOCAL_INPUTS_PER_TURN {
-            let Some(input) = self.devices.local.pop_front() else { break };
-            self.step(input)?;
-        }
-        Ok(())
-    }
-
     fn take_arrival(&mut self, arrival: Arrival<P::Message>) {
         match arrival {
             Arrival::Peer { from, frame } => self.peers.push(from, frame),
             Arrival::Operator { link, frame } => self.serve_operator(link, frame),
-            Arrival::Client { link, client, frame } => self.clients.push(link, client, frame),
+            Arrival::Client { link, client, frame } => self.devices.desk.push(link, (client, frame)),
             Arrival::Connected { link, remote, .. } => {
                 match remote {
                     Remote::Operator(_) => {}
-                    Remote::Client(client) => self.devices.gateway.connected(client, link),
+                    Remote::Client(client) => {
+                        self.devices.writer.seals.connected(client, link);
+                        self.devices.desk.connected(client, link);
+                    }
                     Remote::Replica(replica) => {
                         self.disagreements.remove(&replica);
                         self.short_paths.remove(&replica);
@@ -323,8 +328,8 @@ impl<P: Protocol> Host<P> {
             }
             Arrival::Disconnected { link, remote, why } => {
                 if let Remote::Client(client) = remote {
-                    self.devices.gateway.disconnected(client, link);
-                    self.clients.forget(link);
+                    self.devices.writer.seals.disconnected(link);
+                    self.devices.desk.disconnected(client, link);
                 }
                 self.devices.tell(NodeEvent::Lost { remote, why });
             }
@@ -341,13 +346,6 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    fn hear_peers(&mut self) -> Result<(), HostError> {
-        while let Some((from, frame)) = self.peers.pop() {
-            self.take_peer_frame(from, frame)?;
-        }
-        Ok(())
-    }
-
     fn take_peer_frame(&mut self, from: ReplicaId, frame: Frame<Envelope<P::Message>>) -> Result<(), HostError> {
         let (_message, bytes) = (stages::message(MessageKind::Unread, 1), frame.bytes());
         match frame.message(self.devices.payload_path) {
@@ -355,13 +353,8 @@ impl<P: Protocol> Host<P> {
                 stages::name(message.kind());
                 self.progress.heard(self.now, from, message.kind());
                 stages::received(message.kind(), bytes);
-                self.replica.screen(&mut message, |bundle| self.devices.executor.settled(bundle).is_some());
-                if self.devices.gateway.judges_alone() {
-                    let (replica, gateway) = (&self.replica, &mut self.devices.gateway);
-                    message.retain_bundles(|bundle| gateway.accepts(bundle) || replica.is_decided(&bundle.digest()));
-                    return self.feed(Input::Receive { from, message });
-                }
-                if self.devices.gateway.vouches(message.bundles()) {
+                let Devices { desk, executor, .. } = &mut self.devices;
+                if desk.judge_message(&self.replica, executor, &mut message) {
                     return self.feed(Input::Receive { from, message });
                 }
                 if self.garbling.insert(from) {
@@ -392,19 +385,6 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    fn ring_alarms(&mut self) -> Result<(), HostError> {
-        while let Some(timer) = self.devices.alarms.ring(self.now) {
-            self.feed(Input::Timeout(timer))?;
-        }
-        if let Some(liar) = &mut self.liar {
-            self.devices.gateway.mute(!liar.answers_clients(self.now));
-            self.devices.gateway.refuse_all(liar.refuses_clients(self.now));
-            liar.ring(self.now, &mut self.actions);
-            self.perform()?;
-        }
-        Ok(())
-    }
-
     pub(crate) fn status(&self, history: bool) -> Status {
         let Report { counters, round_trips, work, stages, cpu_ns } = self.devices.network.report();
         let mut crypto = self.devices.crypto_work();
@@ -423,7 +403,7 @@ impl<P: Protocol> Host<P> {
             committed_commands: self.devices.executor.commands(),
             committed_blocks: self.devices.blocks,
             view_timeouts: self.replica.view_timeouts(),
-            verifications: self.devices.crypto.verifications() + self.devices.gateway.verifications(),
+            verifications: self.devices.crypto.verifications() + self.devices.desk.verifications(),
             certificates_verified: proofs.verified,
             key_additions: proofs.effort.key_additions,
             crypto,
@@ -472,16 +452,56 @@ impl<P: Protocol> Host<P> {
         let of_the_replica = self.replica.dropped().iter().map(|(why, count)| (why.to_string(), *count));
         let of_the_host = [
             ("undecodable-from-peers", self.undecodable_from_peers),
-            ("undecodable-from-clients", self.clients.undecodable()),
-            ("busy", self.devices.gateway.admission.refused_bundles()),
             ("clients-cut", counters.clients_cut),
             ("not-queued", counters.frames_dropped),
         ];
-        let gateway = &self.devices.gateway;
-        let refusals = gateway.doorkeeper.refusals().into_iter().chain(gateway.readers.refusals());
-        let of_the_gateway = gateway.forgeries().into_iter().chain(refusals);
-        let of_the_host = of_the_host.into_iter().chain(of_the_gateway).filter(|(_, count)| *count > 0);
+        let of_the_host = of_the_host.into_iter().filter(|(_, count)| *count > 0).chain(self.devices.desk.dropped());
         of_the_replica.chain(of_the_host.map(|(why, count)| (why.to_owned(), count))).collect()
+    }
+}
+
+impl<P: Protocol> EventLoop for Host<P> {
+    type Error = HostError;
+
+    fn hear_peers(&mut self) -> Result<(), HostError> {
+        while let Some((from, frame)) = self.peers.pop() {
+            self.take_peer_frame(from, frame)?;
+        }
+        Ok(())
+    }
+
+    fn take_answers(&mut self) -> Result<(), HostError> {
+        self.devices.take_answers();
+        self.devices.take_checkpoints()
+    }
+
+    fn feed_local(&mut self) -> Result<(), HostError> {
+        for _ in 0..LOCAL_INPUTS_PER_TURN {
+            let Some(input) = self.devices.local.pop_front() else { break };
+            self.step(input)?;
+        }
+        Ok(())
+    }
+
+    fn ring_alarms(&mut self) -> Result<(), HostError> {
+        while let Some(timer) = self.devices.alarms.ring(self.now) {
+            self.feed(Input::Timeout(timer))?;
+        }
+        if let Some(liar) = &mut self.liar {
+            liar.ring(self.now, &mut self.actions);
+            self.perform()?;
+        }
+        // Agreement does not wait until clients are served.
+        self.devices.announce_questions();
+        Ok(())
+    }
+
+    fn serve_clients(&mut self) -> Result<(), HostError> {
+        Host::serve_clients(self)
+    }
+
+    fn settle_journal(&mut self) -> Result<(), HostError> {
+        self.devices.settle_journal()
     }
 }
 

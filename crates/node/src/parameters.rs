@@ -4,6 +4,7 @@
 //! compares the lists with [`settings::keys`](crate::settings::keys).
 
 use crate::config::NodeConfig;
+use quorate_hosting::desk::ClientTerms;
 use quorate_types::{Hasher, Parameters, tags};
 
 /// Keys of the committee's size that are shown with a short tag for each member.
@@ -122,15 +123,6 @@ pub fn is_cluster_key(table: &str, name: &str) -> bool {
 /// Returns whether a key may differ between replicas.
 pub fn is_local_key(table: &str, name: &str) -> bool {
     LOCAL_KEYS.iter().any(|(of, names)| *of == table && (names.is_empty() || names.contains(&name)))
-}
-
-/// Parts of a replica's configuration, beside the genesis, that a client must know.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ClientTerms {
-    /// Values by the keys of `client.toml`.
-    pub parameters: Parameters,
-    /// Maximum length of a client's frame.
-    pub max_frame_bytes: u32,
 }
 
 impl NodeConfig {

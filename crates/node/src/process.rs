@@ -1,6 +1,6 @@
 //! One replica per process, from a directory that [`testnet`](crate::testnet) made.
 
-use crate::assemble::assemble;
+use crate::assemble::{Attachment, assemble};
 use crate::config::{CONFIG_FILE, NodeConfig};
 use crate::descriptors;
 use crate::embedded::ended_by;
@@ -31,7 +31,7 @@ pub fn run_directory(directory: &Path, mut observer: Box<dyn Observer>) -> Resul
     descriptors::check(&config)?;
     config.unwise().into_iter().for_each(|fault| observer.observe(config.replica, NodeEvent::Unwise(fault)));
     let _all_counts = CpuAccount::of_process().lend();
-    let assembled = assemble(&config, directory, keys, None, None, observer)?;
+    let assembled = assemble(&config, directory, keys, Attachment::Listen(None), None, observer)?;
     let (orders, waker) = (assembled.orders, assembled.waker);
     let _until_the_end = interrupt::when_requested(move || {
         orders.give(Order::Finish);

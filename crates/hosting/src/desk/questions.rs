@@ -1,0 +1,188 @@
+//! Which clients' questions a replica answers, and how much work it does for each.
+//!
+//! With the rules `listed` and `certified`, a link proves a key once, by a signature of the challenge that the replica
+//! drew for it. Until then nothing is read or made for it. A bundle does not count as a proof: others have it too, and
+//! can repeat it.
+
+use super::policy::{ClientKeys, not_certified, not_listed};
+use super::quota::Debts;
+use quorate_crypto::ed25519::PUBLIC_KEY_BYTES;
+use quorate_crypto::{Certifier, Challenges, proves_key};
+use quorate_types::{ClientId, ClusterId, Digest, ReplicaId, ReplicaReply, Time};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+/// A quota is this much of work for each second, in nanoseconds of debt.
+const SECOND_NS: u128 = 1_000_000_000;
+
+/// Keys of clients whose questions are answered.
+pub enum Askers {
+    Listed(ClientKeys),
+    Certified(Box<Certifier>),
+}
+
+impl Askers {
+    fn not_admitted(&mut self, credential: &[u8]) -> Option<String> {
+        match self {
+            Askers::Listed(keys) => {
+                let key = credential.first_chunk::<PUBLIC_KEY_BYTES>();
+                let is_listed = key.is_some_and(|key| keys.contains(key));
+                (!is_listed).then(|| not_listed(key.map_or(&[], |key| &key[..])))
+            }
+            Askers::Certified(certifier) => {
+                certifier.check_credential(credential).err().map(|fault| not_certified(fault).to_owned())
+            }
+        }
+    }
+}
+
+/// Admits the links of clients that prove a key to replica `me`.
+struct Proofs<K> {
+    cluster: ClusterId,
+    me: ReplicaId,
+    askers: Askers,
+    challenges: Challenges,
+    /// Links that have asked.
+    links: HashMap<K, Shown>,
+}
+
+/// Quotas of answers for each client and second; 0: no limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AnswerQuotas {
+    pub bytes_per_s: u64,
+    /// Time to make answers, in microseconds.
+    pub us_per_s: u64,
+}
+
+/// What a link has shown.
+enum Shown {
+    /// Nothing yet. It was sent this challenge.
+    Challenged(Digest),
+    /// An admitted key, of this owner.
+    Key(u128),
+    /// A key that is not admitted, or a proof that is not one.
+    Refused(String),
+}
+
+/// Whose quota an answer uses. An id that is only claimed must not use up the quota of its owner.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Payer {
+    Owner(u128),
+    Address(u64),
+}
+
+/// Admission policy for questions.
+pub struct QuestionPolicy<K> {
+    /// `None`: everyone may ask.
+    proofs: Option<Proofs<K>>,
+    quotas: AnswerQuotas,
+    debts: Debts<Payer>,
+    not_admitted: u64,
+    over_quota: u64,
+}
+
+impl<K: Copy + Eq + Hash> QuestionPolicy<K> {
+    /// Answers everyone.
+    pub fn open(quotas: AnswerQuotas) -> QuestionPolicy<K> {
+        QuestionPolicy { proofs: None, quotas, debts: Debts::default(), not_admitted: 0, over_quota: 0 }
+    }
+
+    /// Answers clients with these keys, which they prove to replica `me` of a cluster by signing challenges.
+    pub fn closed(
+        cluster: ClusterId,
+        me: ReplicaId,
+        askers: Askers,
+        challenges: Challenges,
+        quotas: AnswerQuotas,
+    ) -> QuestionPolicy<K> {
+        let proofs = Some(Proofs { cluster, me, askers, challenges, links: HashMap::new() });
+        QuestionPolicy { proofs, ..QuestionPolicy::open(quotas) }
+    }
+
+    /// Returns the reply to a question that must not be answered now. `address` is that of the link.
+    pub(super) fn refusal(&mut self, link: K, address: u64, id: u64, now: Time) -> Option<ReplicaReply> {
+        if let Some(Proofs { challenges, links, .. }) = &mut self.proofs {
+            match links.entry(link).or_insert_with(|| Shown::Challenged(challenges.draw())) {
+                Shown::Key(_) => {}
+                Shown::Challenged(challenge) => {
+                    self.not_admitted += 1;
+                    return Some(ReplicaReply::Challenge { challenge: *challenge });
+                }
+                Shown::Refused(why) => {
+                    self.not_admitted += 1;
+                    return Some(ReplicaReply::Unanswered { id, why: why.clone(), again: false });
+                }
+            }
+        }
+        if !self.has_quotas() || !self.debts.exceed_a_second(&self.payer(link, address), now) {
+            return None;
+        }
+        self.over_quota += 1;
+        Some(ReplicaReply::Unanswered { id, why: self.quota_used_up(), again: true })
+    }
+
+    /// Takes a link's proof of a key. Returns whether the key is admitted. A link has one try, so that it cannot have
+    /// signatures verified again and again.
+    pub(super) fn prove(&mut self, link: K, client: ClientId, credential: &[u8], signature: &[u8]) -> bool {
+        let Some(Proofs { cluster, me, askers, links, .. }) = &mut self.proofs else { return false };
+        let Some(Shown::Challenged(challenge)) = links.get(&link) else { return false };
+        let is_proved = || proves_key(cluster, *me, client, challenge, credential, signature);
+        let refusal = match askers.not_admitted(credential) {
+            Some(why) => Some(why),
+            None if !is_proved() => Some(NOT_PROVED.to_owned()),
+            None => None,
+        };
+        let (owner, is_admitted) = (ClientId::of_key(credential).owner(), refusal.is_none());
+        links.insert(link, refusal.map_or(Shown::Key(owner), Shown::Refused));
+        is_admitted
+    }
+
+    /// Charges a link's client for an answer of `bytes` that took `spent` to make.
+    pub(super) fn charge(&mut self, link: K, address: u64, bytes: usize, spent: Duration, now: Time) {
+        if !self.has_quotas() {
+            return;
+        }
+        let of_bytes = (bytes as u128 * SECOND_NS).checked_div(u128::from(self.quotas.bytes_per_s)).unwrap_or(0);
+        let of_time = (spent.as_nanos() * SECOND_NS).checked_div(u128::from(self.quotas.us_per_s) * 1_000).unwrap_or(0);
+        let cost_ns = u64::try_from(of_bytes.max(of_time)).unwrap_or(u64::MAX);
+        self.debts.add(self.payer(link, address), cost_ns, now);
+    }
+
+    pub(super) fn has_quotas(&self) -> bool {
+        self.quotas.bytes_per_s > 0 || self.quotas.us_per_s > 0
+    }
+
+    /// Forgets a closed link.
+    pub(super) fn disconnected(&mut self, link: K) {
+        if let Some(proofs) = &mut self.proofs {
+            proofs.links.remove(&link);
+        }
+    }
+
+    fn payer(&self, link: K, address: u64) -> Payer {
+        match self.proofs.as_ref().and_then(|proofs| proofs.links.get(&link)) {
+            Some(Shown::Key(owner)) => Payer::Owner(*owner),
+            _ => Payer::Address(address),
+        }
+    }
+
+    fn quota_used_up(&self) -> String {
+        let limit = |limit: u64, unit: &str| (limit > 0).then(|| format!("{limit} {unit}"));
+        let bytes = limit(self.quotas.bytes_per_s, "bytes of answers");
+        let time = limit(self.quotas.us_per_s, "us of a replica's time");
+        let quota: Vec<String> = [bytes, time].into_iter().flatten().collect();
+        format!(
+            "the client has used up its quota of {} per second; help: ask for less, or ask the operators",
+            quota.join(" and ")
+        )
+    }
+
+    /// Returns the counts of questions that were not answered, by reason.
+    pub fn refusals(&self) -> [(&'static str, u64); 2] {
+        [("questions-not-admitted", self.not_admitted), ("questions-over-quota", self.over_quota)]
+    }
+}
+
+const NOT_PROVED: &str = "the signature is not one of this connection's challenge with the key that it shows; help: \
+     sign the challenge that this replica sent on this connection";
