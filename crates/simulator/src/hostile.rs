@@ -4,11 +4,12 @@
 //! answers, and reconnects at once when it is cut off. The network between it and the replicas is not modelled: its
 //! frames arrive at once.
 
+use bytes::Bytes;
 use quorate_byzantine::client::divided;
 use quorate_crypto::ClientIdentity;
 use quorate_types::command::codes_in;
 use quorate_types::stages::MessageKind;
-use quorate_types::{Bundle, BundleBuilder, Height, ReplicaId, choice};
+use quorate_types::{Bundle, BundleBuilder, ClientId, ClientRequest, Height, ReplicaId, choice, encode_message};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -26,8 +27,8 @@ const SESSION_COMMANDS: u64 = 50_000;
 const PAYLOAD_BYTES: usize = 64;
 /// Size of a query or a status request.
 const QUESTION_BYTES: u32 = 32;
-/// Size of a queried value, the largest that fits in an answer.
-const VALUE_BYTES: u64 = 1_000_000;
+/// Size of a value that hostile clients query, the largest that fits in an answer.
+pub const VALUE_BYTES: u64 = 1_000_000;
 /// Links that a squatter opens to each replica per tick. All places of a replica are taken within a hundred
 /// milliseconds.
 const LINKS_PER_TICK: u64 = 20;
@@ -100,11 +101,9 @@ impl Hostility {
 pub enum Request {
     Bundle(Bundle),
     /// A bundle with a forged signature.
-    Forged,
-    /// Request for counters and history.
-    Status,
-    /// Query of a value with this many bytes.
-    Query(u64),
+    Forged(Bundle),
+    /// Any frame of a client that claims this id.
+    Frame(ClientId, Bytes),
     /// A new link without any request.
     Nothing,
 }
@@ -113,10 +112,14 @@ impl Request {
     /// Returns the kind of message under which its stages count.
     pub fn kind(&self) -> MessageKind {
         match self {
-            Request::Bundle(_) | Request::Forged => MessageKind::Request,
-            Request::Status | Request::Query(_) | Request::Nothing => MessageKind::Question,
+            Request::Bundle(_) | Request::Forged(_) => MessageKind::Request,
+            Request::Frame(..) | Request::Nothing => MessageKind::Question,
         }
     }
+}
+
+fn question(request: &ClientRequest) -> (Request, u32) {
+    (Request::Frame(ClientId::default(), encode_message(request)), QUESTION_BYTES)
 }
 
 /// State of a hostile client.
@@ -189,7 +192,7 @@ impl Attacker {
                 let has_codes = bundle.authenticator().is_some_and(|authenticator| codes_in(authenticator.kind) > 0);
                 let request = match has_codes {
                     true => Request::Bundle(divided(&bundle, |replica| (replica == leader) == for_leader)),
-                    false => Request::Forged,
+                    false => Request::Forged(bundle),
                 };
                 Some((request, bytes))
             }
@@ -198,9 +201,13 @@ impl Attacker {
                 let bytes = bundle.body().len() as u32;
                 Some((Request::Bundle(bundle), bytes))
             }
-            Hostility::Forged => Some((Request::Forged, self.bundle(height).body().len() as u32)),
-            Hostility::Status => Some((Request::Status, QUESTION_BYTES)),
-            Hostility::NoRead => Some((Request::Query(VALUE_BYTES), QUESTION_BYTES)),
+            Hostility::Forged => {
+                let bundle = self.bundle(height);
+                let bytes = bundle.body().len() as u32;
+                Some((Request::Forged(bundle), bytes))
+            }
+            Hostility::Status => Some(question(&ClientRequest::Status { id: 0, history: true })),
+            Hostility::NoRead => Some(question(&ClientRequest::Query { id: 0, question: Bytes::new() })),
             Hostility::Squat => Some((Request::Nothing, 0)),
             Hostility::Replay => {
                 self.next = (self.next + 1) % self.seen.len().max(1);

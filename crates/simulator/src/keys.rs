@@ -3,12 +3,15 @@
 use crate::signatures::{Device, Modelled};
 use crate::spec::{Signatures, SimSpec};
 use quorate_crypto::{
-    BundleVerifier, ClientAuthentication, ClientIdentity, Crypto, DEFAULT_CACHE_BUNDLES, IDENTITY_SCHEME, Keyring,
-    MacKeys, ReplicaCodes, ReplicaKeys, SEED_BYTES, SchemeKind, VerifiedCache,
+    BundleVerifier, CertificateFault, ClientAuthentication, ClientIdentity, Crypto, DEFAULT_CACHE_BUNDLES,
+    IDENTITY_SCHEME, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, SEED_BYTES, SchemeKind, VerifiedCache,
 };
+use quorate_hosting::desk::ClientVerifier;
 use quorate_links::{Purpose, Random};
 use quorate_types::{Address, Bundle, ClientId, ClusterId, Committee, Digest, Genesis, ReplicaId};
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::ControlFlow;
 
 /// A committee and its private keys.
 struct Members {
@@ -118,47 +121,136 @@ impl ClientKeys {
                 let identity = &members.keys[me.index()].identity;
                 let codes = ReplicaCodes::new(*scheme, &members.committee, me, identity);
                 let verifier = BundleVerifier::new(self.authentication, self.cluster, DEFAULT_CACHE_BUNDLES);
-                Judge::Codes(Box::new(verifier.with_codes(codes.expect("generated keys are valid"))))
+                Judge::new(JudgesBy::Macs(Box::new(verifier.with_codes(codes.expect("generated keys are valid")))))
             }
-            None if self.authentication == ClientAuthentication::None => Judge::Unauthenticated,
-            None => Judge::Signatures(VerifiedCache::new(DEFAULT_CACHE_BUNDLES)),
+            None if self.authentication == ClientAuthentication::None => Judge::new(JudgesBy::Nothing),
+            None => Judge::new(JudgesBy::Signatures(VerifiedCache::new(DEFAULT_CACHE_BUNDLES))),
         }
     }
 }
 
-/// What a replica judges clients' bundles by.
-pub enum Judge {
+/// Verifier of clients' bundles at a simulated replica.
+pub struct Judge {
+    by: JudgesBy,
+    /// Bundles to take for forged, as a model has no forged signatures.
+    forged: BTreeSet<Digest>,
+    verifications: u64,
+}
+
+enum JudgesBy {
     /// Clients are not authenticated.
-    Unauthenticated,
+    Nothing,
     /// Signatures. They are genuine by construction, and each is verified once.
     Signatures(VerifiedCache),
-    /// Codes, which each replica judges alone.
-    Codes(Box<BundleVerifier>),
+    /// MACs, which each replica judges alone.
+    Macs(Box<BundleVerifier>),
+}
+
+/// Modelled verification of bundles that were not verified before.
+#[derive(Clone, Debug, Default)]
+pub struct ModelledCheck {
+    pub genuine: Vec<Digest>,
+    pub forged: BTreeSet<Digest>,
 }
 
 impl Judge {
-    /// Returns whether each replica judges a bundle by a code of its own.
-    pub fn judges_alone(&self) -> bool {
-        matches!(self, Judge::Codes(_))
+    fn new(by: JudgesBy) -> Judge {
+        Judge { by, forged: BTreeSet::new(), verifications: 0 }
     }
 
-    /// Returns whether a bundle is genuine, and the number of signatures or codes that were verified for that.
-    pub fn check(&mut self, bundle: &Bundle) -> (bool, u64) {
-        match self {
-            Judge::Unauthenticated => (true, 0),
-            Judge::Signatures(verified) => {
-                let digest: Digest = bundle.digest();
-                let is_new = !verified.contains(&digest);
-                if is_new {
-                    verified.insert(digest);
-                }
-                (true, u64::from(is_new))
-            }
-            Judge::Codes(verifier) => {
-                let before = verifier.verifications();
-                let genuine = verifier.are_genuine([bundle]);
-                (genuine, verifier.verifications() - before)
+    /// Takes a bundle for forged when it is verified in this round. Forgets those that were not verified in the last.
+    pub fn forge(&mut self, bundle: Digest) {
+        self.forged.insert(bundle);
+    }
+
+    pub fn begin_round(&mut self) {
+        self.forged.clear();
+    }
+
+    fn is_new(&self, bundle: &Digest) -> bool {
+        matches!(&self.by, JudgesBy::Signatures(verified) if !verified.contains(bundle))
+    }
+
+    fn verified(&mut self, bundle: Digest) {
+        if let JudgesBy::Signatures(verified) = &mut self.by {
+            self.verifications += 1;
+            verified.insert(bundle);
+        }
+    }
+}
+
+impl ClientVerifier for Judge {
+    type Task = ModelledCheck;
+    type Checked = ModelledCheck;
+
+    fn kind(&self) -> ClientAuthentication {
+        match self.by {
+            JudgesBy::Nothing => ClientAuthentication::None,
+            JudgesBy::Signatures(_) => ClientAuthentication::Ed25519,
+            JudgesBy::Macs(_) => ClientAuthentication::Mac,
+        }
+    }
+
+    fn requires_certificates(&self) -> bool {
+        false
+    }
+
+    fn lacks_certificate(&mut self, _: &Bundle) -> Option<CertificateFault> {
+        None
+    }
+
+    fn is_verified(&self, bundle: &Digest) -> bool {
+        match &self.by {
+            JudgesBy::Nothing => false,
+            JudgesBy::Signatures(verified) => verified.contains(bundle),
+            JudgesBy::Macs(verifier) => verifier.is_verified(bundle),
+        }
+    }
+
+    fn begin<'a>(
+        &mut self,
+        bundles: impl IntoIterator<Item = &'a Bundle>,
+    ) -> ControlFlow<BTreeSet<Digest>, ModelledCheck> {
+        if let JudgesBy::Macs(verifier) = &mut self.by {
+            let (forged, others): (Vec<&Bundle>, Vec<&Bundle>) =
+                bundles.into_iter().partition(|bundle| self.forged.remove(&bundle.digest()));
+            self.verifications += forged.len() as u64;
+            let forged = forged.into_iter().map(Bundle::digest);
+            return ControlFlow::Break(verifier.forged(others).into_iter().chain(forged).collect());
+        }
+        let (mut check, mut seen) = (ModelledCheck::default(), BTreeSet::new());
+        for digest in bundles.into_iter().map(Bundle::digest) {
+            if self.forged.remove(&digest) {
+                check.forged.insert(digest);
+            } else if self.is_new(&digest) && seen.insert(digest) {
+                check.genuine.push(digest);
             }
         }
+        match check.genuine.is_empty() && check.forged.is_empty() {
+            true => ControlFlow::Break(BTreeSet::new()),
+            false => ControlFlow::Continue(check),
+        }
+    }
+
+    fn finish(&mut self, checked: ModelledCheck) -> BTreeSet<Digest> {
+        checked.genuine.into_iter().for_each(|bundle| self.verified(bundle));
+        checked.forged
+    }
+
+    fn are_genuine<'a>(&mut self, bundles: impl IntoIterator<Item = &'a Bundle>) -> bool {
+        if let JudgesBy::Macs(verifier) = &mut self.by {
+            return verifier.are_genuine(bundles);
+        }
+        for digest in bundles.into_iter().map(Bundle::digest) {
+            if self.is_new(&digest) {
+                self.verified(digest);
+            }
+        }
+        true
+    }
+
+    fn verifications(&self) -> u64 {
+        let real = if let JudgesBy::Macs(verifier) = &self.by { verifier.verifications() } else { 0 };
+        self.verifications + real
     }
 }

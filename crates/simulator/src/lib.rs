@@ -25,6 +25,7 @@ mod parcel;
 pub mod probes;
 mod run;
 mod schedule;
+pub mod scripted;
 mod shares;
 mod signatures;
 mod spec;

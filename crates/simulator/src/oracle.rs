@@ -16,7 +16,6 @@ use std::time::Duration;
 
 #[derive(Default)]
 struct Submitted {
-    origin: ClientId,
     /// Replicas that have executed it.
     by: Signers,
     /// Height at which it was first executed.
@@ -142,13 +141,8 @@ impl Oracle {
 
     /// Observes that a client sends a bundle.
     pub fn submitted(&mut self, bundle: &Bundle) {
-        let unseen = || Submitted { origin: bundle.origin(), weight: Weight::of(bundle), ..Submitted::default() };
+        let unseen = || Submitted { weight: Weight::of(bundle), ..Submitted::default() };
         self.bundles.entry(bundle.digest()).or_insert_with(unseen);
-    }
-
-    /// Returns the client that sent a bundle.
-    pub fn origin_of(&self, bundle: &Digest) -> Option<ClientId> {
-        self.bundles.get(bundle).map(|submitted| submitted.origin)
     }
 
     /// Observes that a client sends a bundle with commands of earlier ones. Each replica must execute each command

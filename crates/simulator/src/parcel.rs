@@ -55,7 +55,7 @@ impl<M: Message> Parcel<M> {
     }
 
     pub fn reply(reply: Arc<ReplicaReply>) -> Parcel<M> {
-        let (bytes, checksum) = size(&reply);
+        let (bytes, checksum) = size_of_reply(&reply);
         Parcel { checksum, bytes: frame(bytes), body: Body::Replies(vec![reply]) }
     }
 
@@ -63,7 +63,7 @@ impl<M: Message> Parcel<M> {
     pub fn sealed(replies: Vec<Arc<ReplicaReply>>, seal_bytes: usize) -> Parcel<M> {
         let (mut bytes, mut checksum) = (SEALED_OVERHEAD_BYTES + seal_bytes, 0);
         for reply in &replies {
-            let (of_reply, sum) = size(reply);
+            let (of_reply, sum) = size_of_reply(reply);
             // The version is that of the whole message.
             bytes += of_reply - 1;
             checksum = mix(checksum, sum);
@@ -73,7 +73,7 @@ impl<M: Message> Parcel<M> {
 }
 
 /// Returns the length of a reply as a message of its own, and its checksum.
-fn size(reply: &ReplicaReply) -> (usize, u64) {
+pub fn size_of_reply(reply: &ReplicaReply) -> (usize, u64) {
     match reply {
         ReplicaReply::Executed { bundle, height, results } => {
             let sum = mix(mix(bundle.prefix(), height.0), checksum(results.body()));

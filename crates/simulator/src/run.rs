@@ -4,12 +4,13 @@ use crate::chaos::{Chaos, unequal_links};
 use crate::chronicle::Chronicle;
 use crate::clients::{self, ClientMachine, Clients};
 use crate::faults::{Point, favours, misbehaviour, served_within};
-use crate::keys::{ClientKeys, devices, genesis};
+use crate::keys::{ClientKeys, Judge, devices, genesis};
 use crate::ledger::Charged;
 use crate::network::{Endpoints, Links, Loss, NetworkSpec, Place, TcpCounts};
 use crate::node::{Node, Parts, Reborn};
 use crate::oracle::Oracle;
 use crate::shares::HonestShare;
+use crate::signatures::Device;
 use crate::spec::{SimSpec, WorkloadFactory};
 use crate::transcript::Transcript;
 use crate::world::{self, Life, Reading, Shares, World, trouble};
@@ -21,6 +22,7 @@ use quorate_consensus::config::Dissemination;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::{ClientIdentity, ReplyAuthentication};
+use quorate_hosting::desk::BundleLimits;
 use quorate_links::{Purpose, Random};
 use quorate_oracles::{Property, Violation};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
@@ -261,27 +263,9 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
         if let Some(recorder) = &mut recorder {
             recorder.begin(me, salt);
         }
-        let Reborn { replica, executor, behaviour, .. } = remake(me, salt);
-        nodes.push(Node::new(Parts {
-            me,
-            replicas,
-            epoch,
-            replica,
-            device: devices.remove(0),
-            executor,
-            votes_by_mac: spec.macs.is_some(),
-            judge: client_keys.judge(me),
-            reply: spec.reply,
-            seal_bytes: spec.reply_seals.map(ReplyAuthentication::seal_bytes),
-            stages: spec.stages,
-            behaviour,
-            salt,
-            max_queue: spec.consensus.max_queue(),
-            keeps_journal,
-            probes: spec.probes.then(|| spec.costs.counter_hz()),
-            marks,
-            origins: origins.clone(),
-        }));
+        let settings = NodeSettings { keeps_journal, marks, models_clients: true, origins: origins.clone() };
+        let made = remake(me, salt);
+        nodes.push(node(spec, me, devices.remove(0), made, client_keys.judge(me), settings));
     }
     let (links, homes) = ways(spec, &places, seed);
     let late = Duration::from_nanos((spec.costs.client.late_us * 1e3) as u64);
@@ -308,6 +292,50 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     (report(seed, world, &places), recorded)
 }
 
+/// Settings of a node that do not follow from the specification.
+pub(crate) struct NodeSettings {
+    pub keeps_journal: bool,
+    pub marks: bool,
+    pub models_clients: bool,
+    /// Origin of the bundles of each of the clients' machines.
+    pub origins: Arc<[ClientId]>,
+}
+
+/// Returns a replica that has not started.
+pub(crate) fn node<P: Protocol>(
+    spec: &SimSpec,
+    me: ReplicaId,
+    device: Device,
+    made: Reborn<P>,
+    judge: Judge,
+    settings: NodeSettings,
+) -> Node<P> {
+    let Reborn { replica, executor, behaviour, salt } = made;
+    let NodeSettings { keeps_journal, marks, models_clients, origins } = settings;
+    let parts = Parts {
+        me,
+        replicas: spec.quorum.replicas(),
+        epoch: genesis(spec).epoch(),
+        replica,
+        device,
+        executor,
+        votes_by_mac: spec.macs.is_some(),
+        limits: BundleLimits { commands: spec.consensus.batch.max_commands(), bytes: spec.consensus.batch_bytes },
+        models_clients,
+        reply: spec.reply,
+        seal_bytes: spec.reply_seals.map(ReplyAuthentication::seal_bytes),
+        stages: spec.stages,
+        behaviour,
+        salt,
+        max_queue: spec.consensus.max_queue(),
+        keeps_journal,
+        probes: spec.probes.then(|| spec.costs.counter_hz()),
+        marks,
+        origins,
+    };
+    Node::new(parts, judge)
+}
+
 /// Returns the links between all machines, and for each machine of clients the replica that it sends to first.
 fn ways(spec: &SimSpec, places: &[Place], seed: u64) -> (Links, Vec<ReplicaId>) {
     let replicas = spec.quorum.replicas();
@@ -326,7 +354,7 @@ fn run_to_the_end<P: Protocol<Message: Malleable>>(world: &mut World<'_, P>) {
     }
 }
 
-fn oracle(spec: &SimSpec, machines: usize, epoch: EpochId, has_chaos: bool) -> Oracle {
+pub(crate) fn oracle(spec: &SimSpec, machines: usize, epoch: EpochId, has_chaos: bool) -> Oracle {
     let mut oracle = Oracle::new(spec.quorum, epoch.genesis(), &spec.consensus);
     if let Some(within) = served_within(&spec.network.faults).filter(|_| !has_chaos) {
         oracle.watch_service(within);
@@ -386,7 +414,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimR
 
 /// Returns the rule that keeps a state each time half of the retained blocks may be gone, so that a replica that
 /// fetches the state still finds the blocks above it.
-fn checkpoints(config: &Config) -> CheckpointRule {
+pub(crate) fn checkpoints(config: &Config) -> CheckpointRule {
     let retained = (config.retained_bytes as u64).max(1);
     CheckpointRule {
         interval: config.checkpoint_interval,
@@ -396,7 +424,7 @@ fn checkpoints(config: &Config) -> CheckpointRule {
 }
 
 /// Returns the behaviour of a misbehaving replica.
-fn behaviour<M: Malleable>(spec: &SimSpec, me: ReplicaId) -> Option<Box<dyn Behaviour<M>>> {
+pub(crate) fn behaviour<M: Malleable>(spec: &SimSpec, me: ReplicaId) -> Option<Box<dyn Behaviour<M>>> {
     let (_, misbehaviour) = misbehaviour(&spec.network.faults).find(|(replica, _)| *replica == me)?;
     let view_timeout = spec.consensus.view_timeout();
     Some(misbehaviour.behaviour(Context {

@@ -16,6 +16,7 @@ mod machines;
 mod marks;
 mod network;
 mod off_path;
+mod one_desk;
 mod overload;
 #[path = "../../transports/tests/toy/mod.rs"]
 mod packets;

@@ -1,7 +1,7 @@
 //! Peers' messages at a simulated replica: read, decoded, hashed and judged, then passed to its state machine.
 
 use super::network::charge_hashes;
-use super::{Node, Surroundings, WORDS};
+use super::{Node, Parts, Surroundings, WORDS};
 use crate::work::Work;
 use quorate_consensus::{Envelope, Input, Protocol};
 use quorate_types::{Bundle, Digest, ReplicaId};
@@ -16,7 +16,7 @@ impl<P: Protocol> Node<P> {
                 read_from[word] |= bit;
                 self.ledger.charge(Work::Reads, 1, world.charges.read_call);
             }
-            let mut message = Arc::unwrap_or_clone(message);
+            let message = Arc::unwrap_or_clone(message);
             let place = self.ledger.enter(message.kind(), 1);
             self.ledger.charge(Work::Handled, 1, world.charges.handle);
             if self.network.is_none() {
@@ -26,29 +26,35 @@ impl<P: Protocol> Node<P> {
                 world.charges.receive_frame(&mut self.ledger, u64::from(bytes));
                 charge_hashes(&message, u64::from(bytes), world.charges, &mut self.ledger);
             }
-            self.judge_message(&mut message, world.charges);
             match message {
                 Envelope::Relay(_) | Envelope::Spread(_) => self.hear_relay(ReplicaId(from), message, world),
-                message => self.feed(Input::Receive { from: ReplicaId(from), message }, world),
+                message => self.hear(ReplicaId(from), message, world),
             }
             self.ledger.leave(place);
         }
     }
 
-    /// Passes the bundles that a peer relays or spreads to the replica, except executed ones. Then tells the oracle
-    /// which of them are in the pool.
-    fn hear_relay(
-        &mut self,
-        from: ReplicaId,
-        mut message: Envelope<P::Message>,
-        world: &mut Surroundings<'_, P::Message>,
-    ) {
+    /// Judges the bundles in a message, and charges for the signatures that were not verified before. Passes it on if
+    /// they are genuine.
+    fn hear(&mut self, from: ReplicaId, mut message: Envelope<P::Message>, world: &mut Surroundings<'_, P::Message>) {
+        let (Parts { replica, executor, .. }, desk) = (&self.parts, self.desk.as_mut().expect("nobody is at the desk"));
+        let before = desk.verifications();
+        let is_genuine = desk.judge_message(replica, executor, &mut message);
+        let verified = desk.verifications() - before;
+        world.charges.clients.verify(verified).charge(&mut self.ledger);
+        if is_genuine {
+            self.feed(Input::Receive { from, message }, world);
+        }
+    }
+
+    /// Passes the bundles that a peer relays or spreads to the replica. Then tells the oracle which of them are in the
+    /// pool.
+    fn hear_relay(&mut self, from: ReplicaId, message: Envelope<P::Message>, world: &mut Surroundings<'_, P::Message>) {
         let me = self.parts.me;
         let digests = message.bundles().iter().map(Bundle::digest);
         let relayed: Vec<(Digest, bool)> =
             digests.map(|digest| (digest, self.parts.replica.is_known(&digest))).collect();
-        self.parts.replica.screen(&mut message, |bundle| self.parts.executor.settled(bundle).is_some());
-        self.feed(Input::Receive { from, message }, world);
+        self.hear(from, message, world);
         let pool = &self.parts.replica.parts().store.pool;
         world.oracle.heard_relay(me, from, &relayed, |digest| pool.is_pending(digest) || pool.is_uncertified(digest));
     }

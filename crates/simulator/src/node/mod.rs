@@ -22,7 +22,7 @@ use crate::chronicle::Chronicle;
 use crate::clock::{Clock, NEVER};
 use crate::faults::{FULL_SPEED, Leaves, Point};
 use crate::hostile::Request;
-use crate::keys::Judge;
+use crate::keys::{Judge, ModelledCheck};
 use crate::ledger::Ledger;
 use crate::network::MAX_CLIENT_MACHINES;
 use crate::oracle::Oracle;
@@ -31,7 +31,7 @@ use crate::signatures::Device;
 use crate::steps::{StepKind, bundles_in};
 use crate::transcript::Transcript;
 use crate::work::Work;
-use gateway::Door;
+use gateway::{Door, SimDesk, open_desk};
 use journal::Journal;
 use network::NetworkThread;
 use quorate_applications::{Executor, Reply};
@@ -40,19 +40,19 @@ use quorate_client::ReplyMode;
 use quorate_consensus::protocols::facts::Shape;
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::seam::RecordId;
-use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Replica, Timer, seam::text};
-use quorate_gateway::admission::Admission;
-use quorate_gateway::turns::Turns;
-use quorate_hosting::{DEFAULT_REPLY_CACHE_BYTES, DurabilityGate, Headroom, Outgoing, ReplyCache, StateKeeper};
+use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Refusal, Replica, Timer, seam::text};
+use quorate_hosting::desk::BundleLimits;
+use quorate_hosting::{DurabilityGate, EventLoop, Headroom, Outgoing, StateKeeper};
 use quorate_oracles::Property;
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::stages::MessageKind;
 use quorate_types::{
-    Block, Bundle, Certificate, ClientId, Digest, EpochId, Height, ReplicaId, ReplicaReply, ReplicaStages, Status, Time,
+    Block, Bundle, Certificate, ClientId, Digest, EpochId, Height, ReplicaId, ReplicaStages, Status, Time,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use transfer::Stored;
@@ -77,11 +77,18 @@ pub enum Destination {
 /// Work that a node starts and the world completes.
 pub enum Begun<M> {
     /// A crypto thread answers a question this many nanoseconds after the start of the turn.
-    Question(u64, Input<M>),
+    Question(u64, Answer<M>),
     /// Records up to this one are written, starting at the end of the turn.
     Flush(RecordId),
     /// The state of a checkpoint is written, starting at the end of the turn.
     Keep(Height),
+}
+
+/// Answer of a crypto thread.
+pub enum Answer<M> {
+    Input(Input<M>),
+    /// A numbered batch of clients' bundles is verified.
+    Bundles(u64, ModelledCheck),
 }
 
 /// The part of the world that a node can access.
@@ -113,8 +120,11 @@ pub struct Parts<P: Protocol> {
     pub executor: Executor,
     /// Whether PREPARE and COMMIT carry MACs, which prove nothing to others.
     pub votes_by_mac: bool,
-    /// What it judges clients' bundles by.
-    pub judge: Judge,
+    /// Limits that a client's bundle must respect.
+    pub limits: BundleLimits,
+    /// Whether clients are modelled: honest ones count as authenticated from the beginning and ask no questions, and
+    /// answers are not sent. Otherwise a test decides about clients.
+    pub models_clients: bool,
     pub reply: ReplyMode,
     /// Length of the seals on replies; `None` if they have none.
     pub seal_bytes: Option<usize>,
@@ -140,6 +150,47 @@ pub struct Reborn<P: Protocol> {
     /// New behaviour: a misbehaving process loses its state when it ends.
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,
+}
+
+/// An iteration of a node.
+struct Iteration<'a, 'b, P: Protocol> {
+    node: &'a mut Node<P>,
+    world: &'a mut Surroundings<'b, P::Message>,
+}
+
+impl<P: Protocol> EventLoop for Iteration<'_, '_, P> {
+    type Error = Infallible;
+
+    fn hear_peers(&mut self) -> Result<(), Infallible> {
+        self.node.hear_peers(self.world);
+        Ok(())
+    }
+
+    /// The world has brought them.
+    fn take_answers(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn feed_local(&mut self) -> Result<(), Infallible> {
+        self.node.feed_local(self.world);
+        Ok(())
+    }
+
+    fn ring_alarms(&mut self) -> Result<(), Infallible> {
+        self.node.ring_alarms(self.world);
+        Ok(())
+    }
+
+    fn serve_clients(&mut self) -> Result<(), Infallible> {
+        self.node.serve_clients(self.world);
+        Ok(())
+    }
+
+    fn settle_journal(&mut self) -> Result<(), Infallible> {
+        self.node.hand_out(self.world);
+        self.node.settle_journal(self.world);
+        Ok(())
+    }
 }
 
 /// A simulated replica with its devices.
@@ -176,10 +227,11 @@ pub struct Node<P: Protocol> {
     /// Earliest timer that the world knows of.
     pub alarm_known: Time,
     peers: VecDeque<FromPeer<P::Message>>,
-    /// Client requests with their sizes in bytes, by link.
-    requests: Turns<u16, (Request, u32)>,
+    /// `None` while somebody is at the desk.
+    desk: Option<Box<SimDesk>>,
     door: Door,
-    admission: Admission<u16>,
+    /// Clients' bundles that the replica refused, in order of arrival.
+    refused: Vec<(Digest, Refusal)>,
     local: VecDeque<Input<P::Message>>,
     actions: Vec<Action<P::Message>>,
     alarms: [Time; Timer::ALL.len()],
@@ -199,10 +251,6 @@ pub struct Node<P: Protocol> {
     charged_before: u64,
     writes: Writes,
     executed: Vec<Reply>,
-    /// Replies of a block that wait for a common seal, by the clients' machine.
-    unsealed: BTreeMap<usize, Vec<Arc<ReplicaReply>>>,
-    /// Latest replies, for clients that ask again.
-    replies: ReplyCache<Arc<ReplicaReply>>,
     busy_ns: u64,
     blocks: u64,
     bytes_sent: u64,
@@ -211,7 +259,7 @@ pub struct Node<P: Protocol> {
 
 impl<P: Protocol> Node<P> {
     /// Returns a replica that has not started.
-    pub fn new(parts: Parts<P>) -> Node<P> {
+    pub fn new(parts: Parts<P>, judge: Judge) -> Node<P> {
         Node {
             now: Time(0),
             own: Time(0),
@@ -231,9 +279,9 @@ impl<P: Protocol> Node<P> {
             disk: FULL_SPEED,
             alarm_known: NEVER,
             peers: VecDeque::new(),
-            requests: Turns::default(),
+            desk: Some(open_desk(&parts, judge)),
             door: Door::new(parts.origins.len()),
-            admission: Admission::new(parts.max_queue, parts.replicas),
+            refused: Vec::new(),
             local: VecDeque::new(),
             actions: Vec::new(),
             alarms: [NEVER; Timer::ALL.len()],
@@ -249,8 +297,6 @@ impl<P: Protocol> Node<P> {
             charged_before: 0,
             writes: Writes::default(),
             executed: Vec::new(),
-            unsealed: BTreeMap::new(),
-            replies: ReplyCache::new(DEFAULT_REPLY_CACHE_BYTES, parts.salt),
             busy_ns: 0,
             blocks: 0,
             bytes_sent: 0,
@@ -272,8 +318,14 @@ impl<P: Protocol> Node<P> {
     }
 
     /// Receives the answer of a device.
-    pub fn answered(&mut self, input: Input<P::Message>) {
-        self.local.push_back(input);
+    pub fn answered(&mut self, answer: Answer<P::Message>) {
+        match answer {
+            Answer::Input(input) => self.local.push_back(input),
+            Answer::Bundles(number, check) => {
+                self.verifiers.has_checked();
+                self.desk().settle(number, check);
+            }
+        }
     }
 
     /// Notes that records up to this one are durable.
@@ -300,11 +352,12 @@ impl<P: Protocol> Node<P> {
 
     /// Returns whether a turn would find work.
     pub fn has_work(&self, now: Time) -> bool {
-        let awaited = self.gate.awaited();
+        let (awaited, desk) = (self.gate.awaited(), self.desk.as_ref().expect("nobody is at the desk"));
         let flushed = awaited.is_some_and(|record| self.journal.has(record) || self.journal.may_flush());
         !self.started
             || !self.peers.is_empty()
-            || !self.requests.is_empty() && !self.verifiers.have_enough()
+            || !desk.is_idle() && !self.verifiers.have_enough()
+            || desk.has_checked()
             || !self.local.is_empty()
             || flushed
             || self.next_alarm() <= now
@@ -323,13 +376,8 @@ impl<P: Protocol> Node<P> {
         if !std::mem::replace(&mut self.started, true) {
             self.start(world);
         }
-        self.hear_peers(world);
-        self.ring_alarms(world);
-        self.serve_clients(world);
-        self.feed_local(world);
-        self.hand_out(world);
-        self.settle_journal(world);
-        self.feed_local(world);
+        self.misbehave_to_clients();
+        let Ok(()) = Iteration { node: self, world }.iterate();
         let [to_replicas, to_clients] = self.writes.end_turn(self.parts.replicas);
         self.charge_sending(|ledger| {
             ledger.charge(Work::Writes, to_replicas, world.charges.write_call);
@@ -406,10 +454,6 @@ impl<P: Protocol> Node<P> {
         if self.struck {
             return;
         }
-        // Without other threads, bundles reach the replica as they are read.
-        if let Input::Submit { bundles, .. } = &input {
-            self.take_batch(bundles, world);
-        }
         let own = match &input {
             Input::Receive { from, message } if *from == self.parts.me => Some(self.ledger.enter(message.kind(), 1)),
             _ => None,
@@ -482,7 +526,7 @@ impl<P: Protocol> Node<P> {
             Action::Arm { timer, after } => self.alarms[timer as usize] = self.own + after,
             Action::Commit { block, bundles } => self.commit(&block, &bundles, world),
             Action::Accuse(evidence) => world.oracle.accused(self.parts.me, &evidence),
-            Action::Refuse { bundle, why } => self.refuse(bundle, why, world),
+            Action::Refuse { bundle, why } => self.refused.push((bundle, why)),
             // The simulated journal is never repaired: it is either complete or gone.
             Action::AcceptRepair { .. } => {}
             Action::Halt(why) => self.halt(&why, world),
@@ -522,7 +566,7 @@ impl<P: Protocol> Node<P> {
             return self.local.push_back(input);
         }
         let done = self.verifiers.work(self.asks_at(), &checks, self.speed, self.ledger.place());
-        world.begun.push(Begun::Question(done.since(self.now).as_nanos() as u64, input));
+        world.begun.push(Begun::Question(done.since(self.now).as_nanos() as u64, Answer::Input(input)));
     }
 
     /// Passes a crash point. Returns false if the replica crashes there.
@@ -557,11 +601,8 @@ impl<P: Protocol> Node<P> {
         let mut executed = std::mem::take(&mut self.executed);
         self.parts.executor.execute(block.height, bundles, &mut executed);
         world.oracle.results(me, executed.iter().map(|reply| reply.results.body().len() as u64).sum());
-        for reply in executed.drain(..) {
-            world.oracle.executed(me, &reply);
-            self.reply(reply, world);
-        }
-        self.seal_replies(true, world);
+        executed.iter().for_each(|reply| world.oracle.executed(me, reply));
+        self.reply(&mut executed, world);
         self.executed = executed;
     }
 
@@ -569,10 +610,16 @@ impl<P: Protocol> Node<P> {
     pub fn crash(&mut self, returns: Option<Leaves>) {
         (self.alive, self.returns) = (false, returns);
         self.peers.clear();
-        (self.requests, self.door) = (Turns::default(), Door::new(self.parts.origins.len()));
-        self.admission = Admission::new(self.parts.max_queue, self.parts.replicas);
+        self.close_desk();
         self.local.clear();
         self.gate.clear();
+    }
+
+    /// Drops all connections and replies.
+    fn close_desk(&mut self) {
+        let desk = self.desk.take().expect("nobody is at the desk");
+        self.desk = Some(open_desk(&self.parts, desk.into_verifier()));
+        self.door = Door::new(self.parts.origins.len());
     }
 
     /// Restarts as a new replica, from the journal that the crash has left.
@@ -586,7 +633,7 @@ impl<P: Protocol> Node<P> {
         self.parts.behaviour = behaviour;
         self.lose_states(leaves);
         (self.adopted, self.adopting) = (Height(0), None);
-        self.replies = ReplyCache::new(DEFAULT_REPLY_CACHE_BYTES, salt);
+        self.close_desk();
         (self.alive, self.started, self.struck, self.struck_at) = (true, false, false, None);
         self.born = None;
         (self.alarms, self.alarm_known) = ([NEVER; Timer::ALL.len()], NEVER);

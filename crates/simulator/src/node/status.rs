@@ -47,8 +47,8 @@ impl<P: Protocol> Node<P> {
 
     fn dropped(&self) -> BTreeMap<String, u64> {
         let of_the_replica = self.parts.replica.dropped().iter().map(|(why, count)| (why.to_string(), *count));
-        let busy = Some(self.admission.refused_bundles()).filter(|count| *count > 0);
-        of_the_replica.chain(busy.map(|count| ("busy".to_owned(), count))).collect()
+        let of_the_desk = self.desk.iter().flat_map(|desk| desk.dropped());
+        of_the_replica.chain(of_the_desk.map(|(why, count)| (why.to_owned(), count))).collect()
     }
 
     /// Returns what the threads of its stages took.

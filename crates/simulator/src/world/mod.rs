@@ -32,7 +32,7 @@ use crate::clients::Clients;
 use crate::keys::ClientKeys;
 use crate::ledger::Charged;
 use crate::network::{Links, Segment};
-use crate::node::{Begun, Destination, Node, Reborn};
+use crate::node::{Answer, Begun, Destination, Node, Reborn};
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
 use crate::schedule::Schedule;
@@ -46,8 +46,8 @@ use liveness::Probe;
 use lives::Lives;
 use off_path::{Foreign, OffPath};
 use quorate_client::load::Stage;
+use quorate_consensus::Protocol;
 use quorate_consensus::seam::RecordId;
-use quorate_consensus::{Input, Protocol};
 use quorate_crypto::ClientAuthentication;
 use quorate_links::Random;
 use quorate_oracles::Property;
@@ -114,7 +114,7 @@ enum Event<M> {
     TurnBegin(u16, bool),
     Alarm(u16),
     /// A device answers a replica, in one life of it.
-    Answer(u16, u32, Box<Input<M>>),
+    Answer(u16, u32, Box<Answer<M>>),
     Flushed(u16, u32, RecordId),
     /// The thread of a replica's network has read what another endpoint sent, in one life of it.
     Read {
@@ -211,7 +211,7 @@ pub struct Parts<'a, P: Protocol> {
 }
 
 /// Returns what a replica's work costs, with all that `spec` authenticates messages by.
-fn charges_of(spec: &SimSpec) -> Charges {
+pub(crate) fn charges_of(spec: &SimSpec) -> Charges {
     let signatures = spec.costs.signatures_of(spec.scheme).expect("the caller checks the costs of the scheme");
     let replicas = spec.quorum.replicas();
     let mut charges = Charges::new(&spec.costs, spec.scheme, &signatures, replicas);
@@ -401,7 +401,7 @@ impl<'a, P: Protocol> World<'a, P> {
             Event::TurnEnd(actor, number) => self.on_part_end(usize::from(actor), number),
             Event::TurnBegin(actor, cold) => self.on_turn_begin(usize::from(actor), cold),
             Event::Alarm(actor) => self.on_alarm(usize::from(actor)),
-            Event::Answer(replica, life, input) => self.on_device(replica, life, |node| node.answered(*input)),
+            Event::Answer(replica, life, answer) => self.on_device(replica, life, |node| node.answered(*answer)),
             Event::Flushed(replica, life, record) => self.on_device(replica, life, |node| node.flushed(record)),
             Event::Read { from, to, life, parcel } => {
                 self.on_device(to, life, |node| node.take_in(usize::from(from), parcel));

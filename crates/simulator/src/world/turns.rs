@@ -131,9 +131,9 @@ impl<P: Protocol> World<'_, P> {
         let mut begun = std::mem::take(&mut self.begun);
         for begun in begun.drain(..) {
             match begun {
-                Begun::Question(after, input) => {
+                Begun::Question(after, answer) => {
                     let at = self.now + Duration::from_nanos(after);
-                    self.schedule.push(at, Event::Answer(actor as u16, life, Box::new(input)));
+                    self.schedule.push(at, Event::Answer(actor as u16, life, Box::new(answer)));
                 }
                 Begun::Flush(record) => {
                     self.schedule.push(flushed, Event::Flushed(actor as u16, life, record));
