@@ -15,7 +15,7 @@ const INITIAL_CARRIED_BYTES: usize = 256 << 10;
 /// Least value of that limit.
 const MIN_CARRIED_BYTES: usize = 64 << 10;
 /// The limit grows at most by this factor at a time, and shrinks at most to half.
-const MAX_GROWTH: f64 = 4.0;
+const MAX_GROWTH: u128 = 4;
 /// Maximum number of undecided proposals whose times are remembered. A pipeline with more of them measures fewer.
 const MAX_IN_FLIGHT: usize = 64;
 
@@ -64,7 +64,7 @@ impl Sizing {
         while self.in_flight.front().is_some_and(|sent| sent.number <= number) {
             let sent = self.in_flight.pop_front().expect("the queue was just seen not to be empty");
             if sent.number == number {
-                self.learn(sent.carried_bytes, self.target.as_secs_f64() / now.since(sent.at).as_secs_f64().max(1e-9));
+                self.learn(sent.carried_bytes, Some(now.since(sent.at)));
             }
         }
     }
@@ -72,16 +72,18 @@ impl Sizing {
     /// Records that undecided proposals timed out.
     pub fn on_timeout(&mut self) {
         let largest = self.in_flight.drain(..).map(|sent| sent.carried_bytes).max();
-        self.learn(largest.unwrap_or(0), 0.0);
+        self.learn(largest.unwrap_or(0), None);
     }
 
-    /// Scales the limit by the target's ratio to the time that a block took. A block far below the limit says little
-    /// about larger ones, and would not have been smaller under a lower limit.
-    fn learn(&mut self, carried_bytes: usize, ratio: f64) {
+    /// Scales the limit by the target's ratio to the time that a block took; `None` if it took too long. A block far
+    /// below the limit says little about larger ones, and would not have been smaller under a lower limit.
+    fn learn(&mut self, carried_bytes: usize, took: Option<Duration>) {
         if carried_bytes >= self.carried_bytes / 2 {
-            let scaled = carried_bytes as f64 * ratio.clamp(0.5, MAX_GROWTH);
+            let carried = carried_bytes as u128;
+            let wanted = took.map_or(0, |took| carried * self.target.as_nanos() / took.as_nanos().max(1));
+            let scaled = wanted.clamp(carried / 2, carried * MAX_GROWTH) as usize;
             let least = MIN_CARRIED_BYTES.min(self.max_carried_bytes);
-            self.carried_bytes = (scaled as usize).clamp(least, self.max_carried_bytes);
+            self.carried_bytes = scaled.clamp(least, self.max_carried_bytes);
         }
     }
 

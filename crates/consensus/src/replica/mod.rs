@@ -499,6 +499,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn count(&mut self, now: Time, vote: Vote) {
+        #[cfg(feature = "mutants")]
         if bug!(VoteReplaced) {
             self.parts.tally.withdraw(&vote);
         }

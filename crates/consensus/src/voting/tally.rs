@@ -121,8 +121,9 @@ impl Tally {
         self.quorum_to_check(subject)
     }
 
-    /// Withdraws a voter's vote in a round without a pending quorum. Only the injected bug `VoteReplaced` does this.
-    pub fn withdraw(&mut self, vote: &Vote) {
+    /// Withdraws a voter's vote in a round without a pending quorum, for the injected bug `VoteReplaced`.
+    #[cfg(feature = "mutants")]
+    pub(crate) fn withdraw(&mut self, vote: &Vote) {
         if let Some(round) = self.rounds.get_mut(&self.key(&vote.subject)).filter(|round| round.checking.is_none()) {
             round.votes.retain(|earlier| earlier.voter != vote.voter);
             round.voters = round.votes.iter().map(|earlier| earlier.voter).collect();
