@@ -64,6 +64,8 @@ pub struct SimReport {
     /// Replicas that crashed, one entry for each crash.
     pub crashed: Vec<ReplicaId>,
     pub restarts: u64,
+    /// Replicas that lost their disks, one entry for each loss.
+    pub lost_disks: Vec<ReplicaId>,
     /// Number of [`Point`]s that each replica passed in all its lives.
     pub points: Vec<Point>,
     pub lost_packets: u64,
@@ -402,6 +404,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>, places: &[Place]) -> SimR
         points: world.nodes.iter().map(|node| node.points).collect(),
         crashed: world.crashed,
         restarts: world.restarts,
+        lost_disks: world.lost_disks,
         lost_packets: world.links.lost,
         streams,
         not_queued,

@@ -151,6 +151,44 @@ fn real_codes() {
     }
 }
 
+/// Time between the return of a replica and the attempt to take the next disk: several view timeouts.
+const NEXT_DISK: Duration = Duration::from_millis(70);
+/// Absence after which a view of PBFT has failed, so that others see who is missing.
+const FAILS_A_VIEW: Duration = Duration::from_millis(45);
+/// Attempts to take a disk, after the first one.
+const ATTEMPTS: u32 = 8;
+/// Distance of the points at which the first disk is lost.
+const LOSS_STRIDE: usize = 10;
+
+/// One replica loses its disk at any of the points, and then one after the other loses its own at many moments of the
+/// recovery of the one before.
+#[test]
+fn disks_are_lost_in_turn() {
+    for protocol in ProtocolKind::ALL {
+        let lossy = |duration: Duration| {
+            let mut spec = short(*protocol, duration);
+            spec.consensus.leader = protocol.leaders()[protocol.leaders().len() - 1];
+            spec
+        };
+        let down = if protocol.has_slots() { FAILS_A_VIEW } else { DOWN };
+        let points = run(&lossy(SWEPT), 1, &commands).points[0];
+        let mut lost = Vec::new();
+        for point in (1..=points).step_by(LOSS_STRIDE) {
+            let mut spec = lossy(SWEPT + (NEXT_DISK + down) * (ATTEMPTS + 2));
+            let for_ms = down.as_secs_f64() * 1000.0;
+            spec.network.faults = vec![FaultSpec::Strike { point, for_ms, replica: 0, journal: Leaves::Nothing }];
+            spec.network.faults.extend((1..=ATTEMPTS).map(|attempt| {
+                let at_ms = (SWEPT + (NEXT_DISK + down) * attempt).as_secs_f64() * 1000.0 + point as f64 / 7.0;
+                FaultSpec::LoseDisk { at_ms, for_ms, replica: attempt as u16 % 4 }
+            }));
+            let report = run(&spec, 1, &commands);
+            judge(&report, &format!("{protocol}: the first disk is lost at point {point}"));
+            lost.push(report.lost_disks);
+        }
+        assert!(lost.iter().any(|lost| lost.len() > 2), "{protocol}: too few disks are lost: {lost:?}");
+    }
+}
+
 macro_rules! sweeps {
     ($($name:ident: $protocol:ident,)+) => {
         $(#[test] fn $name() { sweep(ProtocolKind::$protocol); })+

@@ -44,6 +44,9 @@ pub enum FaultSpec {
         #[serde(default)]
         journal: Leaves,
     },
+    /// A replica crashes and restarts. It loses its disk, unless f others that lost theirs have not recovered or
+    /// misbehave; then its journal keeps what was flushed.
+    LoseDisk { at_ms: f64, for_ms: f64, replica: u16 },
     /// A replica crashes at a [`Point`], and restarts.
     Strike {
         /// Counted from 1.
@@ -171,6 +174,7 @@ impl FaultSpec {
             | FaultSpec::SlowCpu { replica, .. }
             | FaultSpec::SlowDisk { replica, .. }
             | FaultSpec::Restart { replica, .. }
+            | FaultSpec::LoseDisk { replica, .. }
             | FaultSpec::Strike { replica, .. }
             | FaultSpec::Drift { replica, .. }
             | FaultSpec::Misbehave { replica, .. } => vec![*replica],
@@ -189,6 +193,7 @@ impl FaultSpec {
             FaultSpec::Strike { for_ms, .. } => (0.0, for_ms),
             FaultSpec::Pause { at_ms, for_ms, .. }
             | FaultSpec::Restart { at_ms, for_ms, .. }
+            | FaultSpec::LoseDisk { at_ms, for_ms, .. }
             | FaultSpec::Cut { at_ms, for_ms, .. }
             | FaultSpec::Hostile { at_ms, for_ms, .. }
             | FaultSpec::OffPath { at_ms, for_ms, .. }
@@ -425,6 +430,7 @@ pub fn changes(faults: &[FaultSpec], endpoints: &Endpoints<'_>) -> Vec<(Time, Ch
                 (Change::Lose(pairs.clone(), *probability), Some(Change::Lose(pairs, 0.0)))
             }
             FaultSpec::Restart { replica, journal, .. } => (Change::Down(usize::from(*replica), *journal, until), None),
+            FaultSpec::LoseDisk { replica, .. } => (Change::LoseDisk(usize::from(*replica), until), None),
             FaultSpec::Drift { replica, ppm, .. } => {
                 let (replica, gain) = (usize::from(*replica), ppm.clamp(-MAX_LOSS_PPM, MAX_GAIN_PPM) as i64);
                 let drifting = Change::Clock(replica, TRUE_RATE.saturating_add_signed(gain));

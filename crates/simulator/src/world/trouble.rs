@@ -45,10 +45,10 @@ pub fn trouble(spec: &SimSpec, machines: &[Place], seed: u64) -> (Trouble, Optio
     let changes = faults::changes(&spec.network.faults, &endpoints);
     let strikes = faults::strikes(&spec.network.faults);
     let heal = spec.network.heal_at().map(|at| (at, Vec::new()));
-    let mut trouble = Trouble { changes, strikes, flush: Duration::ZERO, heal, disks: 0, lost: Vec::new() };
-    let Some(lasts) = spec.chaos else { return (trouble, None) };
     let misbehaving = || faults::misbehaviour(&spec.network.faults).map(|(replica, _)| replica);
     let may_fail = spec.quorum.faults().saturating_sub(misbehaving().count());
+    let mut trouble = Trouble { changes, strikes, flush: Duration::ZERO, heal, disks: may_fail, lost: Vec::new() };
+    let Some(lasts) = spec.chaos else { return (trouble, None) };
     let mut chaos = chaos(seed, replicas, may_fail, lasts, spec.consensus.view_timeout());
     let outside = chaos.outside.iter().map(|at| ReplicaId(*at as u16));
     let gone: Vec<ReplicaId> = outside.chain(misbehaving()).collect();
@@ -77,7 +77,7 @@ impl<P: Protocol> World<'_, P> {
             Change::Crash(replica) => self.crash(replica, None),
             Change::Down(replica, leaves, returns) => self.go_down(replica, leaves, returns),
             Change::LoseDisk(replica, returns) => {
-                let leaves = if self.spares_disk(replica) { Leaves::Nothing } else { Leaves::Flushed };
+                let leaves = if self.may_lose_disk(replica) { Leaves::Nothing } else { Leaves::Flushed };
                 self.go_down(replica, leaves, returns);
             }
             Change::Pause(replica, until) => {
@@ -106,18 +106,12 @@ impl<P: Protocol> World<'_, P> {
         }
     }
 
-    /// Returns whether a replica may lose its disk now, and notes that it does. A lost disk counts as a fault until its
-    /// replica votes again and has executed everything that anybody had executed at the time of the loss.
-    fn spares_disk(&mut self, replica: usize) -> bool {
-        let nodes = &self.nodes;
-        self.trouble.lost.retain(|(lost, height)| !nodes[*lost].has_recovered(*height));
-        let lost = &mut self.trouble.lost;
-        if !nodes[replica].alive || lost.len() >= self.trouble.disks || lost.iter().any(|(one, _)| *one == replica) {
-            return false;
-        }
-        let highest = nodes.iter().map(Node::committed_height).max().unwrap_or_default();
-        lost.push((replica, highest));
-        true
+    /// Returns whether a replica may lose its disk now. A lost disk counts as a fault until its replica votes again and
+    /// has executed everything that anybody had executed at the time of the loss.
+    fn may_lose_disk(&mut self, replica: usize) -> bool {
+        let (nodes, lost) = (&self.nodes, &mut self.trouble.lost);
+        lost.retain(|(lost, height)| !nodes[*lost].has_recovered(*height));
+        nodes[replica].alive && lost.len() < self.trouble.disks && lost.iter().all(|(one, _)| *one != replica)
     }
 
     fn drift(&mut self, replica: usize, rate: u64) {
@@ -143,6 +137,11 @@ impl<P: Protocol> World<'_, P> {
         let name = ReplicaId(replica as u16);
         if self.nodes[replica].alive {
             self.crashed.push(name);
+            if leaves == Some(Leaves::Nothing) {
+                self.lost_disks.push(name);
+                let highest = self.nodes.iter().map(Node::committed_height).max().unwrap_or_default();
+                self.trouble.lost.push((replica, highest));
+            }
             self.clients.on_crash(name);
             let node = &self.nodes[replica];
             self.lives_measured.end(replica, node.born.as_ref(), || node.status(false));
