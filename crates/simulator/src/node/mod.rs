@@ -6,8 +6,10 @@
 
 mod gateway;
 mod hearing;
+mod iteration;
 mod journal;
 mod network;
+mod restart;
 mod sending;
 mod status;
 mod transfer;
@@ -15,10 +17,10 @@ mod verifiers;
 mod writes;
 
 pub use gateway::HONEST_LINK;
+pub use restart::Reborn;
 
 use crate::charges::{Charges, Checks, nanos};
 use crate::chronicle::Chronicle;
-
 use crate::clock::{Clock, NEVER};
 use crate::faults::{FULL_SPEED, Leaves, Point};
 use crate::hostile::Request;
@@ -32,6 +34,7 @@ use crate::steps::{StepKind, bundles_in};
 use crate::transcript::Transcript;
 use crate::work::Work;
 use gateway::{Door, SimDesk, open_desk};
+use iteration::Iteration;
 use journal::Journal;
 use network::NetworkThread;
 use quorate_applications::{Executor, Reply};
@@ -45,14 +48,12 @@ use quorate_hosting::desk::BundleLimits;
 use quorate_hosting::{DurabilityGate, EventLoop, Headroom, Outgoing, StateKeeper};
 use quorate_oracles::Property;
 use quorate_recording::Recorder;
-use quorate_storage::Identity;
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::stages::MessageKind;
 use quorate_types::{
     Block, Bundle, Certificate, ClientId, Digest, EpochId, Height, ReplicaId, ReplicaStages, Status, Time,
 };
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use transfer::Stored;
@@ -141,56 +142,6 @@ pub struct Parts<P: Protocol> {
     pub marks: bool,
     /// Origin of the bundles of each of the clients' machines.
     pub origins: Arc<[ClientId]>,
-}
-
-/// Parts that a restarting replica is rebuilt from.
-pub struct Reborn<P: Protocol> {
-    pub replica: Replica<P>,
-    pub executor: Executor,
-    /// New behaviour: a misbehaving process loses its state when it ends.
-    pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
-    pub salt: u64,
-}
-
-/// An iteration of a node.
-struct Iteration<'a, 'b, P: Protocol> {
-    node: &'a mut Node<P>,
-    world: &'a mut Surroundings<'b, P::Message>,
-}
-
-impl<P: Protocol> EventLoop for Iteration<'_, '_, P> {
-    type Error = Infallible;
-
-    fn hear_peers(&mut self) -> Result<(), Infallible> {
-        self.node.hear_peers(self.world);
-        Ok(())
-    }
-
-    /// The world has brought them.
-    fn take_answers(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn feed_local(&mut self) -> Result<(), Infallible> {
-        self.node.feed_local(self.world);
-        Ok(())
-    }
-
-    fn ring_alarms(&mut self) -> Result<(), Infallible> {
-        self.node.ring_alarms(self.world);
-        Ok(())
-    }
-
-    fn serve_clients(&mut self) -> Result<(), Infallible> {
-        self.node.serve_clients(self.world);
-        Ok(())
-    }
-
-    fn settle_journal(&mut self) -> Result<(), Infallible> {
-        self.node.hand_out(self.world);
-        self.node.settle_journal(self.world);
-        Ok(())
-    }
 }
 
 /// A simulated replica with its devices.
@@ -604,43 +555,6 @@ impl<P: Protocol> Node<P> {
         executed.iter().for_each(|reply| world.oracle.executed(me, reply));
         self.reply(&mut executed, world);
         self.executed = executed;
-    }
-
-    /// Crashes. Without `returns` it never restarts.
-    pub fn crash(&mut self, returns: Option<Leaves>) {
-        (self.alive, self.returns) = (false, returns);
-        self.peers.clear();
-        self.close_desk();
-        self.local.clear();
-        self.gate.clear();
-    }
-
-    /// Drops all connections and replies.
-    fn close_desk(&mut self) {
-        let desk = self.desk.take().expect("nobody is at the desk");
-        self.desk = Some(open_desk(&self.parts, desk.into_verifier()));
-        self.door = Door::new(self.parts.origins.len());
-    }
-
-    /// Restarts as a new replica, from the journal that the crash has left.
-    pub fn restart(&mut self, reborn: Reborn<P>, leaves: Leaves) {
-        let Reborn { replica, executor, behaviour, salt } = reborn;
-        let identity = Identity { epoch: self.parts.epoch, replica: self.parts.me };
-        let (records, is_gone) = self.journal.recover(leaves, identity, salt);
-        let forgot = is_gone.then_some(Input::Forgot);
-        self.recalled = records.into_iter().map(|(id, record)| Input::Recall { id, record }).chain(forgot).collect();
-        (self.parts.replica, self.parts.executor, self.parts.salt) = (replica, executor, salt);
-        self.parts.behaviour = behaviour;
-        self.lose_states(leaves);
-        (self.adopted, self.adopting) = (Height(0), None);
-        self.close_desk();
-        (self.alive, self.started, self.struck, self.struck_at) = (true, false, false, None);
-        self.born = None;
-        (self.alarms, self.alarm_known) = ([NEVER; Timer::ALL.len()], NEVER);
-        self.verifiers.clear();
-        if let Some(network) = &mut self.network {
-            network.clear();
-        }
     }
 
     /// Changes the rate of its clock from now on.

@@ -1,5 +1,7 @@
 //! One end of one connection.
 
+mod doubt;
+
 use super::moves::{self, Move};
 use super::names::{is_short, long_names, name_of_tag, short_tag};
 use super::votes::Votes;
@@ -9,6 +11,7 @@ use crate::framing::FrameBuffer;
 use crate::instants::{REMOTE, instant, time};
 use crate::lanes::{SendLane, take_frames};
 use bytes::{Bytes, BytesMut};
+use doubt::Doubt;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, Incoming,
     StreamEvent, StreamId, TransportErrorCode, VarInt,
@@ -30,23 +33,9 @@ const BYTES_AT_ONCE: usize = 32 << 10;
 const BULK_PRIORITY: i32 = -1;
 /// Maximum bytes on the way from a client, after a lost packet. The budgets of clients' links do not count them.
 const CLIENT_WINDOW_BYTES: usize = 256 << 10;
-/// Questions that a doubtful remote answers with an unreadable packet before it counts as restarted.
-const MAX_QUESTIONS: u32 = 4;
-/// Time for the answer to a question, beyond a round trip and the longest delay of an acknowledgement.
-const ANSWER_SLACK: Duration = Duration::from_millis(20);
 /// Codes with which an end closes a connection.
 const CODE_CLOSED: u32 = 0;
 const CODE_REFUSED: u32 = 1;
-
-/// Doubt whether the remote still knows this connection.
-struct Doubt {
-    /// Questions after which unreadable packets came, and no other.
-    questions: u32,
-    /// An unreadable packet has come since the last question.
-    is_founded: bool,
-    /// Time of the next question.
-    next: Time,
-}
 
 /// One end of a connection of QUIC.
 pub struct QuicMachine {
@@ -419,36 +408,6 @@ impl QuicMachine {
         out.push(Output::Packet(Bytes::copy_from_slice(&self.packets[..bytes])));
     }
 
-    /// Notes whether a packet was readable. If it was not, the remote may have restarted: then it never answers.
-    fn judge(&mut self, now: Time, is_short: bool) {
-        let Some((_, connection)) = self.connection.as_mut().filter(|_| self.remote.is_some()) else { return };
-        let frames = connection.stats().frame_rx;
-        let received =
-            [frames.acks, frames.stream, frames.datagram, frames.ping, frames.max_data, frames.max_stream_data];
-        let received: u64 = received.iter().sum();
-        if received != self.received {
-            self.received = received;
-            self.doubt = None;
-        } else if is_short {
-            match &mut self.doubt {
-                Some(doubt) => doubt.is_founded = true,
-                None => {
-                    self.doubt = Some(Doubt { questions: 0, is_founded: false, next: now });
-                    self.ask(now);
-                }
-            }
-        }
-    }
-
-    /// Asks a doubtful remote once more for an acknowledgement.
-    fn ask(&mut self, now: Time) {
-        if let (Some(doubt), Some((_, connection))) = (&mut self.doubt, &mut self.connection) {
-            connection.ping();
-            doubt.questions += u32::from(std::mem::take(&mut doubt.is_founded));
-            doubt.next = now + connection.rtt() + self.max_ack_delay + ANSWER_SLACK;
-        }
-    }
-
     /// Handles the first packet of a connection.
     fn accept(&mut self, now: Time, incoming: Incoming, out: &mut Vec<Output>) -> Result<(), Loss> {
         self.packets.clear();
@@ -478,12 +437,7 @@ impl QuicMachine {
     }
 
     fn on_timer(&mut self, now: Time) -> Result<(), Loss> {
-        if let Some(doubt) = self.doubt.as_ref().filter(|doubt| doubt.next <= now) {
-            if doubt.questions + u32::from(doubt.is_founded) >= MAX_QUESTIONS {
-                return Err(Loss::Restarted);
-            }
-            self.ask(now);
-        }
+        self.doubt_further(now)?;
         if let Some((_, connection)) = &mut self.connection {
             connection.handle_timeout(instant(now));
         }
