@@ -35,7 +35,7 @@ pub trait Kind: Copy {
     fn tactic<M: Malleable>(self) -> impl Tactic<M> + 'static;
 }
 
-/// Facts of a kind, whatever its parameter.
+/// Facts of a kind with any parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     pub name: &'static str,

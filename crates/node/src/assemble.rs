@@ -80,7 +80,7 @@ pub(crate) enum Attachment {
     Transport(Box<dyn Transport>),
 }
 
-/// Assembles a replica. `shared` is what the replicas of this process share. `home` is the directory of the
+/// Assembles a replica. `shared` holds the parts that all replicas of this process share. `home` is the directory of the
 /// configuration.
 pub(crate) fn assemble(
     config: &NodeConfig,

@@ -79,7 +79,7 @@ pub struct Fetched {
 pub struct Chronicle {
     /// Blocks that replicas executed without a bundle, each once for each replica and bundle in every life.
     pub voided: Vec<(ReplicaId, Height)>,
-    /// Replicas that stopped because their state differs from that of a quorum, after more disks were lost than the
+    /// Replicas that stopped because their state differs from the quorum's, after more disks were lost than the
     /// cluster tolerates.
     pub halted: Vec<(ReplicaId, Time)>,
     /// Ordered by time.

@@ -14,7 +14,7 @@ use std::time::Duration;
 const SEEDS: u64 = 2;
 /// Replica that gets no bundles for a while.
 const SLOW: u16 = 3;
-/// The first checkpoint, which would prove what was executed before the losses, comes after them.
+/// The first checkpoint, which would prove the execution before the losses, comes after them.
 const CHECKPOINT_INTERVAL: u64 = 400;
 
 fn cut(replica: u16, at_ms: f64, for_ms: f64) -> FaultSpec {
@@ -35,7 +35,7 @@ fn lossy(protocol: ProtocolKind, seed: u64) -> SimSpec {
     spec.consensus.view_timeout_ms = 50;
     (spec.consensus.fetch_delay_ms, spec.consensus.fetch_retry_ms) = (200, 25);
     (spec.consensus.checkpoint_interval, spec.consensus.window) = (CHECKPOINT_INTERVAL, 2 * CHECKPOINT_INTERVAL);
-    // What the cut loses is not sent again.
+    // Messages lost to the cut are not sent again.
     spec.network.transport.kind = Delivery::Datagram;
     spec.load.bundle = 1;
     spec.load.mode = LoadMode::Open { rate: 50.0, max_outstanding: 100_000 };

@@ -1,7 +1,7 @@
 //! The node and the simulator drive the same clients' desk: the same arrivals, drawn from a seed, lead to the same
 //! replies in the same order.
 //!
-//! Both replicas are alone, so they order what they accept. Links connect, close and come back with the id of another
+//! Both replicas are alone, so they order every bundle that they accept. Links connect, close and come back with the id of another
 //! client; clients send genuine, forged, unsigned, oversized, expired and repeated bundles, garbage and questions.
 
 use crate::common::spec;
@@ -259,7 +259,7 @@ trait Replica {
     fn turn(&mut self, now: Time) -> Vec<(u16, ReplicaReply)>;
 }
 
-/// What the node's transport brings, and what it was given.
+/// Frames that the node's transport brings, and frames to send.
 #[derive(Default)]
 struct Wires {
     events: Vec<Event>,
@@ -448,7 +448,7 @@ impl Replica for Simulated {
     }
 }
 
-/// Removes what differs between hosts: the contents of statuses, random challenges, and the terms, which simulated
+/// Removes the differences between hosts: the contents of statuses, random challenges, and the terms, which simulated
 /// replicas do not have.
 fn comparable(reply: ReplicaReply) -> ReplicaReply {
     match reply {

@@ -82,7 +82,7 @@ fn disks_lost_in_turn_lose_no_certified_bundle() {
     }
 }
 
-/// Lost disks are drawn in addition: leaders and groups are those of the sample without them.
+/// Lost disks are drawn in addition: leaders and groups are as in the sample without them.
 #[test]
 fn lost_disks_change_nothing_else_in_a_sample() {
     let space = space((7, 1, 8), false);

@@ -1,7 +1,7 @@
 //! Batches that arrived before their bundles, which happens where a transport does not keep the order of frames.
 //!
 //! Such a batch waits until its bundles are here, or until its spreader lists them again. Each spreader has room of its
-//! own, and only what it sends itself has its waiting batches examined, so a faulty one delays nobody else.
+//! own, and only its own messages have its waiting batches examined, so a faulty one delays nobody else.
 
 use crate::data::batches::{Batch, Entry};
 use quorate_types::{Digest, Quorum, ReplicaId, Time};

@@ -35,7 +35,7 @@ crate::for_all_protocols! {
     /// At most f replicas sign that every bundle is absent, while bundles reach honest ones late.
     nothing_is_void_within_the_fault_model,
 
-    /// Disks that were lost count as lost as long as blocks may rely on what they held.
+    /// Disks that were lost count as lost as long as blocks may rely on their contents.
     a_lost_disk_counts_until_no_block_relies_on_it,
 
     /// Acknowledged bundles survive a restart, until a block that names them is executed.

@@ -294,7 +294,7 @@ mod bodies_of_all {
             assert!(world.run_until_done(VIEW_TIMEOUT, &command));
             world.run_for(4 * VIEW_TIMEOUT);
         }
-        assert_eq!(early(&world), (0, 0), "what never comes is forgotten");
+        assert_eq!(early(&world), (0, 0), "batches whose bundles never arrive are forgotten");
     }
 
     pub fn lies_about_batches_change_nothing<P: Play>() {

@@ -228,7 +228,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
     }
 
     /// Drops bundles that need not be ordered from a peer's message, and returns whether the others are genuine. Honest
-    /// peers check what they forward, so it does not matter which one is forged. A peer is not to blame for a bundle
+    /// peers check the bundles that they forward, so it does not matter which one is forged. A peer is not to blame for a bundle
     /// without a MAC for this replica: it is dropped too, unless a decided block names it.
     pub fn judge_message<P: Protocol>(
         &mut self,

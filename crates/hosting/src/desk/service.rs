@@ -17,7 +17,7 @@ use std::time::Duration;
 const FRAME_NS: u64 = 1_000;
 /// Cost of a bundle per byte, for hashing, in nanoseconds.
 const BYTE_NS: u64 = 2;
-/// Cost of a bundle's signature, in nanoseconds: about that of a single verification. In a batch it takes half.
+/// Cost of a bundle's signature, in nanoseconds, as for a single verification. In a batch it takes half.
 pub(super) const SIGNATURE_NS: u64 = 50_000;
 
 /// A client's frame, decoded.
@@ -290,7 +290,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         })
     }
 
-    /// Notes that a link's client has proved its key, or signed what it sent.
+    /// Notes that a link's client has proved its key, or signed a bundle.
     pub(super) fn is_genuine(&mut self, links: &mut impl ClientLinks<Link = K>, link: K) {
         if self.turns.standing(link) == Standing::Stranger {
             self.turns.set_standing(link, Standing::Genuine);

@@ -1,5 +1,5 @@
 //! Challenges of a remote that sends from another address, and their answers. A copy that overtakes its packet moves
-//! nothing: the library would follow it (RFC 9000, section 9.3.3), so it is told of one address only.
+//! nothing: the library would follow it (RFC 9000, section 9.3.3), so it knows one address only.
 //!
 //! ```text
 //! challenge  0x55  of 4  proof 8     the end whose names begin with `of` wants to hear of `proof` from this address
@@ -31,7 +31,7 @@ pub enum Move {
 }
 
 impl Move {
-    /// Returns what a packet says; `None` if it is one of QUIC.
+    /// Decodes a packet; `None` if it is one of QUIC.
     pub fn of_packet(packet: &[u8]) -> Option<Move> {
         let tag = short_tag(packet).filter(|_| packet.len() == PACKET_BYTES)?;
         let number = u64::from_le_bytes(*packet.last_chunk()?);

@@ -71,7 +71,7 @@ impl<P: Protocol> World<P> {
         silence.is_some_and(|silence| silence != Silence::Returns)
     }
 
-    /// Says what the replicas that lost their disks lack.
+    /// Names the replicas that have not recovered from the loss of their disks, with the reasons.
     pub(super) fn describe_away(&self) -> String {
         let lacks = |Away { instance, height }: &Away| {
             let name = self.participants.name(*instance);

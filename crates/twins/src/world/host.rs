@@ -230,8 +230,8 @@ impl<P: Protocol> World<P> {
                 self.signatures.sign(identity, vote);
             }
         }
-        // Messages outside the protocol belong to the sender's view, so no kind bypasses the links. What a restarted
-        // replica repeats or asks belongs to the view of the script, although its own may be far behind.
+        // Messages outside the protocol belong to the sender's view, so no kind bypasses the links. Repetitions and
+        // questions of a restarted replica belong to the view of the script, although its own may be far behind.
         let own = if let Envelope::Protocol(message) = &*message { message.view() } else { None };
         let place = &self.instances[instance.0];
         let least = if place.restarts > 0 { self.limit } else { View(0) };
