@@ -124,7 +124,7 @@ pub struct Config {
     /// shortest time measured, if that is longer. Beyond it, the host refuses bundles of the clients that send the
     /// most, and tells them when to return. 0: only `pool_bytes` and `pool_bundles` limit the clients, as always with
     /// the disseminations `client` and `leader`: there each replica would refuse other bundles, and those that only
-    /// some hold delay blocks. Default 250 with `replicas` and `replicas-certified`, 0 otherwise.
+    /// some hold delay blocks. Default 250 with `replicas`, 500 with `replicas-certified`, 0 otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_queue_ms: Option<u64>,
     /// Maximum number of executed blocks kept for replicas that lag behind. The same on every replica, because it also
@@ -176,6 +176,8 @@ pub const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
 pub const MAX_WINDOW: usize = 16_384;
 /// Default of `max_queue_ms` where clients send to one replica, in milliseconds.
 pub const DEFAULT_MAX_QUEUE_MS: u64 = 250;
+/// Default of `max_queue_ms` if bundles wait for certificates, which takes up to two round trips more.
+pub const DEFAULT_MAX_QUEUE_OF_CERTIFIED_MS: u64 = 500;
 /// Maximum number of copies of one message, besides the first.
 pub const MAX_REPETITIONS: usize = 16;
 
@@ -297,12 +299,12 @@ impl Config {
     /// Longest time that a client's command should wait for its execution; zero: any time, as always if clients
     /// send to several replicas.
     pub fn max_queue(&self) -> Duration {
-        match self.dissemination {
-            Dissemination::Replicas | Dissemination::ReplicasCertified => {
-                Duration::from_millis(self.max_queue_ms.unwrap_or(DEFAULT_MAX_QUEUE_MS))
-            }
-            Dissemination::Client | Dissemination::Leader => Duration::ZERO,
-        }
+        let default = match self.dissemination {
+            Dissemination::Replicas => DEFAULT_MAX_QUEUE_MS,
+            Dissemination::ReplicasCertified => DEFAULT_MAX_QUEUE_OF_CERTIFIED_MS,
+            Dissemination::Client | Dissemination::Leader => return Duration::ZERO,
+        };
+        Duration::from_millis(self.max_queue_ms.unwrap_or(default))
     }
 
     fn validate_queue(&self) -> Result<(), ConfigError> {

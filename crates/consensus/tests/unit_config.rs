@@ -84,10 +84,15 @@ fn invalid_settings_are_refused_with_key_and_help() {
 fn the_queue_is_limited_by_default_where_clients_send_to_one_replica() {
     for dissemination in Dissemination::ALL.iter().copied() {
         let of = |max_queue_ms| Config { dissemination, max_queue_ms, ..config() }.max_queue().as_millis();
-        let is_on = matches!(dissemination, Dissemination::Replicas | Dissemination::ReplicasCertified);
-        assert_eq!(of(None), if is_on { 250 } else { 0 }, "{dissemination}");
+        // Certified bundles wait for their certificates besides.
+        let default = match dissemination {
+            Dissemination::Replicas => 250,
+            Dissemination::ReplicasCertified => 500,
+            Dissemination::Client | Dissemination::Leader => 0,
+        };
+        assert_eq!(of(None), default, "{dissemination}");
         assert_eq!(of(Some(0)), 0, "{dissemination}");
-        assert_eq!(of(Some(40)), if is_on { 40 } else { 0 }, "{dissemination}");
+        assert_eq!(of(Some(40)), if default > 0 { 40 } else { 0 }, "{dissemination}");
     }
 }
 

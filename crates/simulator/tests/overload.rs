@@ -2,11 +2,11 @@
 
 use crate::common::spec;
 use quorate_byzantine::behaviours::Busy;
-use quorate_client::load::{LoadMode, LoadReport};
+use quorate_client::load::{LoadMode, LoadReport, USUAL_BURST};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::{ClientsAt, MachineSpec, NetworkSpec, SimReport, SimSpec, run};
+use quorate_simulator::{ClientsAt, CostTable, MachineSpec, NetworkSpec, SimReport, SimSpec, run};
 use quorate_types::{Dissemination, Quorum};
 use std::time::Duration;
 
@@ -83,6 +83,24 @@ fn below_saturation_the_default_refuses_next_to_nothing() {
         assert!(is_on || refused_bundles(&report) == 0, "{dissemination}: admission control is off");
         assert_eq!(timeouts(&report), 0, "{dissemination}");
     }
+}
+
+/// All clients are in one region, so that bundles of the others' replicas have far to go to be certified.
+#[test]
+fn waiting_for_certificates_is_no_overload() {
+    const RATE: f64 = 60_000.0;
+    let mut spec = wide_area(RATE, None);
+    spec.consensus.dissemination = Dissemination::ReplicasCertified;
+    spec.network = NetworkSpec::preset("wan4").expect("a preset");
+    spec.clients_at = ClientsAt::Network;
+    spec.consensus.batch_bytes = 8 << 20;
+    spec.costs = CostTable::shipped();
+    spec.load.burst = USUAL_BURST;
+    spec.load.bundle_wait = Duration::ZERO;
+    (spec.load.warmup, spec.load.duration) = (Duration::from_secs(2), Duration::from_secs(4));
+    let report = run(&spec, 1, &commands);
+    let load = sound(&report);
+    assert!(load.throughput() >= (1.0 - MAX_LOSS) * RATE, "{}, {} refused", load.throughput(), load.busy);
 }
 
 #[test]

@@ -168,7 +168,7 @@ pub struct BenchSpec {
     /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half
     /// times the shortest time measured, if that is longer. Beyond it, replicas refuse commands of the
     /// clients that send the most; 0: never, as always with the disseminations client and leader. Default:
-    /// 250 with replicas and replicas-certified.
+    /// 250 with replicas, 500 with replicas-certified.
     #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS",
           value_parser = ranges::number::<u64>("max_queue_ms"))]
     pub max_queue_ms: Option<u64>,
