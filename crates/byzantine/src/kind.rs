@@ -67,7 +67,8 @@ pub enum Needs {
     Load,
 }
 
-/// Strongest sign of a fault to an observer who does not know of it, if it has an effect; the weakest kind of sign first.
+/// Strongest sign of a fault to an observer who does not know of it, if it has an effect; the weakest kind of sign
+/// first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Exposure {
     /// Nothing but the work that it causes: nobody can tell it from an honest replica.

@@ -4,9 +4,9 @@
 //! rewrites its actions. The honest code therefore needs no variants, every behaviour works with every protocol in
 //! every host, and a false statement is signed by the misbehaving replica only.
 //!
-//! [`behaviours`] has a file and a line for each kind of fault. [`step`] is the interface of such a file, [`lie`] modifies
-//! messages, [`assembler`] makes certificates, and [`wrapper`] stands between the behaviour and the host. [`client`] makes
-//! bundles of faulty clients.
+//! [`behaviours`] has a file and a line for each kind of fault. [`step`] is the interface of such a file, [`lie`]
+//! modifies messages, [`assembler`] makes certificates, and [`wrapper`] stands between the behaviour and the host.
+//! [`client`] makes bundles of faulty clients.
 
 pub mod assembler;
 pub mod behaviour;

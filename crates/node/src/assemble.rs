@@ -2,6 +2,7 @@
 //! named in `quorate_consensus::protocols::registry`, the other parts in the registries of their crates.
 
 use crate::allocations;
+use crate::baselines::Baselines;
 use crate::client_links::{NodeDesk, ReplyWriter};
 use crate::config::{NodeConfig, admin_fault};
 use crate::cycles;
@@ -80,8 +81,8 @@ pub(crate) enum Attachment {
     Transport(Box<dyn Transport>),
 }
 
-/// Assembles a replica. `shared` holds the parts that all replicas of this process share. `home` is the directory of the
-/// configuration.
+/// Assembles a replica. `shared` holds the parts that all replicas of this process share. `home` is the directory of
+/// the configuration.
 pub(crate) fn assemble(
     config: &NodeConfig,
     home: &Path,
@@ -116,12 +117,7 @@ pub(crate) fn assemble(
         observer.observe(config.replica, NodeEvent::Listening(places));
     }
     let baselines = config.baselines.unwrap_or_default();
-    if baselines.count_allocations {
-        allocations::count();
-    }
-    if baselines.stages {
-        stages::switch_on(cycles::clocks());
-    }
+    switch_on(baselines);
     let fault = config.laboratory.as_ref().map(Laboratory::fault);
     if let Some(fault) = fault {
         observer.observe(config.replica, NodeEvent::Misbehaving(fault));
@@ -129,11 +125,7 @@ pub(crate) fn assemble(
     if let Some(finding) = finding {
         observer.observe(config.replica, NodeEvent::Journal(finding));
     }
-    let kept_in = directory.clone();
-    let states = match directory {
-        Some(directory) => States::in_files(SnapshotFiles::beside(&directory, identity), config.journal.snapshot_bytes),
-        None => States::in_memory(),
-    };
+    let states = states(config, directory.as_deref(), identity);
     let header = Header::new(committee.epoch, committee.quorum, config.consensus.clone());
     let recorder = recording::begin(config.recording.as_ref(), config.replica, &header, salt, &mut *observer)?;
     let fittings = Fittings {
@@ -141,7 +133,7 @@ pub(crate) fn assemble(
         quorum: committee.quorum,
         authentication: config.authentication(),
         fault,
-        directory: kept_in,
+        directory,
         epoch: committee.epoch,
         transport,
         wakeup,
@@ -161,6 +153,24 @@ pub(crate) fn assemble(
     let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders };
     let node = for_replica(config.consensus.protocol, hosting);
     Ok(Assembled { node, orders, waker })
+}
+
+/// Switches on the counters that a benchmark asks for, for the whole process.
+fn switch_on(baselines: Baselines) {
+    if baselines.count_allocations {
+        allocations::count();
+    }
+    if baselines.stages {
+        stages::switch_on(cycles::clocks());
+    }
+}
+
+/// Returns the states, which are kept beside the journal if that is in files.
+fn states(config: &NodeConfig, directory: Option<&Path>, identity: Identity) -> States {
+    match directory {
+        Some(directory) => States::in_files(SnapshotFiles::beside(directory, identity), config.journal.snapshot_bytes),
+        None => States::in_memory(),
+    }
 }
 
 fn desk(

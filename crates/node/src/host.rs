@@ -1,8 +1,9 @@
 //! The production host of one replica: a single thread that does everything inline, unless the network or the
 //! verification of signatures have threads of their own.
 //!
-//! A turn writes what is queued, waits for the network until the next alarm, and works in the
-//! [order](EventLoop::iterate) of all hosts. Everything a turn sends leaves in one batch at the beginning of the next turn.
+//! A turn writes queued frames, waits for the network until the next alarm, and works in the
+//! [order](EventLoop::iterate) of all hosts. Everything a turn sends leaves in one batch at the beginning of the next
+//! turn.
 //!
 //! A frame that is not a valid message is counted and dropped, but its link is kept: the sender is authenticated, so
 //! cutting the link would only make it redial, and framing stays intact after a bad frame. A client is told the reason.

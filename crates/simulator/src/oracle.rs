@@ -425,8 +425,8 @@ impl Oracle {
         }
     }
 
-    /// Notes which replicas have executed a block with a bundle that others take for void: at most n-q, because a quorum
-    /// q signed that it is absent.
+    /// Notes which replicas have executed a block with a bundle that others take for void: at most n-q, because a
+    /// quorum q signed that it is absent.
     fn compare_voids(&mut self, replica: ReplicaId, block: &Block, is_whole: bool) {
         if is_whole && !self.chain.has_void(&block.digest()) {
             return;

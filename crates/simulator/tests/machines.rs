@@ -125,8 +125,8 @@ fn votes_in_datagrams_carry_protocols_around_the_world_with_loss() {
     }
 }
 
-/// Frames arrive in any order, so some batches arrive before their bundles. They wait for them; listing them again takes
-/// four view timeouts.
+/// Frames arrive in any order, so some batches arrive before their bundles. They wait for them; listing them again
+/// takes four view timeouts.
 #[test]
 fn batches_that_overtake_their_bundles_cost_no_second() {
     let completed = |transport| {

@@ -1,8 +1,9 @@
 //! The node and the simulator drive the same clients' desk: the same arrivals, drawn from a seed, lead to the same
 //! replies in the same order.
 //!
-//! Both replicas are alone, so they order every bundle that they accept. Links connect, close and come back with the id of another
-//! client; clients send genuine, forged, unsigned, oversized, expired and repeated bundles, garbage and questions.
+//! Both replicas are alone, so they order every bundle that they accept. Links connect, close and come back with the id
+//! of another client; clients send genuine, forged, unsigned, oversized, expired and repeated bundles, garbage and
+//! questions.
 
 use crate::common::spec;
 use bytes::Bytes;

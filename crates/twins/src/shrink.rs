@@ -21,7 +21,8 @@ pub fn shrink(scenario: &Scenario, mut is_bad: impl FnMut(&Scenario) -> bool) ->
 
 /// Returns the scenarios that are one step simpler: without one of the twins; without one of the rounds; with one
 /// instance fewer outside the largest group of a round, or one group fewer; with one one-way link fewer; with one
-/// restart fewer, or one from the journal instead of without a disk; with fewer changes of the leader. Each step lowers one of these numbers and raises none before it, so shrinking terminates.
+/// restart fewer, or one from the journal instead of without a disk; with fewer changes of the leader. Each step lowers
+/// one of these numbers and raises none before it, so shrinking terminates.
 pub fn steps(scenario: &Scenario) -> impl Iterator<Item = Scenario> {
     let rounds = scenario.rounds.len();
     let fewer_rounds = (0..rounds).rev().filter(move |_| rounds > 1).map(|at| without_round(scenario, at));

@@ -1,5 +1,5 @@
-//! Tests scenarios in which replicas restart, and lose their disks in turn: no scenario is unsafe, and after the network
-//! has healed commands are executed by all, and all vote again.
+//! Tests scenarios in which replicas restart, and lose their disks in turn: no scenario is unsafe, and after the
+//! network has healed commands are executed by all, and all vote again.
 
 use quorate_consensus::Protocol;
 use quorate_consensus::config::{Dissemination, ProtocolKind};
@@ -162,8 +162,9 @@ fn a_scenario_shrinks_to_the_disk_that_matters() {
     assert!(shrunk > 0);
 }
 
-/// R1, R2 and R3 learn the certificate of view 3, execute block 2, and sign that state in view 4, before they vote again.
-/// Two of them restart, and one loses its disk: none has the certificate any more, so none may be locked on its block.
+/// R1, R2 and R3 learn the certificate of view 3, execute block 2, and sign that state in view 4, before they vote
+/// again. Two of them restart, and one loses its disk: none has the certificate any more, so none may be locked on its
+/// block.
 #[test]
 fn no_lock_outlives_its_certificate() {
     let line = r#"{"replicas":4,"twins":0,"rounds":[{"leader":"R0","groups":[["R0","R1","R2","R3"]]},{"leader":"R0","groups":[["R0","R1","R2","R3"]]},{"leader":"R2","groups":[["R0"],["R1","R2","R3"]]},{"leader":"R0","groups":[["R0","R1","R3"],["R2"]],"restarts":["R2"]},{"leader":"R0","groups":[["R0","R1","R2","R3"]],"restarts":["R1"],"lost_disks":["R3"]}]}"#;

@@ -58,8 +58,8 @@ fn exposure(honest: &Seen, faulty: &Seen) -> Exposure {
     }
 }
 
-/// Of a leader that takes turns under Jolteon, and of the primary of PBFT. Faults that need replicas which ask have
-/// their tests in `simulator state_transfer`.
+/// Of a leader that takes turns under Jolteon, and of the primary of PBFT. Faults that need replicas which ask are
+/// left out; `simulator state_transfer` shows the drops that two of them cause.
 #[test]
 fn every_fault_is_exposed_by_what_its_kind_declares() {
     let clusters = [(ProtocolKind::Jolteon, LeaderKind::RoundRobin), (ProtocolKind::Pbft, LeaderKind::Fixed)];

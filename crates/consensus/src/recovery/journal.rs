@@ -67,8 +67,8 @@ pub enum Record {
     Claims(Vec<Certificate>),
     /// Certificate that a bundle of a final block is absent, so that the block is executed without it.
     Void(Box<Certificate>),
-    /// The replica has lost its journal, and with it bundles that it had acknowledged. Blocks up to this height may rely
-    /// on that.
+    /// The replica has lost its journal, and with it bundles that it had acknowledged. Blocks up to this height may
+    /// rely on that.
     LostKept { up_to: Height },
 }
 

@@ -316,8 +316,8 @@ impl Safety {
     /// Restores a promise made before a restart. `by_slot` is true in domains with a vote per slot.
     pub fn recall(&mut self, promise: &Promise, by_slot: bool) {
         let Subject { domain, view, height, .. } = promise.subject;
-        // A statement outside the views may follow a certificate that raised the lock, but that no vote relied on and the
-        // journal lacks. A lock whose certificate nobody can show could stop progress.
+        // A statement outside the views may follow a certificate that raised the lock, but that no vote relied on and
+        // the journal lacks. A lock whose certificate nobody can show could stop progress.
         if ![Domain::Checkpoint, Domain::Stored].contains(&domain) {
             self.lock_on(promise.lock);
         }

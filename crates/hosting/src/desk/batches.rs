@@ -45,7 +45,7 @@ impl<K: Copy + Eq> Batches<K> {
         self.left + self.batches.len() as u64 - 1
     }
 
-    /// Takes in which bundles of a batch are forged.
+    /// Records which bundles of a batch are forged.
     pub fn settle(&mut self, number: u64, forged: BTreeSet<Digest>) {
         let at = usize::try_from(number - self.left).expect("the batch is here");
         let known = self.batches[at].forged.replace(forged);

@@ -13,8 +13,8 @@
 //! Links take [turns](quorate_gateway::turns) by cost. In each turn of the desk, genuine links get up to
 //! [`GENUINE_NS_PER_TURN`](quorate_gateway::budget::GENUINE_NS_PER_TURN) of work, and all others together up to
 //! [`STRANGERS_NS_PER_TURN`](quorate_gateway::budget::STRANGERS_NS_PER_TURN): the upper bound on the delay per turn
-//! that an attacker without keys can cause. The signatures of the two groups are verified in separate batches, so a forged
-//! signature never forces a genuine one to be verified twice.
+//! that an attacker without keys can cause. The signatures of the two groups are verified in separate batches, so a
+//! forged signature never forces a genuine one to be verified twice.
 //!
 //! Most costs are nominal. The host measures only the time of answers and of authentication: the desk has no clock.
 
@@ -228,8 +228,8 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
     }
 
     /// Drops bundles that need not be ordered from a peer's message, and returns whether the others are genuine. Honest
-    /// peers check the bundles that they forward, so it does not matter which one is forged. A peer is not to blame for a bundle
-    /// without a MAC for this replica: it is dropped too, unless a decided block names it.
+    /// peers check the bundles that they forward, so it does not matter which one is forged. A peer is not to blame for
+    /// a bundle without a MAC for this replica: it is dropped too, unless a decided block names it.
     pub fn judge_message<P: Protocol>(
         &mut self,
         replica: &Replica<P>,

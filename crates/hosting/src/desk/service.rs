@@ -170,7 +170,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         signature: &[u8],
     ) {
         if self.parts.questions.prove(link, client, credential, signature) {
-            self.is_genuine(links, link);
+            self.mark_genuine(links, link);
         }
     }
 
@@ -291,7 +291,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
     }
 
     /// Notes that a link's client has proved its key, or signed a bundle.
-    pub(super) fn is_genuine(&mut self, links: &mut impl ClientLinks<Link = K>, link: K) {
+    pub(super) fn mark_genuine(&mut self, links: &mut impl ClientLinks<Link = K>, link: K) {
         if self.turns.standing(link) == Standing::Stranger {
             self.turns.set_standing(link, Standing::Genuine);
             links.vouch(link, true);

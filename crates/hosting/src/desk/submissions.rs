@@ -82,7 +82,7 @@ impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
         let mut last = None;
         for arrival in arrivals.iter().filter(|arrival| !forged.contains(&arrival.bundle.digest())) {
             if self.assign_link(arrival) && last.replace(arrival.link) != Some(arrival.link) {
-                self.is_genuine(links, arrival.link);
+                self.mark_genuine(links, arrival.link);
             }
         }
         self.submitted.clear();

@@ -170,8 +170,8 @@ pub enum TwinsError {
     Space(#[from] SpaceError),
     /// No replica may lose its disk.
     #[error(
-        "--lost-disks: {twins} twins are all of f = {faults} faults, so no disk may be lost; help: use fewer --twins or \
-         more --replicas"
+        "--lost-disks: {twins} twins are all of f = {faults} faults, so no disk may be lost; help: use fewer --twins \
+         or more --replicas"
     )]
     NoDisk { twins: usize, faults: usize },
     /// There are too many scenarios to play or write all of them.

@@ -45,7 +45,7 @@ pub enum FaultSpec {
         journal: Leaves,
     },
     /// A replica crashes and restarts. It loses its disk, unless f others that lost theirs have not recovered or
-    /// misbehave; then its journal keeps what was flushed.
+    /// misbehave; then its journal keeps the flushed records.
     LoseDisk { at_ms: f64, for_ms: f64, replica: u16 },
     /// A replica crashes at a [`Point`], and restarts.
     Strike {

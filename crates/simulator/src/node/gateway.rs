@@ -368,7 +368,7 @@ impl<P: Protocol> Node<P> {
     }
 
     fn serve(&mut self, link: u16, request: Request, size: u32, world: &mut Surroundings<'_, P::Message>) {
-        // The network thread has read the frames of honest clients, but not those of attackers.
+        // The network thread has read the frames of honest clients, but not of attackers.
         if self.network.is_none() || !self.door.is_honest(link) {
             self.ledger.received(u64::from(size));
             self.ledger.charge(Work::Received, 1, world.charges.receive);

@@ -161,7 +161,7 @@ pub struct Node<P: Protocol> {
     pub struck_at: Option<Point>,
     /// Whether it crashed at that point. It does nothing for the rest of its turn.
     pub struck: bool,
-    /// It has stopped for good, because its state differs from that of the others.
+    /// It has stopped for good, because its state differs from the others'.
     pub halted: bool,
     /// Whether it is up.
     pub alive: bool,

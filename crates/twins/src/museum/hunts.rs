@@ -264,8 +264,8 @@ fn make_trouble<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mu
     honest_lead(world);
 }
 
-/// Makes one of the replicas misbehave, with a fault that needs only the messages that it sends. Those that need others'
-/// messages belong to the hunt `ambush`.
+/// Makes one of the replicas misbehave, with a fault that needs only the messages that it sends. Those that need
+/// others' messages belong to the hunt `ambush`.
 fn misbehaves<P: Protocol<Message: Malleable>>(world: &mut World<P>, dice: &mut Dice) -> InstanceId {
     let liar = dice.instance();
     let passes_time = |fault: &Fault| fault.facts().needs == Needs::Time;

@@ -5,16 +5,16 @@ use crate::participants::{InstanceId, InstanceSet};
 use quorate_consensus::{Protocol, Silence};
 use quorate_types::View;
 
-/// A replica that lost its disk. It counts as a fault until it votes again, a crash would not take that back, and it has
-/// executed everything that anybody had executed at the time of the loss.
+/// A replica that lost its disk. It counts as a fault until it votes again, a crash would not take that back, and it
+/// has executed everything that anybody had executed at the time of the loss.
 pub(super) struct Away {
     instance: InstanceId,
     height: u64,
 }
 
 impl<P: Protocol> World<P> {
-    /// Restarts some replicas from their journals, and then some without their disks, as far as that exceeds f faults at
-    /// no time.
+    /// Restarts some replicas from their journals, and then some without their disks, as far as that exceeds f faults
+    /// at no time.
     pub fn restart_all(&mut self, restarts: InstanceSet, lost_disks: InstanceSet) {
         let members = |set: InstanceSet| self.participants.instances().filter(move |at| set >> at.0 & 1 == 1);
         let (restarts, lost_disks): (Vec<_>, Vec<_>) = (members(restarts).collect(), members(lost_disks).collect());
@@ -27,8 +27,8 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// Restarts a replica without its disk, unless that would exceed f faults: twins, and replicas that lost their disks
-    /// before and have not recovered. Returns whether it does.
+    /// Restarts a replica without its disk, unless that would exceed f faults: twins, and replicas that lost their
+    /// disks before and have not recovered. Returns whether it does.
     pub fn lose_disk(&mut self, instance: InstanceId) -> bool {
         self.is_any_away();
         self.away.retain(|away| away.instance != instance);

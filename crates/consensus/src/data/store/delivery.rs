@@ -251,8 +251,8 @@ impl Store {
         }
     }
 
-    /// Drops batches that are no longer needed, and uncertified bundles after [`MAX_SWEEPS`] calls. Returns the spreader
-    /// of each batch that has waited too long for its bundles.
+    /// Drops batches that are no longer needed, and uncertified bundles after [`MAX_SWEEPS`] calls. Returns the
+    /// spreader of each batch that has waited too long for its bundles.
     pub fn sweep(&mut self, now: Time) -> Vec<ReplicaId> {
         let pool = &self.pool;
         self.batches.sweep(now, |bundle| pool.is_waiting(bundle) || pool.is_absent(bundle));
