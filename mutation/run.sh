@@ -46,30 +46,30 @@ if [ -n "$check" ]; then
 fi
 export CARGO_TARGET_DIR="$copy/target"
 
-# Builds the tests of a crate and prints the path of the binary.
+# Builds a crate's tests of a module and prints the path of the binary.
 binary() {
-    (cd "$tree" && cargo test --no-run -p "$1" --test tests 2>&1) | tee "$copy/build" |
+    (cd "$tree" && cargo test --no-run -p "$1" --test "$2" 2>&1) | tee "$copy/build" |
         sed -n 's/.*Executable.*(\(.*\))$/\1/p'
 }
-twins=$(binary quorate-twins)
-simulator=$(binary quorate-simulator)
-byzantine=$(binary quorate-byzantine)
+twins=$(binary quorate-adversary twins)
+simulator=$(binary quorate-simulator tests)
+byzantine=$(binary quorate-adversary byzantine)
 if [ -z "$twins" ] || [ -z "$simulator" ] || [ -z "$byzantine" ]; then
     cat "$copy/build" >&2
     exit 2
 fi
 
-# The checkers, fastest first. None of these tests names a rule; the properties they check are in crates/oracles.
+# The checkers, fastest first. None of these tests names a rule; the properties they check are in laboratory/adversary.
 checker() {
     case $1 in
-    ambush) cd "$tree/crates/twins" && set -- "$twins" ambush::a_nearby ;;
-    twins) cd "$tree/crates/twins" && set -- "$twins" scenarios:: ;;
-    chaos) cd "$tree/crates/simulator" && set -- "$simulator" chaos::every ;;
-    conformance) cd "$tree/crates/byzantine" && set -- "$byzantine" conformance:: ;;
-    hostile) cd "$tree/crates/simulator" && set -- "$simulator" hostile:: ;;
-    hardship) cd "$tree/crates/simulator" && set -- "$simulator" hardships:: ;;
-    sweep) cd "$tree/crates/simulator" && set -- "$simulator" crash_sweep:: ;;
-    state) cd "$tree/crates/simulator" && set -- "$simulator" state_transfer:: ;;
+    ambush) cd "$tree/laboratory/adversary" && set -- "$twins" ambush::a_nearby ;;
+    twins) cd "$tree/laboratory/adversary" && set -- "$twins" scenarios:: ;;
+    chaos) cd "$tree/laboratory/simulator" && set -- "$simulator" chaos::every ;;
+    conformance) cd "$tree/laboratory/adversary" && set -- "$byzantine" conformance:: ;;
+    hostile) cd "$tree/laboratory/simulator" && set -- "$simulator" hostile:: ;;
+    hardship) cd "$tree/laboratory/simulator" && set -- "$simulator" hardships:: ;;
+    sweep) cd "$tree/laboratory/simulator" && set -- "$simulator" crash_sweep:: ;;
+    state) cd "$tree/laboratory/simulator" && set -- "$simulator" state_transfer:: ;;
     esac
     timeout "$limit_s" "$@"
 }

@@ -1,3 +1,3 @@
 #![no_main]
 
-quorate_fuzz::message!(quorate_recording::Entry);
+quorate_fuzz::message!(quorate_hosting::recording::Entry);

@@ -5,15 +5,15 @@
 
 // What the sessions' targets share with the tests of the transports.
 #[allow(dead_code)]
-#[path = "../../crates/transports/tests/field.rs"]
+#[path = "../../engine/network/tests/transports/field.rs"]
 mod field;
 #[allow(dead_code)]
-#[path = "../../crates/transports/tests/net.rs"]
+#[path = "../../engine/network/tests/transports/net.rs"]
 mod net;
 pub mod packets;
 pub mod sessions;
 #[allow(dead_code)]
-#[path = "../../crates/transports/tests/support/mod.rs"]
+#[path = "../../engine/network/tests/transports/support/mod.rs"]
 mod support;
 
 use bytes::Bytes;
@@ -23,9 +23,9 @@ use quorate_types::{Wire, decode_message, encode_message};
 #[doc(hidden)]
 pub use libfuzzer_sys;
 #[doc(hidden)]
-pub use quorate_channels::ChannelKind;
+pub use quorate_network::channels::ChannelKind;
 #[doc(hidden)]
-pub use quorate_transports::TransportKind;
+pub use quorate_network::transports::TransportKind;
 
 /// Decodes any bytes as a message and asserts that a decoded value encodes to the same bytes. Prepends the version
 /// byte, so that the fuzzer need not guess it.

@@ -4,10 +4,10 @@
 //! `Cargo.toml`. The data are steps: each begins with a byte that says what happens, and one or two of its details.
 
 use bytes::Bytes;
-use quorate_channels::{
+use quorate_network::channels::{
     ChannelConfig, ChannelKind, Detour, KEY_UPDATE_RECORDS, LocalEnd, Machine, Output, Sessions, Side,
 };
-use quorate_transports::{QuicVotes, TransportKind, WireSettings};
+use quorate_network::transports::{QuicVotes, TransportKind, WireSettings};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{ClusterId, EpochId, Parameters, ReplicaId, Time, Lane};

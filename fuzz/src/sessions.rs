@@ -3,7 +3,7 @@
 use crate::{ChannelKind, TransportKind};
 
 /// The code of the tests, which finds its modules at the root of a crate.
-#[path = "../../crates/transports/tests/two_sessions.rs"]
+#[path = "../../engine/network/tests/transports/two_sessions.rs"]
 mod two_sessions;
 
 /// Lets the data act as strangers beside two honest sessions.

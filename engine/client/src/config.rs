@@ -1,0 +1,421 @@
+//! Configuration file of clients, `client.toml`.
+
+use crate::comparison::SLOW_KEY;
+use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
+use quorate_consensus::config::ProtocolKind;
+use quorate_crypto::{
+    AuthProfile, ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind,
+    genesis_differences,
+};
+use quorate_network::channels::ChannelKind;
+use quorate_network::transports::{PacketConfig, QuicConfig, RetransmissionConfig, TransportKind, Wire, WireSettings};
+use quorate_types::command::MAX_CLIENT_CODES;
+use quorate_types::{
+    ApplicationKind, Choice, Committee, Difference, Dissemination, EpochId, Fault, Genesis, Member, Parameters, Quorum,
+    ReplyMode,
+};
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Source of this file. The docs of the fields also document the configuration keys.
+pub const SOURCE: &str = include_str!("config.rs");
+/// Timeout for connecting to the cluster, in milliseconds.
+pub const DEFAULT_CONNECT_TIMEOUT_MS: u64 = 5_000;
+/// Timeout of a request including all retries, in milliseconds.
+pub const DEFAULT_REQUEST_TIMEOUT_MS: u64 = 30_000;
+/// Longest duration that a key may hold, in milliseconds: one day.
+pub const MAX_DURATION_MS: u64 = 86_400_000;
+/// Maximum size of a configuration file: several times that of 256 members with about 2 KiB each.
+pub const MAX_CONFIG_BYTES: u64 = 4 << 20;
+
+pub const CLIENT_CONFIG_FILE: &str = "client.toml";
+/// Name of the first key file that `quorate testnet` writes.
+pub const CLIENT_KEY_FILE: &str = "client.key";
+
+/// A client's configuration. Unknown keys are refused.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientConfig {
+    /// The cluster's name. No default.
+    pub cluster: String,
+    /// The replicas' protocol. Must match the replicas. No default.
+    pub protocol: ProtocolKind,
+    /// What authenticates the replicas' votes: `pk` (default), `mac` or `domain`. Must match the replicas.
+    #[serde(default)]
+    pub auth_profile: AuthProfile,
+    /// Scheme of the replicas' votes, used to check exports and signed replies. Must match the replicas. Default
+    /// `ed25519`.
+    #[serde(default = "default_scheme")]
+    pub scheme: SchemeKind,
+    /// Authentication of commands: `ed25519` (default), where the client signs each bundle with its own key, `mac`,
+    /// where it adds a code for each replica, or `none`. Must match the replicas.
+    #[serde(default)]
+    pub client_authentication: ClientAuthentication,
+    /// Authentication of replies: by the `channel` (default), by a `signature` of the replica's, or by a code (`mac`).
+    /// Must match the replicas.
+    #[serde(default)]
+    pub reply_authentication: ReplyAuthentication,
+    /// File of the client's private key, relative to this file's directory, which `quorate testnet` and
+    /// `quorate keys generate` write. Absent: a new key for each run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
+    /// File whose first line is the passphrase of an encrypted `key_file`, relative to this file's directory. Absent:
+    /// the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passphrase_file: Option<PathBuf>,
+    /// Scheme of the codes: `hmac-sha256` (default) or `aes-256-cmac`. Must match the replicas.
+    #[serde(default = "default_mac_scheme")]
+    pub mac_scheme: SchemeKind,
+    /// Transport of frames, by default `tcp`. Must match the replicas.
+    #[serde(default)]
+    pub transport: TransportKind,
+    /// Channel that protects the frames, by default `plain`. Must match the replicas.
+    #[serde(default)]
+    pub channel: ChannelKind,
+    /// Settings of the transports over UDP, as in the replicas' configuration.
+    #[serde(default)]
+    pub packets: PacketConfig,
+    /// Settings of the transports that retransmit themselves, as in the replicas' configuration.
+    #[serde(default)]
+    pub retransmission: RetransmissionConfig,
+    /// Settings of the transport `quic`, as in the replicas' configuration.
+    #[serde(default)]
+    pub quic: QuicConfig,
+    /// Number of replicas that may lie: a reply counts once one more replica than this gave it. Must match the
+    /// replicas. By default floor((n-1)/3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<usize>,
+    /// The application that the replicas run, by default `kv`.
+    #[serde(default)]
+    pub application: ApplicationKind,
+    /// How commands reach the leader: `client` (default: the client sends each bundle to all replicas), `leader`, or
+    /// `replicas` or `replicas-certified` (to one replica, which sends it on). Must match the replicas, but is `client`
+    /// where these have `leader` and leaders that rotate.
+    #[serde(default)]
+    pub dissemination: Dissemination,
+    /// Which replicas answer: `each` (default), or `none` except an observer, for measurements only. Must match the
+    /// replicas.
+    #[serde(default)]
+    pub reply: ReplyMode,
+    /// Timeout of a bundle's first attempt, in milliseconds, by default 2000. The bundle is then sent again, and the
+    /// timeout doubles.
+    #[serde(default = "default_retry_ms")]
+    pub retry_ms: u64,
+    /// Timeout for connecting, in milliseconds, by default 5000.
+    #[serde(default = "default_connect_timeout_ms")]
+    pub connect_timeout_ms: u64,
+    /// Timeout of a request including all its retries, in milliseconds, by default 30000.
+    #[serde(default = "default_request_timeout_ms")]
+    pub request_timeout_ms: u64,
+    /// The replicas, in the order of their ids. No default.
+    pub members: Vec<Member>,
+}
+
+fn default_mac_scheme() -> SchemeKind {
+    SchemeKind::HMAC_SHA256
+}
+
+fn default_scheme() -> SchemeKind {
+    SchemeKind::ED25519
+}
+fn default_retry_ms() -> u64 {
+    DEFAULT_RETRY_MS
+}
+fn default_connect_timeout_ms() -> u64 {
+    DEFAULT_CONNECT_TIMEOUT_MS
+}
+fn default_request_timeout_ms() -> u64 {
+    DEFAULT_REQUEST_TIMEOUT_MS
+}
+
+/// Error in a configuration.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    #[error("cannot read {path}: {error}; help: `quorate testnet` writes this file")]
+    Read { path: PathBuf, error: std::io::Error },
+    /// The file is not a configuration file.
+    #[error("{0} is over {MAX_CONFIG_BYTES} bytes or not a regular file, so it is not a client's configuration")]
+    NotAConfiguration(PathBuf),
+    /// The text is not TOML, or a key is unknown, missing or of the wrong type.
+    #[error("{path}: {error}")]
+    Syntax { path: PathBuf, error: Box<toml::de::Error> },
+    /// A key has a value that cannot work.
+    #[error(transparent)]
+    Value(#[from] Fault),
+}
+
+impl ClientConfig {
+    /// Returns a configuration with defaults for a committee.
+    pub fn new(cluster: &str, protocol: ProtocolKind, scheme: SchemeKind, faults: usize, members: &[Member]) -> Self {
+        ClientConfig {
+            cluster: cluster.to_owned(),
+            protocol,
+            auth_profile: AuthProfile::default(),
+            scheme,
+            client_authentication: ClientAuthentication::default(),
+            reply_authentication: ReplyAuthentication::default(),
+            key_file: None,
+            passphrase_file: None,
+            mac_scheme: default_mac_scheme(),
+            transport: TransportKind::default(),
+            channel: ChannelKind::default(),
+            packets: PacketConfig::default(),
+            retransmission: RetransmissionConfig::default(),
+            quic: QuicConfig::default(),
+            faults: Some(faults),
+            application: ApplicationKind::default(),
+            dissemination: Dissemination::default(),
+            reply: ReplyMode::default(),
+            retry_ms: DEFAULT_RETRY_MS,
+            connect_timeout_ms: DEFAULT_CONNECT_TIMEOUT_MS,
+            request_timeout_ms: DEFAULT_REQUEST_TIMEOUT_MS,
+            members: members.to_vec(),
+        }
+    }
+
+    /// Reads and checks a file. The key file's path is joined to that of the file's directory.
+    pub fn load(path: &Path) -> Result<ClientConfig, ConfigError> {
+        let failed = |error| ConfigError::Read { path: path.to_owned(), error };
+        let about = std::fs::metadata(path).map_err(failed)?;
+        if !about.is_file() || about.len() > MAX_CONFIG_BYTES {
+            return Err(ConfigError::NotAConfiguration(path.to_owned()));
+        }
+        let mut text = String::new();
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(MAX_CONFIG_BYTES).read_to_string(&mut text).map_err(failed)?;
+        let mut config = ClientConfig::parse(&text, path)?;
+        let home = path.parent().unwrap_or(Path::new(""));
+        config.key_file = config.key_file.map(|file| home.join(file));
+        config.passphrase_file = config.passphrase_file.map(|file| home.join(file));
+        Ok(config)
+    }
+
+    /// Parses and checks a file's text. Errors name the file as `path`.
+    pub fn parse(text: &str, path: &Path) -> Result<ClientConfig, ConfigError> {
+        let config: ClientConfig = toml::from_str(text)
+            .map_err(|error| ConfigError::Syntax { path: path.to_owned(), error: Box::new(error) })?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Returns the text of the file, with the documentation of each key.
+    pub fn to_toml(&self) -> String {
+        let name = |value: &dyn std::fmt::Display| toml::Value::String(value.to_string()).to_string();
+        let faults = self.faults.unwrap_or(self.members.len().saturating_sub(1) / 3);
+        let key_file = match &self.key_file {
+            Some(path) => format!("key_file = {}", name(&path.display())),
+            None => format!("# key_file = {}", name(&CLIENT_KEY_FILE)),
+        };
+        let passphrase_file = match &self.passphrase_file {
+            Some(path) => format!("passphrase_file = {}", name(&path.display())),
+            None => "# passphrase_file = \"passphrase\"".to_owned(),
+        };
+        let tables = self.transport_tables();
+        let mut text = format!(
+            "# Configuration of the clients of one cluster.\n\n\
+             # The cluster's name.\ncluster = {}\n\
+             # The replicas' protocol. Must match the replicas.\nprotocol = {}\n\
+             # What authenticates the replicas' votes: pk (default), mac or domain. Must match the replicas.\n\
+             auth_profile = {}\n\
+             # Scheme of the replicas' votes. Default: ed25519. Must match the replicas.\nscheme = {}\n\
+             # Authentication of commands: ed25519 (default), mac or none. Must match the replicas.\n\
+             client_authentication = {}\n\
+             # Authentication of replies: channel (default), signature or mac. Must match the replicas.\n\
+             reply_authentication = {}\n\
+             # File of the client's private key, relative to this directory. Without it, each run makes a new key.\n\
+             {key_file}\n\
+             # File with the passphrase of an encrypted key file. Without it: QUORATE_PASSPHRASE, or the terminal.\n\
+             {passphrase_file}\n\
+             # Scheme of the codes: hmac-sha256 (default) or aes-256-cmac. Must match the replicas.\n\
+             mac_scheme = {}\n\
+             # Transport of frames. Default: {}. Must match the replicas.\ntransport = {}\n\
+             # Channel that protects the frames. Default: {}. Must match the replicas.\nchannel = {}\n\
+             # Number of replicas that may lie: a reply counts once one more replica than this gave it.\n\
+             # Default: floor((n-1)/3). Must match the replicas.\nfaults = {faults}\n\
+             # The application that the replicas run. Default: kv.\napplication = {}\n\
+             # How commands reach the leader: client (default: the client sends each bundle to all replicas), leader,\n\
+             # or replicas (to one replica, which sends it on). Must match the replicas, but is client where these have\n\
+             # leader and leaders that rotate.\ndissemination = {}\n\
+             # Which replicas answer: each (default), or none except replica 0, for measurements only.\nreply = {}\n\
+             # Timeout of a bundle's first attempt. The bundle is then sent again, and the timeout doubles.\n\
+             # Default: {DEFAULT_RETRY_MS}.\nretry_ms = {}\n\
+             # Timeout for connecting. Default: {DEFAULT_CONNECT_TIMEOUT_MS}.\nconnect_timeout_ms = {}\n\
+             # Timeout of a request including all its retries. Default: {DEFAULT_REQUEST_TIMEOUT_MS}.\n\
+             request_timeout_ms = {}\n\
+             {tables}\n# The replicas, in the order of their ids: their addresses, and their public keys for handshakes and\n\
+             # for votes, in hexadecimal.\n",
+            name(&self.cluster),
+            name(&self.protocol),
+            name(&self.auth_profile),
+            name(&self.scheme),
+            name(&self.client_authentication),
+            name(&self.reply_authentication),
+            name(&self.mac_scheme),
+            TransportKind::default(),
+            name(&self.transport),
+            ChannelKind::default(),
+            name(&self.channel),
+            name(&self.application),
+            name(&self.dissemination),
+            name(&self.reply),
+            self.retry_ms,
+            self.connect_timeout_ms,
+            self.request_timeout_ms,
+        );
+        for member in &self.members {
+            let table = toml::to_string(member).expect("every setting has a form in TOML");
+            text.push_str(&format!("[[members]]\n{table}"));
+        }
+        text
+    }
+
+    /// Returns the tables of the transports' settings, if they differ from the defaults.
+    fn transport_tables(&self) -> String {
+        let mut text = String::new();
+        let in_toml = "every setting has a form in TOML";
+        if self.packets != PacketConfig::default() {
+            text += &format!("\n[packets]\n{}", toml::to_string(&self.packets).expect(in_toml));
+        }
+        if self.retransmission != RetransmissionConfig::default() {
+            text += &format!("\n[retransmission]\n{}", toml::to_string(&self.retransmission).expect(in_toml));
+        }
+        if self.quic != QuicConfig::default() {
+            text += &format!("\n[quic]\n{}", toml::to_string(&self.quic).expect(in_toml));
+        }
+        text
+    }
+
+    /// Checks all values together.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let durations = [
+            ("retry_ms", self.retry_ms),
+            ("connect_timeout_ms", self.connect_timeout_ms),
+            ("request_timeout_ms", self.request_timeout_ms),
+        ];
+        if let Some((key, value)) = durations.into_iter().find(|(_, value)| *value == 0 || *value > MAX_DURATION_MS) {
+            let what = format!("is {value}, expected 1 to {MAX_DURATION_MS}");
+            return Err(Fault::new(format!("`{key}`"), what, "leave it out for its default").into());
+        }
+        if self.key_file.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+            return Err(Fault::new("`key_file`", "is empty", "leave it out, or name a file").into());
+        }
+        if self.mac_scheme.profile().has_public_keys_only() {
+            let what = format!("is {}, which has no codes", self.mac_scheme);
+            return Err(Fault::new("`mac_scheme`", what, "choose hmac-sha256 or aes-256-cmac").into());
+        }
+        if self.client_authentication == ClientAuthentication::Mac && self.members.len() > MAX_CLIENT_CODES {
+            let what = format!("is mac, which is for {MAX_CLIENT_CODES} replicas at most");
+            return Err(Fault::new("`client_authentication`", what, "use ed25519, here and on the replicas").into());
+        }
+        self.validate_replies()?;
+        let wire = self.wire();
+        wire.validate_settings().map_err(|fault| fault.at(|setting| setting.to_string()))?;
+        wire.fits().map_err(|fault| fault.at(|key| format!("`{key}`")))?;
+        let committee = self.committee()?;
+        Identities::new(&committee).map_err(unfit_members)?;
+        Keyring::new(self.scheme, &committee).map_err(unfit_members)?;
+        for (second, member) in committee.replicas().zip(&self.members) {
+            let first = self
+                .members
+                .iter()
+                .position(|other| other.address == member.address)
+                .expect("two members have this address");
+            if first != second.index() {
+                let what = format!("replicas {first} and {second} have the same address {}", member.address);
+                return Err(Fault::new("`members`", what, "give each replica an address of its own").into());
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_replies(&self) -> Result<(), ConfigError> {
+        let fault = |what: String, help| Err(Fault::new("`reply_authentication`", what, help).into());
+        match self.reply_authentication {
+            ReplyAuthentication::Signature if !self.scheme.profile().unforgeable => fault(
+                format!("is signature, but `scheme` is {}, whose signatures prove nothing", self.scheme),
+                "set it to channel or mac, here and on the replicas",
+            ),
+            ReplyAuthentication::Mac if self.client_authentication == ClientAuthentication::None => fault(
+                "is mac, but `client_authentication` is none, and codes need a client with a key".to_owned(),
+                "set it to channel or signature, here and on the replicas",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the transport and channel to the replicas.
+    pub fn wire(&self) -> Wire {
+        let (packets, retransmission) = (self.packets, self.retransmission);
+        let settings = WireSettings { packets, retransmission, quic: self.quic.clone(), ..WireSettings::default() };
+        Wire { transport: self.transport, channel: self.channel, settings }
+    }
+
+    /// Returns the committee that the members form, with the id of the cluster's genesis.
+    pub fn committee(&self) -> Result<Committee, ConfigError> {
+        Ok(self.genesis()?.committee())
+    }
+
+    /// Returns the keys whose values differ in the genesis with this id; empty if it cannot be told, because the
+    /// members' keys, their number or their order differ.
+    ///
+    /// # Errors
+    /// As [`ClientConfig::committee`].
+    pub fn genesis_differences(&self, other: &EpochId) -> Result<Vec<Difference>, ConfigError> {
+        Ok(genesis_differences(&self.genesis()?, self.mac_scheme, &ProtocolKind::names(), other))
+    }
+
+    fn genesis(&self) -> Result<Genesis<'_>, ConfigError> {
+        let replicas = self.members.len();
+        let quorum = match self.faults {
+            // The error computes 3f + 1.
+            Some(faults) => Quorum::with_faults(replicas, faults.min(usize::MAX / 4)),
+            None => Quorum::of(replicas),
+        };
+        let quorum = quorum.map_err(|error| {
+            Fault::new("`members` and `faults`", error.to_string(), "list all replicas, and lower `faults`")
+        })?;
+        Ok(Genesis {
+            name: &self.cluster,
+            quorum,
+            members: &self.members,
+            protocol: self.protocol.name(),
+            scheme: self.scheme.name(),
+            profile: self.auth_profile.name(),
+            vote_macs: self.auth_profile.votes_by_mac().then(|| self.mac_scheme.name()),
+        })
+    }
+
+    /// Returns the values beside the genesis that a session with these options needs to be as on the replicas, by their
+    /// keys.
+    pub(crate) fn terms(&self, session: &SessionOptions) -> Parameters {
+        let mut values = vec![
+            ("client_authentication", self.client_authentication.to_string()),
+            ("reply_authentication", self.reply_authentication.to_string()),
+            ("application", self.application.to_string()),
+            (SLOW_KEY, session.dissemination.to_string()),
+            ("reply", session.reply.to_string()),
+        ];
+        let uses_codes = self.client_authentication == ClientAuthentication::Mac
+            || self.reply_authentication == ReplyAuthentication::Mac;
+        if uses_codes {
+            values.push(("mac_scheme", self.mac_scheme.to_string()));
+        }
+        Parameters::new(values)
+    }
+
+    /// Returns the options of sessions with this cluster.
+    pub fn session(&self) -> Result<SessionOptions, ConfigError> {
+        let quorum = self.committee()?.quorum;
+        let retry = Duration::from_millis(self.retry_ms);
+        let (dissemination, reply) = (self.dissemination, self.reply);
+        Ok(SessionOptions { dissemination, reply, retry, ..SessionOptions::new(quorum) })
+    }
+}
+
+/// Returns the error of members whose keys cannot be used.
+fn unfit_members(error: CryptoError) -> Fault {
+    Fault::new("`members`", error.to_string(), "copy the keys from the `client.toml` that `quorate testnet` wrote")
+}

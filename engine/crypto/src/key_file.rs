@@ -1,0 +1,202 @@
+//! Private keys on disk.
+//!
+//! A key file is text that names its version, scheme, cluster and replica. Another replica's file is refused, naming
+//! its owner:
+//!
+//! ```text
+//! quorate private key, version 2
+//! # Anyone who reads this file can sign as this replica.
+//! scheme = ed25519
+//! cluster = 7d0c..., 64 hexadecimal digits
+//! replica = 3
+//! identity_public_key = 64 hexadecimal digits
+//! identity_secret_key = the 64 hexadecimal digits of the private key of RFC 8032
+//! voting_public_key = hexadecimal digits, 64 for Ed25519
+//! voting_secret_key = hexadecimal digits as the scheme has it; for Ed25519 as above
+//! ```
+//!
+//! The last two lines are missing in the scheme `none`. The public keys are there to detect damage, and for the
+//! committee's configuration.
+//!
+//! Version 1 had a single key for handshakes and votes. It is refused: all configurations of a cluster list both keys
+//! of every member, so a replica cannot migrate alone.
+//!
+//! [`client`] has the files of clients. Every key file may be encrypted with a passphrase: see [`vault`].
+
+mod age;
+pub mod client;
+mod fields;
+mod file;
+pub mod passphrase;
+pub mod vault;
+
+use crate::error::CryptoError;
+use crate::identity::{IDENTITY_SCHEME, ReplicaKeys};
+use crate::scheme::SchemeKind;
+pub use age::AgeFault;
+use fields::{Fields, Form, Text};
+use passphrase::{PassphraseFault, Passphrases};
+use quorate_types::{ClusterId, ReplicaId};
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Maximum length of a key file; [`write()`] writes less than 800 bytes for Ed25519.
+pub const MAX_KEY_FILE_BYTES: usize = 4096;
+/// Version of the format.
+pub const KEY_FILE_VERSION: &str = "2";
+
+/// Names of the public and the private key of each role.
+const IDENTITY: [&str; 2] = ["identity_public_key", "identity_secret_key"];
+const VOTING: [&str; 2] = ["voting_public_key", "voting_secret_key"];
+const FORM: Form = Form {
+    header: "quorate private key, version ",
+    version: KEY_FILE_VERSION,
+    fields: &["scheme", "cluster", "replica", IDENTITY[0], IDENTITY[1], VOTING[0], VOTING[1]],
+};
+
+/// A key file cannot be written or used.
+#[derive(Debug, Error)]
+#[error("private key file {}: {fault}", path.display())]
+pub struct KeyFileError {
+    pub path: PathBuf,
+    pub fault: KeyFileFault,
+}
+
+impl KeyFileError {
+    /// Returns whether the named file is at fault, rather than the disk or the system.
+    pub fn is_wrong_call(&self) -> bool {
+        match &self.fault {
+            KeyFileFault::Io(_, error) => quorate_types::files::is_named_wrongly(error),
+            KeyFileFault::System(_) => false,
+            _ => true,
+        }
+    }
+}
+
+/// Defect of a key file.
+#[derive(Debug, Error)]
+pub enum KeyFileFault {
+    /// Overwriting it would lose its keys.
+    #[error("it exists already; help: move it away if its keys are no longer needed")]
+    Exists,
+    /// The operation that failed, and the cause.
+    #[error("cannot {0} it: {1}; help: {help}", help = help_with(.0, .1))]
+    Io(&'static str, #[source] io::Error),
+    /// Only one of its names would be replaced, and the others would keep the former content.
+    #[error("it has {0} names (hard links), of which only one would change; help: remove the others, or copy the file")]
+    HardLinks(u64),
+    #[error("it is not a regular file; help: restore it from a backup, or correct `key_file`")]
+    NotAFile,
+    #[error("other users can access it (mode {mode:03o}); help: `chmod 600 {}`", path.display())]
+    Open { path: PathBuf, mode: u32 },
+    #[error(
+        "it is longer than {MAX_KEY_FILE_BYTES} bytes, so it is not a key file; help: restore it from a backup, or \
+         correct `key_file`"
+    )]
+    TooLong,
+    #[error(
+        "its first line is not {0:?}, so it is not a key file of this kind; help: restore it from a backup, or correct \
+         `key_file`"
+    )]
+    NotAKeyFile(String),
+    #[error("it has version {found:?}, and this program reads version {expected}; help: {help}")]
+    Version { found: String, expected: &'static str, help: &'static str },
+    /// Lines count from 1. The error does not repeat the line, which may contain the secret.
+    #[error("line {line} {why}; help: restore the key file from a backup")]
+    Line { line: usize, why: &'static str },
+    #[error("the field {0:?} is missing; help: restore the key file from a backup")]
+    Missing(&'static str),
+    #[error("it is not text, so it is not a key file; help: restore it from a backup, or correct `key_file`")]
+    NotText,
+    #[error("it is encrypted already; help: decrypt it first to change the passphrase")]
+    AlreadyEncrypted,
+    #[error("it is not encrypted")]
+    NotEncrypted,
+    #[error(transparent)]
+    Encryption(#[from] AgeFault),
+    #[error("it is encrypted, and {0}")]
+    Passphrase(#[from] PassphraseFault),
+    /// The system provides no randomness or memory.
+    #[error(transparent)]
+    System(#[from] CryptoError),
+    /// A public key in the file does not belong to the private key.
+    #[error(
+        "its {public} does not belong to its {secret}; help: restore it from a backup",
+        public = .0[0],
+        secret = .0[1]
+    )]
+    Damaged([&'static str; 2]),
+    #[error("it holds a key for the scheme {found}, not for {expected}; help: correct `scheme` or `key_file`")]
+    Scheme { expected: SchemeKind, found: SchemeKind },
+    #[error("it belongs to the cluster {}, not to {}; help: correct `cluster` or `key_file`", found.0, expected.0)]
+    Cluster { expected: ClusterId, found: ClusterId },
+    #[error("it belongs to replica {found}, not to replica {expected}; help: restore this directory's own key file")]
+    Replica { expected: ReplicaId, found: ReplicaId },
+}
+
+/// Returns the help with a failed operation on a key file.
+fn help_with(operation: &str, error: &io::Error) -> &'static str {
+    match (operation, error.kind()) {
+        (_, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => "make room on its disk",
+        ("create", io::ErrorKind::NotFound) => "create its directory first",
+        ("open", io::ErrorKind::NotFound) => "name a key file, or restore it from a backup",
+        ("create" | "write" | "replace", _) => "give this user the right to write in its directory",
+        _ => "restore it from a backup, or give this user the right to read it",
+    }
+}
+
+/// Writes a replica's private keys to a new file that only its owner can read (mode 0600), and syncs it.
+///
+/// # Errors
+/// [`KeyFileError`] if the file exists or cannot be written. An incomplete file is removed.
+pub fn write(path: &Path, cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Result<(), KeyFileError> {
+    file::write(path, &render(cluster, replica, keys))
+}
+
+/// Reads the private keys of one replica of one cluster.
+///
+/// # Errors
+/// [`KeyFileError`] if other users can access the file, it is damaged, it cannot be decrypted, or it belongs to another
+/// scheme, cluster or replica.
+pub fn read(
+    path: &Path,
+    kind: SchemeKind,
+    cluster: &ClusterId,
+    replica: ReplicaId,
+    passphrases: &Passphrases,
+) -> Result<ReplicaKeys, KeyFileError> {
+    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let text = file::read(path, passphrases).map_err(fail)?;
+    parse(&text, kind, cluster, replica).map_err(fail)
+}
+
+fn render(cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Text {
+    let mut text = Text::new(&FORM, "Anyone who reads this file can sign as this replica.");
+    text.put("scheme", keys.voting.kind().name());
+    text.put("cluster", &cluster.0.to_hex());
+    text.put("replica", &replica.to_string());
+    for (names, key) in [(IDENTITY, &keys.identity), (VOTING, &keys.voting)] {
+        text.put_key(names, key);
+    }
+    text
+}
+
+fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<ReplicaKeys, KeyFileFault> {
+    let fields = Fields::read(text, &FORM)?;
+    // The expected scheme may be one that is not in the list.
+    let named = |value: &str| if value == kind.name() { Some(kind) } else { value.parse().ok() };
+    let scheme = fields.get("scheme", "names no signature scheme", named)?;
+    let found = fields.cluster()?;
+    let owner = ReplicaId(fields.get("replica", "is not a replica id", |value| value.parse().ok())?);
+    if found != *cluster {
+        return Err(KeyFileFault::Cluster { expected: *cluster, found });
+    }
+    if owner != replica {
+        return Err(KeyFileFault::Replica { expected: replica, found: owner });
+    }
+    if scheme != kind {
+        return Err(KeyFileFault::Scheme { expected: kind, found: scheme });
+    }
+    Ok(ReplicaKeys { identity: fields.key(IDENTITY_SCHEME, IDENTITY)?, voting: fields.key(kind, VOTING)? })
+}

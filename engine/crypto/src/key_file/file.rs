@@ -1,0 +1,99 @@
+//! Files that only their owner can read.
+
+use super::fields::Text;
+use super::passphrase::Passphrases;
+use super::{KeyFileError, KeyFileFault, MAX_KEY_FILE_BYTES, age};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Maximum length of a file, encrypted or not.
+const MAX_BYTES: usize = MAX_KEY_FILE_BYTES + age::MAX_OVERHEAD_BYTES;
+const MODE: u32 = 0o600;
+
+/// Writes a new file of mode 0600, and syncs it. Removes an incomplete file.
+pub(super) fn write(path: &Path, text: &Text) -> Result<(), KeyFileError> {
+    create(path, text.as_str().as_bytes())
+}
+
+fn create(path: &Path, contents: &[u8]) -> Result<(), KeyFileError> {
+    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let mut file = match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(fail(KeyFileFault::Exists)),
+        Err(error) => return Err(fail(KeyFileFault::Io("create", error))),
+    };
+    let written = file
+        .write_all(contents)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| quorate_types::files::sync_directory(path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(path);
+        fail(KeyFileFault::Io("write", error))
+    })
+}
+
+/// Reads the bytes of a file that is to be replaced.
+pub(super) fn read_to_replace(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileFault> {
+    let bytes = read_bytes(path)?;
+    match quorate_types::files::hard_links(path).map_err(|error| KeyFileFault::Io("inspect", error))? {
+        0 | 1 => Ok(bytes),
+        names => Err(KeyFileFault::HardLinks(names)),
+    }
+}
+
+/// Replaces a file atomically: a crash leaves the old or the new content.
+pub(super) fn replace(path: &Path, contents: &[u8]) -> Result<(), KeyFileError> {
+    let fail = |error| KeyFileError { path: path.to_owned(), fault: KeyFileFault::Io("replace", error) };
+    quorate_types::files::replace(path, contents, MODE).map_err(fail)
+}
+
+/// Reads the text of a file that only its owner can access, and decrypts it if it is encrypted.
+pub(super) fn read(path: &Path, passphrases: &Passphrases) -> Result<Zeroizing<String>, KeyFileFault> {
+    text_of(read_bytes(path)?, path, passphrases)
+}
+
+/// Reads the bytes of a file that only its owner can access.
+pub(super) fn read_bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileFault> {
+    // Checked first, because opening a pipe would wait for a writer.
+    if !fs::metadata(path).map_err(|error| KeyFileFault::Io("open", error))?.is_file() {
+        return Err(KeyFileFault::NotAFile);
+    }
+    let file = File::open(path).map_err(|error| KeyFileFault::Io("open", error))?;
+    let mode = file.metadata().map_err(|error| KeyFileFault::Io("inspect", error))?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(KeyFileFault::Open { path: path.to_owned(), mode });
+    }
+    // Never grows, so no copy of the secrets stays behind in freed memory.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 64));
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| KeyFileFault::Io("read", error))?;
+    let most = if age::is_age(&bytes) { MAX_BYTES } else { MAX_KEY_FILE_BYTES };
+    if bytes.len() > most {
+        return Err(KeyFileFault::TooLong);
+    }
+    Ok(bytes)
+}
+
+/// Returns the text of a file with these bytes.
+pub(super) fn text_of(
+    bytes: Zeroizing<Vec<u8>>,
+    path: &Path,
+    passphrases: &Passphrases,
+) -> Result<Zeroizing<String>, KeyFileFault> {
+    match age::is_age(&bytes) {
+        true => decrypted(&bytes, &passphrases.of(path)?),
+        false => utf8(&bytes),
+    }
+}
+
+/// Returns the text of an encrypted file.
+pub(super) fn decrypted(bytes: &[u8], passphrase: &str) -> Result<Zeroizing<String>, KeyFileFault> {
+    utf8(&age::decrypt(bytes, passphrase)?)
+}
+
+fn utf8(bytes: &[u8]) -> Result<Zeroizing<String>, KeyFileFault> {
+    let text = std::str::from_utf8(bytes).map_err(|_| KeyFileFault::NotText)?;
+    Ok(Zeroizing::new(text.to_owned()))
+}

@@ -1,0 +1,279 @@
+//! The clients' desk of a replica: decides about each frame of a client, without I/O.
+//!
+//! A host [queues](Desk::push) the frames of its clients. In each event-loop iteration it [begins](Desk::begin_turn) a
+//! turn of the desk, and serves first the links that are known to be genuine, then the others:
+//!
+//! - [`Desk::next`] chooses a frame, and [`Desk::serve`] answers or refuses it, keeps its bundle, or returns a
+//!   [`Question`] for the host.
+//! - [`Desk::begin_check`] returns signatures to verify, on any thread; [`Desk::settle`] takes the outcome.
+//! - [`Desk::next_batch`] returns verified bundles for the replica, and [`Desk::refuse`] tells the clients of bundles
+//!   that the replica refused.
+//! - [`Desk::deliver`] answers executed bundles.
+//!
+//! Links take [turns](quorate_network::gateway::turns) by cost. In each turn of the desk, genuine links get up to
+//! [`GENUINE_NS_PER_TURN`](quorate_network::gateway::budget::GENUINE_NS_PER_TURN) of work, and all others together up to
+//! [`STRANGERS_NS_PER_TURN`](quorate_network::gateway::budget::STRANGERS_NS_PER_TURN): the upper bound on the delay per turn
+//! that an attacker without keys can cause. The signatures of the two groups are verified in separate batches, so a
+//! forged signature never forces a genuine one to be verified twice.
+//!
+//! Most costs are nominal. The host measures only the time of answers and of authentication: the desk has no clock.
+
+mod batches;
+mod host;
+mod policy;
+mod questions;
+mod quota;
+mod replies;
+mod service;
+mod statuses;
+mod submissions;
+mod verifier;
+
+pub use host::{ClientLinks, DeskHost};
+pub use policy::{AdmissionPolicy, ClientKeys};
+pub use questions::{AnswerQuotas, Askers, QuestionPolicy};
+pub use replies::{is_about_a_bundle, needs_authentication};
+pub use service::{ClientFrame, Question};
+pub use submissions::Submission;
+pub use verifier::ClientVerifier;
+
+use crate::{Answers, ReplyCache};
+use batches::Batches;
+use quorate_applications::Executor;
+use quorate_consensus::data::pool::{Amount as PoolAmount, Source, Totals};
+use quorate_consensus::{Envelope, Protocol, Replica};
+use quorate_crypto::ClientAuthentication;
+use quorate_network::gateway::admission::{Admission, Amount, Load};
+use quorate_network::gateway::turns::{Standing, Turns};
+use quorate_types::{ClientId, Digest, Parameters, Time};
+use replies::Gathered;
+use service::Round;
+use statuses::Statuses;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Limits that a client's bundle must respect.
+#[derive(Clone, Copy, Debug)]
+pub struct BundleLimits {
+    /// Maximum number of commands in a block.
+    pub commands: usize,
+    /// Maximum number of bytes of bundles in a block.
+    pub bytes: usize,
+}
+
+/// Parts of a replica's configuration, beside the genesis, that a client must know.
+#[derive(Clone, Debug, Default)]
+pub struct ClientTerms {
+    /// Values by the keys of `client.toml`.
+    pub parameters: Parameters,
+    /// Maximum length of a client's frame.
+    pub max_frame_bytes: u32,
+}
+
+/// Parts that a desk is built from. `K` identifies a link, `R` is a reply in the form in which it is kept.
+pub struct DeskParts<K, R, V> {
+    pub answers: Answers,
+    pub limits: BundleLimits,
+    pub terms: ClientTerms,
+    pub verifier: V,
+    pub cache: ReplyCache<R>,
+    pub admission: Admission<K>,
+    pub policy: AdmissionPolicy,
+    pub questions: QuestionPolicy<K>,
+}
+
+/// The clients' desk of a replica. `F` is a frame that waits for its turn.
+pub struct Desk<K, F, R, V> {
+    parts: DeskParts<K, R, V>,
+    /// A misbehaving replica says nothing about bundles.
+    is_muted: bool,
+    /// A misbehaving replica refuses all bundles.
+    refuses_all: bool,
+    turns: Turns<K, F>,
+    round: Round<K>,
+    batches: Batches<K>,
+    /// Bundles of the last submission, with the links on which they arrived.
+    submitted: Vec<(K, Digest)>,
+    /// The link that receives a client's replies.
+    links: HashMap<ClientId, K>,
+    /// Source of the bundles on each link.
+    sources: HashMap<K, Source>,
+    /// The one that was looked up last.
+    last: Option<(K, Source)>,
+    /// Sources of closed links, not reported to the replica yet.
+    left: Vec<Source>,
+    gathered: Gathered<K, R>,
+    /// Copies of each reply to an executed bundle, or of each message with several, besides the first.
+    copies: usize,
+    /// Time that authentication took for the frame that is being served, in nanoseconds.
+    authentication_ns: u64,
+    statuses: Statuses,
+    undecodable: u64,
+    forged_by_peers: u64,
+    forged_by_clients: u64,
+}
+
+impl<K: Copy + Eq + Hash, F, R: Clone, V: ClientVerifier> Desk<K, F, R, V> {
+    pub fn new(parts: DeskParts<K, R, V>) -> Desk<K, F, R, V> {
+        Desk {
+            parts,
+            is_muted: false,
+            refuses_all: false,
+            turns: Turns::default(),
+            round: Round::of(Standing::Genuine),
+            batches: Batches::default(),
+            submitted: Vec::new(),
+            links: HashMap::new(),
+            sources: HashMap::new(),
+            last: None,
+            left: Vec::new(),
+            gathered: Gathered::default(),
+            copies: 0,
+            authentication_ns: 0,
+            statuses: Statuses::default(),
+            undecodable: 0,
+            forged_by_peers: 0,
+            forged_by_clients: 0,
+        }
+    }
+
+    /// Changes which clients are admitted.
+    pub fn set_policies(&mut self, policy: AdmissionPolicy, questions: QuestionPolicy<K>) {
+        (self.parts.policy, self.parts.questions) = (policy, questions);
+    }
+
+    /// Stops answering and refusing bundles, or starts again. Questions are still answered.
+    pub fn mute(&mut self, is_muted: bool) {
+        self.is_muted = is_muted;
+    }
+
+    /// Refuses all bundles of clients as if the replica were overloaded, or stops doing so.
+    pub fn refuse_all(&mut self, refuses_all: bool) {
+        self.refuses_all = refuses_all;
+    }
+
+    /// From now on, sends this number of copies of replies to executed bundles, besides the first.
+    pub fn set_copies(&mut self, copies: usize) {
+        self.copies = copies;
+    }
+
+    /// Notes that a client has connected; its latest link receives its replies. If clients are authenticated, the link
+    /// must first carry a genuine bundle of the client's: an id is only a claim, and anyone who claimed it would
+    /// receive the replies.
+    pub fn connected(&mut self, client: ClientId, link: K) {
+        if self.parts.verifier.kind() == ClientAuthentication::None {
+            self.links.insert(client, link);
+        }
+    }
+
+    /// Notes that a client's link has closed: drops its frames and bundles.
+    pub fn disconnected(&mut self, client: ClientId, link: K) {
+        self.parts.questions.disconnected(link);
+        if self.links.get(&client) == Some(&link) {
+            self.links.remove(&client);
+        }
+        self.batches.forget(link);
+        self.turns.forget(link);
+        self.left.extend(self.sources.remove(&link));
+        self.last = None;
+    }
+
+    /// Takes a link's client for authenticated, as if a genuine bundle had arrived on it.
+    pub fn trust(&mut self, client: ClientId, link: K) {
+        self.links.insert(client, link);
+        self.turns.set_standing(link, Standing::Genuine);
+    }
+
+    /// Queues a frame.
+    #[inline]
+    pub fn push(&mut self, link: K, frame: F) {
+        self.turns.push(link, frame);
+    }
+
+    /// Returns whether no frame waits for its turn.
+    pub fn is_idle(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// Notes the load of the replica, before clients are served. Serves links again whose clients have read their
+    /// replies. Returns the sources of closed links, which the replica must learn first.
+    pub fn begin_turn(&mut self, now: Time, totals: Totals, links: &impl ClientLinks<Link = K>) -> Vec<Source> {
+        let amount = |sum: PoolAmount| Amount { commands: sum.commands, bytes: sum.bytes };
+        let (open, executed) = (amount(totals.open), amount(totals.executed));
+        let load = Load { open, executed, executed_of_all: amount(totals.executed_of_all) };
+        self.parts.admission.observe(now.0, load);
+        self.turns.resume(|link| !links.is_congested(link));
+        std::mem::take(&mut self.left)
+    }
+
+    /// Returns the source of the bundles on a link. Bundles of one link are adjacent.
+    fn source(&mut self, link: K, links: &impl ClientLinks<Link = K>) -> Source {
+        match self.last {
+            Some((last, source)) if last == link => source,
+            _ => {
+                let source = *self.sources.entry(link).or_insert_with(|| links.source(link));
+                self.last = Some((link, source));
+                source
+            }
+        }
+    }
+
+    fn address(&mut self, link: K, links: &impl ClientLinks<Link = K>) -> u64 {
+        self.source(link, links).crowd().unwrap_or_default()
+    }
+
+    /// Returns whether bundles carry signatures to verify.
+    pub fn checks_signatures(&self) -> bool {
+        self.parts.verifier.kind() != ClientAuthentication::None
+    }
+
+    /// Drops bundles that need not be ordered from a peer's message, and returns whether the others are genuine. Honest
+    /// peers check the bundles that they forward, so it does not matter which one is forged. A peer is not to blame for
+    /// a bundle without a MAC for this replica: it is dropped too, unless a decided block names it.
+    pub fn judge_message<P: Protocol>(
+        &mut self,
+        replica: &Replica<P>,
+        executor: &Executor,
+        message: &mut Envelope<P::Message>,
+    ) -> bool {
+        replica.screen(message, |bundle| executor.settled(bundle).is_some());
+        let verifier = &mut self.parts.verifier;
+        if verifier.kind() == ClientAuthentication::Mac {
+            message.retain_bundles(|bundle| verifier.are_genuine([bundle]) || replica.is_decided(&bundle.digest()));
+            return true;
+        }
+        let is_genuine = verifier.are_genuine(message.bundles());
+        self.forged_by_peers += u64::from(!is_genuine);
+        is_genuine
+    }
+
+    /// Closes the desk, and returns its verifier.
+    pub fn into_verifier(self) -> V {
+        self.parts.verifier
+    }
+
+    pub fn verifier(&mut self) -> &mut V {
+        &mut self.parts.verifier
+    }
+
+    /// Returns the number of client signatures verified since the start.
+    pub fn verifications(&self) -> u64 {
+        self.parts.verifier.verifications()
+    }
+
+    pub fn admission(&self) -> &Admission<K> {
+        &self.parts.admission
+    }
+
+    /// Returns the counts of refused and ignored messages, by reason.
+    pub fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let own = [
+            ("undecodable-from-clients", self.undecodable),
+            ("busy", self.parts.admission.refused_bundles()),
+            ("forged-by-peers", self.forged_by_peers),
+            ("forged-by-clients", self.forged_by_clients),
+        ];
+        let refusals = self.parts.policy.refusals().into_iter().chain(self.parts.questions.refusals());
+        own.into_iter().chain(refusals).filter(|(_, count)| *count > 0)
+    }
+}

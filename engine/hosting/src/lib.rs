@@ -1,0 +1,20 @@
+//! quorate: rules without I/O that all hosts of a replica share.
+//!
+//! The node, the simulator, Twins and the tests of the core perform the same actions on different devices. This crate
+//! has the rules that do not depend on the devices: the states that are kept for peers ([`StateKeeper`]), the messages
+//! that wait for the journal ([`DurabilityGate`]), and for hosts that serve clients the [`desk`]. Each host has its own
+//! clock, disk, network and keys (ADR 034, ADR 108). A [`recording`] holds what a replica received and did.
+
+pub mod desk;
+mod gate;
+mod headroom;
+mod iteration;
+pub mod recording;
+mod replies;
+mod states;
+
+pub use gate::{DurabilityGate, Outgoing, Peers, split};
+pub use headroom::Headroom;
+pub use iteration::EventLoop;
+pub use replies::{Answers, DEFAULT_REPLY_CACHE_BYTES, ReplyCache, bad_expiry, refusal};
+pub use states::{Chunks, Kept, MAX_UNCERTIFIED, StateKeeper};

@@ -1,0 +1,125 @@
+//! The first message of each end, of fixed size, and the transcript that a handshake's signatures cover.
+//!
+//! ```text
+//! offset  0  magic      8   "QUORATE\n"
+//!         8  version    1   wire version
+//!         9  cluster   32
+//!        41  epoch     32
+//!        73  role       1   1 replica, 2 client
+//!        74  id        16   little-endian
+//!        90  expects    3   1 and the replica the initiator means to reach; 0, 0, 0 from a responder
+//!        93  nonce     32
+//! ```
+//! The cluster is the hash of its name. Ends of one name and different epochs authenticate each other before they
+//! refuse the link, so that they can say what differs.
+
+use crate::channels::{ChannelError, NONCE_BYTES, RemoteIdentity, Side};
+use quorate_types::codec::WIRE_VERSION;
+use quorate_types::{ClientId, ClusterId, Digest, EpochId, ReplicaId};
+
+pub const HELLO_BYTES: usize = NONCE_AT + NONCE_BYTES;
+
+pub const MAGIC: [u8; 8] = *b"QUORATE\n";
+/// First bytes of a handshake of TLS: the kind of a record, and the first half of its version.
+pub const TLS_PREFIX: [u8; 2] = [22, 3];
+const VERSION_AT: usize = MAGIC.len();
+const CLUSTER_AT: usize = VERSION_AT + 1;
+const EPOCH_AT: usize = CLUSTER_AT + 32;
+const ROLE_AT: usize = EPOCH_AT + 32;
+const ID_AT: usize = ROLE_AT + 1;
+const EXPECTS_AT: usize = ID_AT + 16;
+const NONCE_AT: usize = EXPECTS_AT + 3;
+
+const ROLE_REPLICA: u8 = 1;
+const ROLE_CLIENT: u8 = 2;
+const TRANSCRIPT_TAG: &[u8] = b"quorate handshake v2";
+
+/// A hello in wire format.
+pub type HelloBytes = [u8; HELLO_BYTES];
+
+/// Claims of a hello.
+pub struct Hello {
+    pub cluster: ClusterId,
+    pub epoch: EpochId,
+    pub claims: RemoteIdentity,
+    pub expects: Option<ReplicaId>,
+}
+
+/// The signer's role in the handshake. The signature covers it, so that it cannot be used for the other end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Initiator = 1,
+    Responder = 2,
+}
+
+pub fn encode(
+    (cluster, epoch): (ClusterId, EpochId),
+    me: RemoteIdentity,
+    side: Side,
+    nonce: [u8; NONCE_BYTES],
+) -> HelloBytes {
+    let (role, id) = match me {
+        RemoteIdentity::Replica(replica) => (ROLE_REPLICA, u128::from(replica.0)),
+        RemoteIdentity::Client(client) => (ROLE_CLIENT, client.0),
+    };
+    let mut hello = [0; HELLO_BYTES];
+    hello[..VERSION_AT].copy_from_slice(&MAGIC);
+    hello[VERSION_AT] = WIRE_VERSION;
+    hello[CLUSTER_AT..EPOCH_AT].copy_from_slice(&cluster.0.0);
+    hello[EPOCH_AT..ROLE_AT].copy_from_slice(&epoch.0.0);
+    hello[ROLE_AT] = role;
+    hello[ID_AT..EXPECTS_AT].copy_from_slice(&id.to_le_bytes());
+    if let Side::Initiator { expects } = side {
+        hello[EXPECTS_AT] = 1;
+        hello[EXPECTS_AT + 1..NONCE_AT].copy_from_slice(&expects.0.to_le_bytes());
+    }
+    hello[NONCE_AT..].copy_from_slice(&nonce);
+    hello
+}
+
+/// Rejects a foreign protocol or another version based on the bytes received so far: the hello of another version may
+/// be longer than ours, so do not wait for its end.
+pub fn check_prefix(bytes: &[u8]) -> Result<(), ChannelError> {
+    let known = bytes.len().min(MAGIC.len());
+    if bytes[..known] != MAGIC[..known] {
+        let is_tls = known >= TLS_PREFIX.len() && bytes.starts_with(&TLS_PREFIX);
+        return Err(if is_tls { ChannelError::PeerSpeaks("tls") } else { ChannelError::NotQuorate });
+    }
+    match bytes.get(VERSION_AT) {
+        Some(&theirs) if theirs != WIRE_VERSION => Err(ChannelError::Version { theirs, ours: WIRE_VERSION }),
+        _ => Ok(()),
+    }
+}
+
+/// Decodes a hello with a prefix that was checked before.
+pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
+    let cluster = ClusterId(Digest(hello[CLUSTER_AT..EPOCH_AT].try_into().expect("a cluster id has 32 bytes")));
+    let epoch = EpochId(Digest(hello[EPOCH_AT..ROLE_AT].try_into().expect("the id of an epoch has 32 bytes")));
+    let id = u128::from_le_bytes(hello[ID_AT..EXPECTS_AT].try_into().expect("an id has 16 bytes"));
+    let claims = match hello[ROLE_AT] {
+        ROLE_REPLICA => RemoteIdentity::Replica(ReplicaId(
+            u16::try_from(id).map_err(|_| ChannelError::Malformed("the replica id is over 65535"))?,
+        )),
+        ROLE_CLIENT => RemoteIdentity::Client(ClientId(id)),
+        _ => return Err(ChannelError::Malformed("the role is neither replica nor client")),
+    };
+    let expected = u16::from_le_bytes([hello[EXPECTS_AT + 1], hello[EXPECTS_AT + 2]]);
+    let expects = match (hello[EXPECTS_AT], expected) {
+        (0, 0) => None,
+        (1, replica) => Some(ReplicaId(replica)),
+        _ => return Err(ChannelError::Malformed("the expected replica is neither absent nor present")),
+    };
+    Ok(Hello { cluster, epoch, claims, expects })
+}
+
+/// Returns the transcript that the end in `place` signs: both hellos, and thus the epochs, identities and nonces of
+/// both ends, in the order of the handshake, and what names the secure session below them, if there is one.
+pub fn transcript(place: Place, initiator: &HelloBytes, responder: &HelloBytes, session: &[u8]) -> Vec<u8> {
+    let mut signed = Vec::with_capacity(TRANSCRIPT_TAG.len() + 1 + 2 * HELLO_BYTES + session.len());
+    signed.extend_from_slice(TRANSCRIPT_TAG);
+    signed.push(place as u8);
+    signed.extend_from_slice(initiator);
+    signed.extend_from_slice(responder);
+    signed.extend_from_slice(session);
+    signed
+}

@@ -1,0 +1,121 @@
+//! Interface of a kind of transport: its properties, and how it makes transports or packet connections.
+
+use crate::channels::{
+    Carriage, ChannelConfig, ChannelError, Greeter, Machine, NONCE_BYTES, SECRET_BYTES, Side, Stack,
+};
+use crate::transports::{Endpoint, Endpoints, SetupError, Transport, WireSettings};
+use quorate_types::{Address, Committee};
+use std::io;
+
+/// Properties of a kind of transport.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TransportProfile {
+    /// Name in configurations.
+    pub name: &'static str,
+    /// One-line description for the help text.
+    pub summary: &'static str,
+    /// What it provides to a channel.
+    pub carriage: Carriage,
+    /// Built-in channel that cannot be replaced, such as TLS in QUIC.
+    pub own_channel: Option<&'static str>,
+    /// An attacker off the path cannot inject a frame into a link, whatever the channel. Checking a packet's source
+    /// address is not enough.
+    pub guards_links: bool,
+    /// What is sent on a link arrives in its order, unless the wire [loses votes](crate::transports::Wire::loses_votes).
+    pub keeps_order: bool,
+    /// What is lost is sent again, unless the wire [loses votes](crate::transports::Wire::loses_votes).
+    pub repairs_losses: bool,
+}
+
+/// A kind of transport.
+pub trait Carrier: Send + Sync {
+    fn profile(&self) -> &TransportProfile;
+
+    /// Binds an address: the first one that its name resolves to and that can be bound.
+    ///
+    /// # Errors
+    /// If the name cannot be resolved, or the last of its addresses cannot be bound.
+    fn listen(&self, address: &Address) -> io::Result<Endpoint>;
+
+    /// Creates the transport of the replica that `end` represents.
+    ///
+    /// # Errors
+    /// If a setting is invalid, or the operating system refuses something.
+    fn replica(
+        &self,
+        committee: &Committee,
+        endpoints: Endpoints,
+        end: ChannelConfig,
+        settings: WireSettings,
+    ) -> Result<Box<dyn Transport>, SetupError>;
+
+    /// Creates the transport of the client that `end` represents: it dials every replica, and redials lost links.
+    ///
+    /// # Errors
+    /// If a setting is invalid, or the operating system refuses something.
+    fn client(
+        &self,
+        committee: &Committee,
+        end: ChannelConfig,
+        settings: WireSettings,
+    ) -> Result<Box<dyn Transport>, SetupError>;
+
+    /// Returns the factory of its machines if it runs over packets, so that the simulator can run the same ones.
+    fn association(&self) -> Option<&'static dyn Association> {
+        None
+    }
+}
+
+/// A kind of transport over packets.
+pub trait Association: Send + Sync {
+    fn profile(&self) -> &TransportProfile;
+
+    /// Returns whether votes between replicas may be lost and overtake other frames, whatever the profile says of
+    /// frames.
+    fn loses_votes(&self, _settings: &WireSettings) -> bool {
+        false
+    }
+
+    /// Creates one end of a new connection, with the channel that `end` names, or its own. `nonce` must be unused.
+    ///
+    /// # Errors
+    /// If the channel does not work with this transport.
+    fn open(
+        &self,
+        end: &ChannelConfig,
+        side: Side,
+        settings: &WireSettings,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Box<dyn Machine>, ChannelError>;
+
+    /// Creates the judge of packets that belong to no connection of an end that accepts. The default is the
+    /// channel's greeter. `secret` must be random, and the same for the whole life of that end.
+    ///
+    /// # Errors
+    /// If the channel cannot be set up.
+    fn greeter(
+        &self,
+        end: &ChannelConfig,
+        _settings: &WireSettings,
+        secret: [u8; SECRET_BYTES],
+    ) -> Result<Box<dyn Greeter>, ChannelError> {
+        Ok(end.kind.suite().greeter(secret))
+    }
+}
+
+/// Creates one end of a connection above the channel that `end` names. `machine` is given the bytes that the channel
+/// leaves in a packet.
+///
+/// # Errors
+/// If the channel does not work over packets.
+pub fn above_channel<M: Machine + 'static>(
+    end: &ChannelConfig,
+    side: Side,
+    settings: &WireSettings,
+    nonce: [u8; NONCE_BYTES],
+    machine: impl FnOnce(usize) -> M,
+) -> Result<Box<dyn Machine>, ChannelError> {
+    let below = end.kind.suite().over_packets(end, side, nonce)?;
+    let room = below.room(settings.packets.payload_bytes());
+    Ok(Box::new(Stack::new(below, Box::new(machine(room)))))
+}

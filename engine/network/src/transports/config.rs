@@ -1,0 +1,393 @@
+//! Settings of transports: those of all links, and those of each kind.
+
+use crate::channels::KEY_UPDATE_RECORDS;
+use crate::gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
+use crate::transports::link_profiles::LinkProfile;
+use crate::transports::retransmission::RetransmissionConfig;
+use crate::transports::setting::{ConfigError, Setting, refuse_zeros};
+use quorate_types::limits::MAX_FRAME_BYTES;
+use quorate_types::{Fault, ReplicaId};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Longest IP packet on Ethernet.
+const ETHERNET_MTU_BYTES: usize = 1_500;
+/// Every network of IPv6 carries packets of this size (RFC 8200, section 5).
+const MIN_MTU_BYTES: usize = 1_280;
+const MAX_IP_PACKET_BYTES: usize = 65_535;
+/// Headers of IPv6 and UDP; IPv4 has 20 bytes less.
+pub(crate) const IP_AND_UDP_BYTES: usize = 40 + 8;
+/// Minimum of `key_update_records`. If both ends of a DTLS link replace their keys in the same step, the library announces
+/// one key too many, and after a few of these the link fails. At 32 records this happened within seconds; the more
+/// records, the less likely it is.
+pub const MIN_KEY_UPDATE_RECORDS: u64 = 1_024;
+/// Maximum number of operators connected at a time; further ones are refused.
+pub(crate) const MAX_OPERATORS: usize = 16;
+/// Source of this file. The docs of the fields also document the configuration keys.
+pub const SOURCE: &str = include_str!("config.rs");
+
+/// Settings of links, for all transports.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkConfig {
+    /// Maximum bytes queued on one link, framing included. A frame that does not fit is dropped and counted; the frames
+    /// before it stay. A larger frame is accepted only by an empty queue.
+    pub link_queue_bytes: usize,
+    /// Maximum bytes queued for a replica that is not connected, as at the start or while it is away. The newest frames
+    /// stay, the others are dropped and counted. 0 keeps nothing.
+    pub unconnected_queue_bytes: usize,
+    /// Maximum bytes queued for one client, framing included. A frame that does not fit is dropped and counted, unless
+    /// nothing else is queued. A client that reads none of its queue is cut after
+    /// [`client_stall_ms`](LinkConfig::client_stall_ms).
+    pub client_queue_bytes: usize,
+    /// Maximum bytes of one client's frames that are received but not yet served; until then its socket is not read.
+    /// Over packets, which would be lost, the limit is an eighth of the free `client_memory_bytes` instead.
+    pub client_window_bytes: usize,
+    /// Maximum bytes of one frame from a client; one that announces a longer frame is told so, except over packets, and
+    /// cut. 0 (default): enough for a bundle of `batch_bytes`.
+    pub client_frame_bytes: usize,
+    /// Maximum bytes of memory for all clients' links together: frames received but not yet served, and queues. When
+    /// less than an eighth is free, links that have carried nothing genuine are cut, largest first.
+    pub client_memory_bytes: usize,
+    /// Milliseconds after which a client with an unfinished frame is cut.
+    pub client_frame_timeout_ms: u64,
+    /// Milliseconds after which a client that reads none of its queue is cut.
+    pub client_stall_ms: u64,
+    /// Maximum bytes read from one link in one poll, give or take one read, so that no link starves the others.
+    pub read_budget_bytes: usize,
+    /// Shortest delay before a lost or failed connection is dialled again, in milliseconds; it doubles with each
+    /// failure.
+    pub min_reconnect_ms: u64,
+    /// Longest delay before dialling again, in milliseconds. Each delay is shortened at random by up to half.
+    pub max_reconnect_ms: u64,
+    /// Time limit for dialling and the handshake together, in milliseconds.
+    pub handshake_timeout_ms: u64,
+    /// Time limit for connecting to a replica, in milliseconds; then it is dialled again. Over packets, another attempt
+    /// begins after this time beside the first, and a third one; the one that is authenticated first stays.
+    pub dial_timeout_ms: u64,
+    /// Maximum number of connected clients. A further one replaces the longest idle link that has carried nothing
+    /// genuine; if there is no such link, it is refused.
+    pub max_client_links: usize,
+    /// Maximum number of connected clients from one address (IPv6: from one /64 network).
+    pub max_client_links_per_address: usize,
+    /// Maximum number of accepted links that are not authenticated yet; a further one replaces the oldest.
+    pub max_unauthenticated_links: usize,
+    /// The same limit for one address (IPv6: for one /64 network).
+    pub max_unauthenticated_links_per_address: usize,
+    /// Maximum number of records (TLS, DTLS) or packets (QUIC) that are sealed with one key; then the link's key is
+    /// replaced. At least 1,024.
+    pub key_update_records: u64,
+    /// Links between replicas that have a [profile](RetransmissionConfig::profile) of their own, such as `["0-3=s50"]`;
+    /// all replicas may have the same list. Transports `rudp` and `sctp` only. A replica that is dialled knows the
+    /// other one by its address, which therefore must be a number, not a name. Default: none.
+    pub retransmission: Vec<LinkProfile>,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        LinkConfig {
+            link_queue_bytes: 64 << 20,
+            unconnected_queue_bytes: 1 << 20,
+            client_queue_bytes: 4 << 20,
+            client_window_bytes: 1 << 20,
+            client_frame_bytes: 0,
+            client_memory_bytes: 128 << 20,
+            client_frame_timeout_ms: 10_000,
+            client_stall_ms: 5_000,
+            read_budget_bytes: 256 << 10,
+            min_reconnect_ms: 20,
+            max_reconnect_ms: 1_000,
+            handshake_timeout_ms: 5_000,
+            dial_timeout_ms: 1_000,
+            max_client_links: MAX_LINKS,
+            max_client_links_per_address: MAX_LINKS_PER_ADDRESS,
+            max_unauthenticated_links: 128,
+            max_unauthenticated_links_per_address: 96,
+            key_update_records: KEY_UPDATE_RECORDS,
+            retransmission: Vec::new(),
+        }
+    }
+}
+
+/// Settings of TCP only. Nagle's algorithm is always off (`TCP_NODELAY`), because frames that can travel together are
+/// written together.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TcpConfig {
+    /// Milliseconds after which a remote counts as gone if it answers nothing at all (its host lost power, its cable is
+    /// cut) or reads nothing of its queue (it is stopped).
+    pub silent_remote_ms: u64,
+    /// Milliseconds after which a link to a replica counts as cut, and is dialled again, if sent data is not
+    /// acknowledged: TCP itself would retry at ever longer intervals.
+    pub unacknowledged_ms: u64,
+    /// The kernel's send buffer per link, in bytes; 0 leaves the size to the kernel.
+    pub send_buffer_bytes: usize,
+    /// The kernel's receive buffer per link, in bytes; 0 leaves the size to the kernel.
+    pub receive_buffer_bytes: usize,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        TcpConfig { silent_remote_ms: 20_000, unacknowledged_ms: 2_000, send_buffer_bytes: 0, receive_buffer_bytes: 0 }
+    }
+}
+
+/// Settings of the transports over UDP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PacketConfig {
+    /// Longest IP packet, headers included, in bytes. 0 (default): what the kernel says of the route to the remote. On
+    /// a path with a smaller limit, routers fragment longer packets, and the loss of a fragment loses the packet.
+    pub mtu_bytes: usize,
+    /// The kernel's send buffer per socket, in bytes. The kernel may grant less to a user without privileges.
+    pub send_buffer_bytes: usize,
+    /// The kernel's receive buffer per socket, in bytes: packets beyond it are lost. The kernel may grant less to a
+    /// user without privileges.
+    pub receive_buffer_bytes: usize,
+    /// Milliseconds after which a link over `udp` or `rudp` that sends nothing sends an empty packet.
+    pub keepalive_ms: u64,
+    /// Milliseconds after which the remote of a link over `udp` counts as gone if nothing comes from it.
+    pub silent_remote_ms: u64,
+    /// Whether each frame over `udp` has packets of its own, so that frames are lost independently. If not, small
+    /// frames that leave together share a packet. Always so if replicas send copies of messages, or only PBFT's three
+    /// phases run.
+    pub frames_apart: bool,
+}
+
+impl Default for PacketConfig {
+    fn default() -> Self {
+        PacketConfig {
+            mtu_bytes: 0,
+            send_buffer_bytes: 8 << 20,
+            receive_buffer_bytes: 16 << 20,
+            keepalive_ms: 500,
+            silent_remote_ms: 3_000,
+            frames_apart: false,
+        }
+    }
+}
+
+impl PacketConfig {
+    /// Returns the longest UDP payload, in bytes, over either version of IP. If no limit is set, that of Ethernet.
+    pub fn payload_bytes(&self) -> usize {
+        let mtu = if self.mtu_bytes == 0 { ETHERNET_MTU_BYTES } else { self.mtu_bytes.min(MAX_IP_PACKET_BYTES) };
+        mtu - IP_AND_UDP_BYTES
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.mtu_bytes != 0 && self.mtu_bytes < MIN_MTU_BYTES {
+            let what = format!("is {}, below {MIN_MTU_BYTES}, the least that every network carries", self.mtu_bytes);
+            let mend = "set at least that, or 0 for what the kernel says of the route";
+            return Err(Fault::new(Setting { table: "packets", key: "mtu_bytes" }, what, mend));
+        }
+        refuse_zeros("packets", &[("keepalive_ms", self.keepalive_ms), ("silent_remote_ms", self.silent_remote_ms)])
+    }
+}
+
+quorate_types::choice!(
+    /// How a sender finds the rate that a path can carry.
+    #[derive(Default)]
+    Congestion, "congestion control",
+    /// Grows with the time since the last loss, whatever the round trip (RFC 9438).
+    #[default]
+    Cubic = "cubic",
+    /// Grows by a packet in each round trip, and halves at a loss (RFC 9002).
+    NewReno = "new-reno",
+);
+
+quorate_types::choice!(
+    /// How votes travel between replicas over QUIC.
+    #[derive(Default)]
+    QuicVotes, "carriage of votes",
+    /// On the stream of the other urgent messages: in order, and sent again if they are lost.
+    #[default]
+    Stream = "stream",
+    /// In datagrams (RFC 9221), which wait for no lost packet, are not sent again, and may overtake other messages.
+    Datagrams = "datagrams",
+);
+
+/// Settings of QUIC only.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QuicConfig {
+    /// Milliseconds without any packet after which a remote counts as gone. An idle link sends a packet in each third
+    /// of that time.
+    pub idle_timeout_ms: u64,
+    /// Round trip that is assumed until one is measured, in milliseconds. A first packet is repeated after about three
+    /// times as long.
+    pub initial_rtt_ms: u64,
+    /// Longest delay of an acknowledgement, in milliseconds. A lost packet that no other follows is repeated after a
+    /// round trip and this delay.
+    pub max_ack_delay_ms: u64,
+    /// Number of packets that a remote acknowledges together, unless the delay is over first.
+    pub ack_packets: u32,
+    /// How a sender finds the rate that a path can carry.
+    pub congestion: Congestion,
+    /// Size of packets in bytes, headers of IP and UDP excluded, that every path is taken to carry: 1,200 to 65,000.
+    /// Packets are as long as `packets.mtu_bytes` allows, and of this size where longer ones are lost again and again.
+    pub mtu_bytes: u16,
+    /// Maximum bytes on the way on each of the two streams of a link, those after a lost packet included.
+    pub window_bytes: usize,
+    /// How votes travel to other replicas. With `datagrams`, a vote waits for no lost packet, and one that is lost
+    /// stays lost: if a quorum needs it, the view times out. Votes that a packet cannot carry, and those to a replica
+    /// that has `stream`, travel on the stream.
+    pub votes: QuicVotes,
+}
+
+impl Default for QuicConfig {
+    fn default() -> Self {
+        QuicConfig {
+            idle_timeout_ms: 3_000,
+            initial_rtt_ms: 50,
+            max_ack_delay_ms: 5,
+            ack_packets: 10,
+            congestion: Congestion::Cubic,
+            mtu_bytes: MIN_QUIC_MTU_BYTES,
+            window_bytes: 8 << 20,
+            votes: QuicVotes::Stream,
+        }
+    }
+}
+
+impl QuicConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        refuse_zeros(
+            "quic",
+            &[
+                ("idle_timeout_ms", self.idle_timeout_ms),
+                ("initial_rtt_ms", self.initial_rtt_ms),
+                ("max_ack_delay_ms", self.max_ack_delay_ms),
+                ("ack_packets", self.ack_packets.into()),
+            ],
+        )?;
+        let bounded = [
+            ("idle_timeout_ms", self.idle_timeout_ms, 1..=MAX_QUIC_TIME_MS),
+            ("initial_rtt_ms", self.initial_rtt_ms, 1..=MAX_QUIC_TIME_MS),
+            ("max_ack_delay_ms", self.max_ack_delay_ms, 1..=MAX_ACK_DELAY_MS),
+            ("mtu_bytes", self.mtu_bytes.into(), u64::from(MIN_QUIC_MTU_BYTES)..=u64::from(MAX_QUIC_MTU_BYTES)),
+            ("window_bytes", self.window_bytes as u64, MIN_QUIC_WINDOW_BYTES as u64..=MAX_QUIC_WINDOW_BYTES as u64),
+        ];
+        match bounded.iter().find(|(_, value, range)| !range.contains(value)) {
+            Some((key, value, range)) => {
+                let help = format!("set {} to {}", range.start(), range.end());
+                Err(Fault::new(Setting { table: "quic", key }, format!("is {value}"), help))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Smallest packet that every path of QUIC carries, in bytes (RFC 9000, section 14).
+const MIN_QUIC_MTU_BYTES: u16 = 1_200;
+/// Longest packet of QUIC over UDP and IPv4, rounded down, in bytes.
+pub(crate) const MAX_QUIC_MTU_BYTES: u16 = 65_000;
+/// Longest time that a setting of QUIC may name, in milliseconds.
+const MAX_QUIC_TIME_MS: u64 = 600_000;
+/// Longest delay of an acknowledgement, in milliseconds (RFC 9000, section 18.2).
+const MAX_ACK_DELAY_MS: u64 = (1 << 14) - 1;
+/// Smallest window of a stream, in bytes: some packets.
+const MIN_QUIC_WINDOW_BYTES: usize = 64 << 10;
+/// Largest window of a stream, in bytes.
+const MAX_QUIC_WINDOW_BYTES: usize = 1 << 30;
+
+/// Settings of all transports; each reads those of links and its own.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WireSettings {
+    pub links: LinkConfig,
+    pub tcp: TcpConfig,
+    pub packets: PacketConfig,
+    pub quic: QuicConfig,
+    pub retransmission: RetransmissionConfig,
+}
+
+impl WireSettings {
+    /// Returns the settings for the link between two replicas.
+    pub fn between(&self, me: ReplicaId, other: ReplicaId) -> WireSettings {
+        let mut settings = self.clone();
+        if let Some(own) = self.links.retransmission.iter().find(|own| own.is_of(me, other)) {
+            settings.retransmission.profile = own.profile;
+        }
+        settings
+    }
+}
+
+impl From<LinkConfig> for WireSettings {
+    fn from(links: LinkConfig) -> WireSettings {
+        WireSettings { links, ..WireSettings::default() }
+    }
+}
+
+impl From<TcpConfig> for WireSettings {
+    fn from(tcp: TcpConfig) -> WireSettings {
+        WireSettings { tcp, ..WireSettings::default() }
+    }
+}
+
+impl LinkConfig {
+    /// Returns an error for the first invalid setting.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let positive = [
+            ("link_queue_bytes", self.link_queue_bytes as u64),
+            ("client_queue_bytes", self.client_queue_bytes as u64),
+            ("client_window_bytes", self.client_window_bytes as u64),
+            ("client_memory_bytes", self.client_memory_bytes as u64),
+            ("client_frame_timeout_ms", self.client_frame_timeout_ms),
+            ("client_stall_ms", self.client_stall_ms),
+            ("read_budget_bytes", self.read_budget_bytes as u64),
+            ("min_reconnect_ms", self.min_reconnect_ms),
+            ("handshake_timeout_ms", self.handshake_timeout_ms),
+            ("dial_timeout_ms", self.dial_timeout_ms),
+            ("max_unauthenticated_links", self.max_unauthenticated_links as u64),
+            ("max_unauthenticated_links_per_address", self.max_unauthenticated_links_per_address as u64),
+        ];
+        for (at, link) in self.retransmission.iter().enumerate() {
+            let [one, other] = link.ends();
+            if self.retransmission[..at].iter().any(|earlier| earlier.is_of(one, other)) {
+                let place = Setting { table: "links", key: "retransmission" };
+                return Err(Fault::new(place, format!("has two profiles for the link {link}"), "remove one"));
+            }
+        }
+        refuse_zeros("links", &positive)?;
+        if self.key_update_records < MIN_KEY_UPDATE_RECORDS {
+            let place = Setting { table: "links", key: "key_update_records" };
+            let what = format!("is {}, under {MIN_KEY_UPDATE_RECORDS}", self.key_update_records);
+            return Err(Fault::new(place, what, "leave it out: the default is safe for the ciphers in use"));
+        }
+        if self.min_reconnect_ms > self.max_reconnect_ms {
+            let what = format!("is {}, over `max_reconnect_ms`, {}", self.min_reconnect_ms, self.max_reconnect_ms);
+            let place = Setting { table: "links", key: "min_reconnect_ms" };
+            return Err(Fault::new(place, what, "exchange them"));
+        }
+        Ok(())
+    }
+
+    /// Returns the maximum number of links at a time: clients, operators, links that are not authenticated yet, and up
+    /// to two for each of `replicas`, while one is replaced. Each takes a descriptor.
+    pub fn max_links(&self, replicas: usize) -> usize {
+        self.max_client_links + MAX_OPERATORS + self.max_unauthenticated_links + 2 * replicas
+    }
+
+    /// Returns the maximum length of one client's frame, in bytes.
+    pub(crate) fn client_frame_limit(&self) -> usize {
+        match self.client_frame_bytes {
+            0 => MAX_FRAME_BYTES,
+            bytes => bytes.min(MAX_FRAME_BYTES),
+        }
+    }
+
+    pub(crate) fn handshake_timeout(&self) -> Duration {
+        Duration::from_millis(self.handshake_timeout_ms)
+    }
+}
+
+impl WireSettings {
+    /// Returns an error for the first invalid setting.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let TcpConfig { silent_remote_ms, unacknowledged_ms, .. } = self.tcp;
+        self.links.validate()?;
+        self.packets.validate()?;
+        self.retransmission.validate()?;
+        self.quic.validate()?;
+        refuse_zeros("tcp", &[("silent_remote_ms", silent_remote_ms), ("unacknowledged_ms", unacknowledged_ms)])
+    }
+}

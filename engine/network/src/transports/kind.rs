@@ -1,0 +1,71 @@
+//! The list of the kinds of transport.
+
+use crate::transports::carrier::{Carrier, TransportProfile};
+use crate::transports::datagrams::Datagrams;
+use crate::transports::quic::Quic;
+use crate::transports::rudp::Rudp;
+use crate::transports::sctp::Sctp;
+use crate::transports::tcp::Tcp;
+use crate::transports::tcp::sctp::KernelSctp;
+use crate::transports::udp::Udp;
+
+/// Copyable handle to a kind of transport, listed or not, compared by name.
+#[derive(Clone, Copy)]
+pub struct TransportKind(&'static dyn Carrier);
+
+impl TransportKind {
+    /// The kernel's TCP.
+    pub const TCP: TransportKind = TransportKind::of(&Tcp);
+
+    /// UDP: what is lost is lost; see [`udp`](crate::transports::udp).
+    pub const UDP: TransportKind = TransportKind::of(&Datagrams(&Udp));
+
+    /// Robust UDP: see [`rudp`](crate::transports::rudp).
+    pub const RUDP: TransportKind = TransportKind::of(&Datagrams(&Rudp));
+
+    /// SCTP over the kernel's UDP: see [`sctp`](crate::transports::sctp).
+    pub const SCTP: TransportKind = TransportKind::of(&Datagrams(&Sctp));
+
+    /// The kernel's SCTP, where the kernel has it.
+    pub const SCTP_KERNEL: TransportKind = TransportKind::of(&KernelSctp);
+
+    /// QUIC over the kernel's UDP: see [`quic`](crate::transports::quic).
+    pub const QUIC: TransportKind = TransportKind::of(&Datagrams(&Quic));
+
+    /// Every kind, in the order in which errors list them.
+    pub const ALL: &'static [TransportKind] = &[
+        TransportKind::TCP,
+        TransportKind::UDP,
+        TransportKind::RUDP,
+        TransportKind::SCTP,
+        TransportKind::SCTP_KERNEL,
+        TransportKind::QUIC,
+    ];
+
+    /// Returns the handle of a kind that is not listed. Its name must be unique.
+    pub const fn of(carrier: &'static dyn Carrier) -> TransportKind {
+        TransportKind(carrier)
+    }
+
+    /// Returns the factory of its transports.
+    pub fn carrier(self) -> &'static dyn Carrier {
+        self.0
+    }
+
+    pub fn profile(self) -> &'static TransportProfile {
+        self.0.profile()
+    }
+
+    /// Returns the name in configurations.
+    pub fn name(self) -> &'static str {
+        self.profile().name
+    }
+}
+
+impl Default for TransportKind {
+    fn default() -> TransportKind {
+        TransportKind::TCP
+    }
+}
+
+quorate_types::named_handle!(TransportKind, "transport");

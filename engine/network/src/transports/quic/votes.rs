@@ -1,0 +1,95 @@
+//! Votes in datagrams (RFC 9221): they wait for no lost packet, and are not sent again.
+
+use crate::channels::{Loss, Output, RemoteIdentity};
+use crate::transports::config::QuicVotes;
+use crate::transports::lanes::SendLane;
+use bytes::Bytes;
+use quinn_proto::{Connection, SendDatagramError};
+use quorate_types::limits::MAX_FRAME_BYTES;
+use std::collections::VecDeque;
+
+/// Bytes of datagrams that the library holds for an end, received or to be sent, at most. Before the other end is
+/// authenticated the oldest received ones are dropped; further ones to be sent wait here.
+pub const BUFFER_BYTES: usize = 256 << 10;
+
+/// Votes of one end of a connection.
+pub struct Votes {
+    carriage: QuicVotes,
+    waiting: VecDeque<Bytes>,
+    bytes: usize,
+    /// Room of the library's buffer while it is empty.
+    room: usize,
+    /// Bytes in that buffer.
+    buffered: usize,
+    frame_limit: usize,
+}
+
+impl Votes {
+    pub fn new(carriage: QuicVotes) -> Votes {
+        let waiting = VecDeque::new();
+        Votes { carriage, waiting, bytes: 0, room: 0, buffered: 0, frame_limit: MAX_FRAME_BYTES }
+    }
+
+    /// Returns the bytes of votes that have not left.
+    pub fn unsent_bytes(&self) -> usize {
+        self.bytes + self.buffered
+    }
+
+    pub fn set_frame_limit(&mut self, bytes: usize) {
+        self.frame_limit = bytes;
+    }
+
+    /// Notes that the library has its keys.
+    pub fn begin(&mut self, connection: &mut Connection) {
+        self.room = connection.datagrams().send_buffer_space();
+    }
+
+    /// Queues a vote, behind the `others` if it does not travel in a datagram anyway.
+    pub fn push(&mut self, frame: Bytes, others: &mut SendLane) {
+        match self.carriage {
+            QuicVotes::Stream => others.push(frame),
+            QuicVotes::Datagrams => {
+                self.bytes += frame.len();
+                self.waiting.push_back(frame);
+            }
+        }
+    }
+
+    /// Gives the library as many votes as its buffer takes. Those that fit into no datagram join the `others`.
+    pub fn write(&mut self, connection: &mut Connection, others: &mut SendLane) {
+        while let Some(frame) = self.waiting.pop_front() {
+            match connection.datagrams().send(frame.clone(), false) {
+                Ok(()) => {}
+                Err(SendDatagramError::Blocked(frame)) => return self.waiting.push_front(frame),
+                // It is too long, or the other end takes none.
+                Err(_) => others.push(frame.clone()),
+            }
+            self.bytes -= frame.len();
+        }
+    }
+
+    /// Counts what the library still holds.
+    pub fn account(&mut self, connection: &mut Connection) {
+        if self.carriage == QuicVotes::Datagrams {
+            self.buffered = self.room.saturating_sub(connection.datagrams().send_buffer_space());
+        }
+    }
+
+    /// Reports the votes that have come. Only replicas may send some.
+    ///
+    /// # Errors
+    /// If a client has sent one, or it is over the limit of frames.
+    pub fn read(&self, connection: &mut Connection, remote: RemoteIdentity, out: &mut Vec<Output>) -> Result<(), Loss> {
+        while let Some(frame) = connection.datagrams().recv() {
+            if matches!(remote, RemoteIdentity::Client(_)) {
+                return Err(Loss::Violation("it is a client and sent a datagram, which only replicas may"));
+            }
+            if frame.len() > self.frame_limit {
+                return Err(Loss::FrameTooLong { bytes: frame.len(), limit: self.frame_limit });
+            }
+            // A vote that is kept must not keep the packets beside it.
+            out.push(Output::Frame(Bytes::copy_from_slice(&frame)));
+        }
+        Ok(())
+    }
+}

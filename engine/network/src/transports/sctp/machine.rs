@@ -1,0 +1,387 @@
+//! One end of one association.
+
+use super::immediate;
+use super::observer::Observer;
+use crate::channels::{Loss, Machine, Output, RemoteIdentity, Repairs, Side};
+use crate::transports::config::WireSettings;
+use crate::transports::framing::FrameBuffer;
+use crate::transports::instants::{REMOTE, instant, time};
+use crate::transports::lanes::{SendLane, take_frames};
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_types::{Lane, Time};
+use sctp_proto::{
+    Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig, Event, Payload,
+    PayloadProtocolIdentifier, StreamEvent, TransportConfig,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Streams, the same in both directions.
+const ORDINARY: u16 = 0;
+const BULK: u16 = 1;
+const LIFE: u16 = 2;
+const STREAMS: u16 = 3;
+/// Messages on the stream of life: the sender is there, or it leaves.
+const HERE: u8 = 1;
+const GONE: u8 = 2;
+/// Headers of a packet and of its chunk of data, in bytes, rounded up to whole words.
+const HEADER_BYTES: usize = 12 + 16 + 4;
+/// What the library leaves out of account when it puts several chunks into one packet: the header of the last one, and
+/// up to three bytes of padding behind each. Enough for 16 chunks.
+const BUNDLING_BYTES: usize = 16 + 16 * 3;
+/// What an end assumes of the other's window until the first acknowledgement says it, in bytes.
+const FIRST_WINDOW_BYTES: u32 = 64 << 10;
+/// Bytes of bulk given to the library in one go: what a later frame waits for at most.
+const BULK_STEP_BYTES: usize = 16 << 10;
+/// Smallest timeout of the profile `auto`, in milliseconds: the library counts whole ones, and knows no margin.
+const AUTO_RTO_MIN_MS: u64 = 5;
+/// Tags of the end that dialled and of the other: no secrets, since the channel below proves the sender.
+const TAGS: [u32; 2] = [1, 2];
+/// First number of a chunk of data in each direction.
+const FIRST_NUMBER: u32 = 1;
+/// A chunk that begins an association (RFC 9260, section 3.3.2), and its length in bytes.
+const KIND_INIT: u8 = 1;
+const INIT_BYTES: u16 = 20;
+
+/// Returns the chunk with which an end would begin.
+fn init(tag: u32, window_bytes: u32) -> Bytes {
+    let mut chunk = BytesMut::with_capacity(INIT_BYTES.into());
+    chunk.put_u8(KIND_INIT);
+    chunk.put_u8(0);
+    chunk.put_u16(INIT_BYTES);
+    chunk.put_u32(tag);
+    chunk.put_u32(window_bytes);
+    chunk.put_u16(STREAMS);
+    chunk.put_u16(STREAMS);
+    chunk.put_u32(FIRST_NUMBER);
+    chunk.freeze()
+}
+
+/// One end of an association of SCTP.
+pub struct SctpMachine {
+    endpoint: Endpoint,
+    /// Until the channel below is established.
+    client: Option<ClientConfig>,
+    association: Option<(AssociationHandle, Association)>,
+    /// Bytes of a message: it fits in a packet.
+    message_bytes: usize,
+    /// The same if the path carries only shorter packets than that. The library may still bundle several messages.
+    short_message_bytes: Option<usize>,
+    window_bytes: usize,
+    keepalive: Duration,
+    silence: Duration,
+    /// Time of the latest packet of the remote.
+    heard: Time,
+    /// Time of the latest sign of life.
+    shown: Time,
+    ordinary_out: SendLane,
+    bulk_out: SendLane,
+    /// Bytes that the library holds, sent or not.
+    held: usize,
+    /// Bytes that the library held when it took no more bulk.
+    full_at: Option<usize>,
+    ordinary_in: FrameBuffer,
+    bulk_in: FrameBuffer,
+    observer: Observer,
+    due: Option<Time>,
+    is_over: bool,
+}
+
+impl SctpMachine {
+    /// Creates an end that begins when the channel below is established. `room` is the longest packet, in bytes.
+    pub fn new(side: Side, settings: &WireSettings, room: usize) -> SctpMachine {
+        let (bounds, window) = (settings.retransmission.bounds(), settings.retransmission.window_bytes);
+        let window_bytes = u32::try_from(window).unwrap_or(u32::MAX);
+        let message_bytes = room - HEADER_BYTES - BUNDLING_BYTES;
+        let transport = TransportConfig::default()
+            .with_max_receive_buffer_size(window_bytes)
+            .with_max_num_outbound_streams(STREAMS)
+            .with_max_num_inbound_streams(STREAMS)
+            .with_max_data_retransmits(None)
+            .with_rto_initial_ms(bounds.rto_initial_ms)
+            .with_rto_min_ms(bounds.rto_min_ms.unwrap_or(AUTO_RTO_MIN_MS).max(1))
+            .with_rto_max_ms(bounds.rto_max_ms);
+        let [mine, theirs] = match side {
+            Side::Initiator { .. } => TAGS,
+            Side::Responder => [TAGS[1], TAGS[0]],
+        };
+        let mut client = ClientConfig::new().with_snap(init(mine, window_bytes), init(theirs, FIRST_WINDOW_BYTES));
+        client.transport = Arc::new(transport);
+        let mut endpoint = EndpointConfig::new();
+        endpoint.max_payload_size(u32::try_from(message_bytes).expect("a packet is shorter than 64 KiB"));
+        SctpMachine {
+            endpoint: Endpoint::new(Arc::new(endpoint), None),
+            client: Some(client),
+            association: None,
+            message_bytes,
+            short_message_bytes: None,
+            window_bytes: window,
+            keepalive: Duration::from_millis(settings.packets.keepalive_ms),
+            silence: Duration::from_millis(settings.retransmission.unacknowledged_ms),
+            heard: Time(0),
+            shown: Time(0),
+            ordinary_out: SendLane::default(),
+            bulk_out: SendLane::default(),
+            held: 0,
+            full_at: None,
+            ordinary_in: FrameBuffer::new(),
+            bulk_in: FrameBuffer::new(),
+            observer: Observer::new(bounds),
+            due: None,
+            is_over: false,
+        }
+    }
+
+    /// Performs a step, and whatever follows from it.
+    fn step(
+        &mut self,
+        now: Time,
+        out: &mut Vec<Output>,
+        act: impl FnOnce(&mut SctpMachine, &mut Vec<Output>) -> Result<(), Loss>,
+    ) {
+        if self.is_over {
+            return;
+        }
+        let outcome = act(self, out).and_then(|()| self.handle_events(out)).and_then(|()| self.write(now, out));
+        self.count_held();
+        if let Err(why) = outcome {
+            self.is_over = true;
+            out.push(Output::Lost(why));
+        }
+        self.due = match &self.association {
+            Some((_, association)) if !self.is_over => {
+                let timer = association.poll_timeout().map(time);
+                let life = self.heard.max(self.shown) + self.keepalive;
+                [timer, Some(life), Some(self.heard + self.silence_limit())].into_iter().flatten().min()
+            }
+            _ => None,
+        };
+    }
+
+    /// Returns the time after which silence means that the remote is gone: some signs of life must have been asked for.
+    fn silence_limit(&self) -> Duration {
+        self.silence.max(2 * self.keepalive)
+    }
+
+    fn begin(&mut self, now: Time, out: &mut Vec<Output>) -> Result<(), Loss> {
+        let Some(client) = self.client.take() else { return Ok(()) };
+        let begun = self.endpoint.connect(client, REMOTE);
+        let (handle, mut association) = begun.map_err(|_| Loss::Violation("its first numbers do not fit"))?;
+        for stream in [ORDINARY, BULK, LIFE] {
+            association
+                .open_stream(stream, PayloadProtocolIdentifier::Binary)
+                .map_err(|_| Loss::Violation("it allows too few streams"))?;
+        }
+        self.association = Some((handle, association));
+        (self.heard, self.shown) = (now, now);
+        out.push(Output::Established);
+        Ok(())
+    }
+
+    fn on_packet(&mut self, now: Time, packet: Bytes) {
+        self.heard = now;
+        if self.association.is_none() {
+            return;
+        }
+        self.observer.received(now, &packet);
+        let event = self.endpoint.handle(instant(now), REMOTE, None, None, packet);
+        if let (Some((_, DatagramEvent::AssociationEvent(event))), Some((_, association))) =
+            (event, &mut self.association)
+        {
+            association.handle_event(event);
+        }
+    }
+
+    fn handle_events(&mut self, out: &mut Vec<Output>) -> Result<(), Loss> {
+        loop {
+            let Some((_, association)) = &mut self.association else { return Ok(()) };
+            match association.poll() {
+                Some(Event::Stream(StreamEvent::Readable { id })) => self.read(id, out)?,
+                Some(Event::AssociationLost { .. } | Event::HandshakeFailed { .. }) => {
+                    return Err(Loss::Violation("it sent what SCTP does not allow"));
+                }
+                Some(_) => {}
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn read(&mut self, id: u16, out: &mut Vec<Output>) -> Result<(), Loss> {
+        loop {
+            let Some((_, association)) = &mut self.association else { return Ok(()) };
+            let Ok(mut stream) = association.stream(id) else { return Ok(()) };
+            let Ok(Some(message)) = stream.read() else { return Ok(()) };
+            let mut bytes = vec![0; message.len()];
+            message.read(&mut bytes).map_err(|_| Loss::Violation("it sent a message that cannot be read"))?;
+            match id {
+                ORDINARY => take_frames(&mut self.ordinary_in, &bytes, out)?,
+                BULK => take_frames(&mut self.bulk_in, &bytes, out)?,
+                _ if bytes == [GONE] => return Err(Loss::Closed),
+                _ => {}
+            }
+        }
+    }
+
+    fn count_held(&mut self) {
+        let Some((_, association)) = &mut self.association else { return };
+        let held = |id| association.stream(id).and_then(|stream| stream.buffered_amount()).unwrap_or(0);
+        self.held = [ORDINARY, BULK, LIFE].map(held).iter().sum();
+    }
+
+    fn give(&mut self, id: u16, message: &[u8]) -> Result<(), Loss> {
+        let Some((_, association)) = &mut self.association else { return Ok(()) };
+        let written = association.stream(id).and_then(|mut stream| stream.write(message));
+        written.map(drop).map_err(|_| Loss::Violation("it ended one of its streams"))
+    }
+
+    /// Gives waiting frames to the library, and sends its packets: those of bulk as fast as they leave.
+    fn write(&mut self, now: Time, out: &mut Vec<Output>) -> Result<(), Loss> {
+        if self.association.is_none() {
+            return Ok(());
+        }
+        self.count_held();
+        let message_bytes = self.short_message_bytes.unwrap_or(self.message_bytes);
+        while self.held < self.window_bytes
+            && let Some(message) = self.ordinary_out.take(message_bytes)
+        {
+            self.held += message.len();
+            self.give(ORDINARY, &message)?;
+        }
+        let mut last = self.transmit(now, out);
+        self.count_held();
+        if self.full_at.is_some_and(|full| self.held < full) {
+            self.full_at = None;
+        }
+        while self.full_at.is_none() && self.bulk_out.bytes() > 0 {
+            let mut given = 0;
+            while given < BULK_STEP_BYTES
+                && let Some(message) = self.bulk_out.take(message_bytes)
+            {
+                given += message.len();
+                self.give(BULK, &message)?;
+            }
+            let from = out.len();
+            last = self.transmit(now, out).or(last);
+            let packets = out[from..].iter().filter_map(|said| match said {
+                Output::Packet(packet) => Some(packet.len()),
+                _ => None,
+            });
+            let sent: usize = packets.sum();
+            self.count_held();
+            if sent < given || self.held >= self.window_bytes {
+                self.full_at = Some(self.held);
+            }
+        }
+        ask_for_acknowledgement(out, last);
+        Ok(())
+    }
+
+    /// Sends what the library wants to. Returns the place of the last packet among the outputs.
+    fn transmit(&mut self, now: Time, out: &mut Vec<Output>) -> Option<usize> {
+        let (_, association) = self.association.as_mut()?;
+        let mut last = None;
+        while let Some(made) = association.poll_transmit(instant(now)) {
+            let Payload::RawEncode(packets) = made.payload else { break };
+            packets.iter().for_each(|packet| self.observer.sent(now, packet));
+            out.extend(packets.into_iter().map(Output::Packet));
+            last = Some(out.len() - 1);
+        }
+        last
+    }
+
+    fn on_timer(&mut self, now: Time) -> Result<(), Loss> {
+        if now >= self.heard + self.silence_limit() {
+            return Err(Loss::Silent(self.silence_limit().as_millis() as u64));
+        }
+        if let Some((_, association)) = &mut self.association {
+            association.handle_timeout(instant(now));
+        }
+        if now >= self.heard.max(self.shown) + self.keepalive {
+            self.shown = now;
+            self.give(LIFE, &[HERE])?;
+        }
+        Ok(())
+    }
+}
+
+/// Asks for an acknowledgement in the last packet of a burst.
+fn ask_for_acknowledgement(out: &mut [Output], last: Option<usize>) {
+    if let Some(Output::Packet(packet)) = last.map(|at| &mut out[at]) {
+        let mut bytes = BytesMut::from(std::mem::take(packet));
+        immediate::ask(&mut bytes);
+        *packet = bytes.freeze();
+    }
+}
+
+impl Machine for SctpMachine {
+    fn start(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.step(now, out, |machine, out| machine.begin(now, out));
+    }
+
+    fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
+        self.step(now, out, |machine, _| {
+            machine.on_packet(now, packet);
+            Ok(())
+        });
+    }
+
+    fn send(&mut self, _now: Time, frame: Bytes, lane: Lane, _out: &mut Vec<Output>) {
+        match lane {
+            _ if self.is_over => {}
+            Lane::Ordinary | Lane::Vote => self.ordinary_out.push(frame),
+            Lane::Bulk => self.bulk_out.push(frame),
+        }
+    }
+
+    fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.step(now, out, |_, _| Ok(()));
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    fn timer(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.step(now, out, |machine, _| machine.on_timer(now));
+    }
+
+    fn heard(&mut self, now: Time) {
+        self.heard = now;
+    }
+
+    fn shorten(&mut self, bytes: Option<usize>) {
+        self.short_message_bytes = bytes.map(|bytes| self.message_bytes.min(bytes - HEADER_BYTES - BUNDLING_BYTES));
+    }
+
+    fn close(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.step(now, out, |machine, _| machine.give(LIFE, &[GONE]));
+        self.is_over = true;
+    }
+
+    fn remote(&self) -> Option<RemoteIdentity> {
+        None
+    }
+
+    fn unsent_bytes(&self) -> usize {
+        self.ordinary_out.bytes() + self.bulk_out.bytes() + self.held
+    }
+
+    fn unsent_bulk_bytes(&self) -> usize {
+        self.bulk_out.bytes()
+    }
+
+    fn partial_bytes(&self) -> usize {
+        self.ordinary_in.held_bytes() + self.bulk_in.held_bytes()
+    }
+
+    fn set_frame_limit(&mut self, bytes: usize) {
+        self.ordinary_in.set_limit(bytes);
+        self.bulk_in.set_limit(bytes);
+    }
+
+    fn repairs(&self) -> Repairs {
+        let Some((_, association)) = &self.association else { return Repairs::default() };
+        let timeouts = Some(association.stats().get_num_t3timeouts());
+        Repairs { retransmissions: self.observer.repeated, timeouts, round_trip: self.observer.round_trip() }
+    }
+}

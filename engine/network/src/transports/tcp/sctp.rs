@@ -1,0 +1,82 @@
+//! The kernel's SCTP (RFC 9260): one-to-one sockets with one stream, which carry bytes in order as TCP does. A message
+//! of SCTP is only a piece of these bytes.
+
+use super::TcpTransport;
+use super::sctp_sockets::socket;
+use super::sockets::Protocol;
+use crate::channels::{Carriage, ChannelConfig};
+use crate::transports::carrier::{Carrier, TransportProfile};
+use crate::transports::config::WireSettings;
+use crate::transports::error::SetupError;
+use crate::transports::{Endpoint, Endpoints, Transport};
+use quorate_types::{Address, Committee};
+use socket2::{Domain, SockAddr};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+/// The kernel's SCTP as a kind of transport.
+pub(crate) struct KernelSctp;
+
+static PROFILE: TransportProfile = TransportProfile {
+    name: "sctp-kernel",
+    summary: "the kernel's SCTP, where the kernel has it: ordered, in one stream",
+    carriage: Carriage::Stream,
+    own_channel: None,
+    guards_links: true,
+    keeps_order: true,
+    repairs_losses: true,
+};
+
+impl Carrier for KernelSctp {
+    fn profile(&self) -> &TransportProfile {
+        &PROFILE
+    }
+
+    fn listen(&self, address: &Address) -> io::Result<Endpoint> {
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in address.resolve()? {
+            match bind(address) {
+                Ok(listener) => return Ok(listener.into()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn replica(
+        &self,
+        committee: &Committee,
+        mut endpoints: Endpoints,
+        end: ChannelConfig,
+        settings: WireSettings,
+    ) -> Result<Box<dyn Transport>, SetupError> {
+        if endpoints.peers.is_none() {
+            endpoints.peers = TcpTransport::bind_own_address(committee, &end, |address| self.listen(address))?;
+        }
+        Ok(Box::new(TcpTransport::replica_over(protocol(&settings), committee, endpoints, end, settings)?))
+    }
+
+    fn client(
+        &self,
+        committee: &Committee,
+        end: ChannelConfig,
+        settings: WireSettings,
+    ) -> Result<Box<dyn Transport>, SetupError> {
+        // A kernel without SCTP is an error now, not at each attempt to dial.
+        socket(Domain::IPV4)?;
+        Ok(Box::new(TcpTransport::client_over(protocol(&settings), committee, end, settings)?))
+    }
+}
+
+fn protocol(settings: &WireSettings) -> Protocol {
+    Protocol::Sctp(settings.retransmission.bounds())
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket(Domain::for_address(address))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&SockAddr::from(address))?;
+    // Until the transport takes over, nobody is accepted, but the port is taken.
+    socket.listen(1)?;
+    Ok(socket.into())
+}

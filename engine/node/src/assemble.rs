@@ -1,0 +1,322 @@
+//! The only file that assembles a replica from transport, channel, scheme, journal and application. The protocols are
+//! named in `quorate_consensus::protocols::registry`, the other parts in the registries of their crates.
+
+use crate::allocations;
+use crate::baselines::Baselines;
+use crate::client_links::{NodeDesk, ReplyWriter};
+use crate::config::{NodeConfig, admin_fault};
+use crate::cycles;
+use crate::devices::{Devices, Fittings};
+use crate::durability::{self, Memory, Opened};
+use crate::error::NodeError;
+use crate::host::{Host, Orders, RunningNode};
+use crate::laboratory::{ForReplica, Laboratory, Malleable, for_replica};
+use crate::network::Wakeup;
+use crate::observer::{NodeEvent, Observer};
+use crate::recording;
+use crate::seals::Seals;
+use crate::snapshots::SnapshotFiles;
+use crate::states::States;
+use quorate_applications::{CheckpointRule, Executor, Parallelism};
+use quorate_consensus::Protocol;
+use quorate_consensus::protocols::MakeReplica;
+use quorate_crypto::{
+    BundleVerifier, ClientAuthentication, ClientVerdicts, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, Identities,
+    Identity as IdentityKey, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, ReplySealer, SchemeKind, SharedVerdicts,
+};
+use quorate_hosting::desk::{BundleLimits, Desk, DeskParts};
+use quorate_hosting::recording::{Header, Recorder};
+use quorate_hosting::{Answers, ReplyCache};
+use quorate_network::gateway::admission::Admission;
+use quorate_network::transports::{Endpoint, Endpoints, Transport, Wire};
+use quorate_storage::{CpuAccount, Identity, JournalError};
+use quorate_types::{Address, ClusterId, Committee, stages};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A replica that is ready to run, with its handles for other threads.
+pub(crate) struct Assembled {
+    pub node: Box<dyn RunningNode>,
+    pub orders: Orders,
+    pub waker: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// What the replicas of one process share: the committee's public keys, and verdicts on clients' bundles.
+pub(crate) struct Shared {
+    identities: Arc<Identities>,
+    /// `None` if members share secrets: each replica then needs its own keyring.
+    keyring: Option<Arc<Keyring>>,
+    verdicts: Arc<SharedVerdicts>,
+}
+
+impl Shared {
+    pub fn new(scheme: SchemeKind, committee: &Committee) -> Result<Shared, CryptoError> {
+        let identities = Arc::new(Identities::new(committee)?);
+        let verdicts = Arc::new(SharedVerdicts::new(DEFAULT_CACHE_BUNDLES));
+        Ok(Shared { identities, keyring: Keyring::shared(scheme, committee)?, verdicts })
+    }
+}
+
+/// Adds to the error of a journal of another genesis in which keys it differs, if that can be told.
+fn explain(error: NodeError, config: &NodeConfig) -> NodeError {
+    match error {
+        NodeError::Journal { replica, source: source @ JournalError::ForeignEpoch { found, .. } } => {
+            match config.genesis_differences(&found) {
+                Ok(differences) if !differences.is_empty() => {
+                    NodeError::OtherGenesis { replica, source: Box::new(source), differences }
+                }
+                _ => NodeError::Journal { replica, source },
+            }
+        }
+        error => error,
+    }
+}
+
+/// Network of a replica to assemble.
+pub(crate) enum Attachment {
+    /// Listens on this endpoint, or else on the address in the configuration.
+    Listen(Option<Endpoint>),
+    Transport(Box<dyn Transport>),
+}
+
+/// Assembles a replica. `shared` holds the parts that all replicas of this process share. `home` is the directory of
+/// the configuration.
+pub(crate) fn assemble(
+    config: &NodeConfig,
+    home: &Path,
+    keys: ReplicaKeys,
+    attachment: Attachment,
+    shared: Option<&Shared>,
+    mut observer: Box<dyn Observer>,
+) -> Result<Assembled, NodeError> {
+    config.validate()?;
+    let committee = config.committee()?;
+    let LoadedKeys { identity_key, identities, crypto, for_clients } = load_keys(config, &committee, keys, shared)?;
+    let identity = Identity { epoch: committee.epoch, replica: config.replica };
+    // Charge the journal's threads to this replica too.
+    let account = CpuAccount::current().unwrap_or_default();
+    let _journal_counts = account.lend();
+    // Open the journal before binding ports: its lock identifies a second process of this replica more reliably than a
+    // port in use.
+    let Opened { journal, memory, mark, directory, finding } =
+        durability::open(&config.journal, home, identity).map_err(|error| explain(error, config))?;
+    let transport = match attachment {
+        Attachment::Transport(transport) => transport,
+        Attachment::Listen(endpoint) => {
+            let wire = config.wire();
+            let endpoints = endpoints(config, &wire, endpoint)?;
+            wire.replica(&committee, config.parameters(), endpoints, identity_key, identities)?
+        }
+    };
+    let wakeup = Wakeup::new(transport.waker());
+    let waker = wakeup.waker();
+    let salt = unguessable();
+    if let Some(places) = transport.listening() {
+        observer.observe(config.replica, NodeEvent::Listening(places));
+    }
+    let baselines = config.baselines.unwrap_or_default();
+    switch_on(baselines);
+    let fault = config.laboratory.as_ref().map(Laboratory::fault);
+    if let Some(fault) = fault {
+        observer.observe(config.replica, NodeEvent::Misbehaving(fault));
+    }
+    if let Some(finding) = finding {
+        observer.observe(config.replica, NodeEvent::Journal(finding));
+    }
+    let states = states(config, directory.as_deref(), identity);
+    let header = Header::new(committee.epoch, committee.quorum, config.consensus.clone());
+    let recorder = recording::begin(config.recording.as_ref(), config.replica, &header, salt, &mut *observer)?;
+    let fittings = Fittings {
+        me: config.replica,
+        quorum: committee.quorum,
+        authentication: config.authentication(),
+        fault,
+        directory,
+        epoch: committee.epoch,
+        transport,
+        wakeup,
+        crypto,
+        stages: config.stages(cores()),
+        journal,
+        mark,
+        states,
+        executor: executor(config, &committee),
+        desk: desk(config, committee.cluster, for_clients.codes, shared, salt)?,
+        writer: ReplyWriter::new(Seals::new(for_clients.sealer)),
+        observer,
+        settings: config.settings(),
+        payload_path: baselines.payload_path,
+    };
+    let orders = Orders::default();
+    let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders };
+    let node = for_replica(config.consensus.protocol, hosting);
+    Ok(Assembled { node, orders, waker })
+}
+
+/// Switches on the counters that a benchmark asks for, for the whole process.
+fn switch_on(baselines: Baselines) {
+    if baselines.count_allocations {
+        allocations::count();
+    }
+    if baselines.stages {
+        stages::switch_on(cycles::clocks());
+    }
+}
+
+/// Returns the states, which are kept beside the journal if that is in files.
+fn states(config: &NodeConfig, directory: Option<&Path>, identity: Identity) -> States {
+    match directory {
+        Some(directory) => States::in_files(SnapshotFiles::beside(directory, identity), config.journal.snapshot_bytes),
+        None => States::in_memory(),
+    }
+}
+
+fn desk(
+    config: &NodeConfig,
+    cluster: ClusterId,
+    codes: Option<ReplicaCodes>,
+    shared: Option<&Shared>,
+    salt: u64,
+) -> Result<NodeDesk, CryptoError> {
+    let mut verifier = BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES);
+    let verdicts = config.baselines.unwrap_or_default().client_verdicts;
+    if let Some(shared) = shared.filter(|_| verdicts == ClientVerdicts::Shared) {
+        verifier = verifier.sharing(shared.verdicts.clone());
+    }
+    if let Some(certifier) = config.clients.certifier(cluster) {
+        verifier = verifier.certified_by(certifier);
+    }
+    if let Some(codes) = codes {
+        verifier = verifier.with_codes(codes);
+    }
+    let consensus = &config.consensus;
+    Ok(Desk::new(DeskParts {
+        answers: Answers::of(config.replica, config.reply),
+        limits: BundleLimits { commands: consensus.batch.max_commands(), bytes: consensus.batch_bytes },
+        terms: config.client_terms(),
+        verifier,
+        cache: ReplyCache::new(config.reply_cache_bytes, salt),
+        admission: Admission::new(consensus.max_queue(), config.members.len()),
+        policy: config.clients.policy(),
+        questions: config.clients.questions(cluster, config.replica)?,
+    }))
+}
+
+/// A replica's own keys and the committee's, ready for use.
+struct LoadedKeys {
+    identity_key: Arc<IdentityKey>,
+    identities: Arc<Identities>,
+    crypto: Crypto,
+    for_clients: ClientSide,
+}
+
+/// What a replica needs to authenticate clients' bundles and its replies to them.
+struct ClientSide {
+    /// For clients that authenticate themselves by codes.
+    codes: Option<ReplicaCodes>,
+    sealer: Option<ReplySealer>,
+}
+
+fn load_keys(
+    config: &NodeConfig,
+    committee: &Committee,
+    keys: ReplicaKeys,
+    shared: Option<&Shared>,
+) -> Result<LoadedKeys, CryptoError> {
+    let (replies, me) = (config.reply_authentication, config.replica);
+    let sealer = ReplySealer::new(replies, config.mac_scheme, committee, me, &keys)?;
+    let ReplicaKeys { identity, voting } = keys;
+    let macs = match config.auth_profile.votes_by_mac() {
+        true => Some(MacKeys::new(config.mac_scheme, committee, config.replica, &identity)?),
+        false => None,
+    };
+    let codes = match config.client_authentication {
+        ClientAuthentication::Mac => Some(ReplicaCodes::new(config.mac_scheme, committee, config.replica, &identity)?),
+        _ => None,
+    };
+    let identity_key = Arc::new(IdentityKey::new(committee, config.replica, identity)?);
+    let identities = match shared {
+        Some(shared) => shared.identities.clone(),
+        None => Arc::new(Identities::new(committee)?),
+    };
+    let keyring = match shared.and_then(|shared| shared.keyring.clone()) {
+        Some(keyring) => keyring,
+        None => Arc::new(Keyring::of_member(config.signatures(), committee, config.replica, &voting)?),
+    };
+    let remembered = config.baselines.unwrap_or_default().certificate_cache.certificates();
+    let crypto = Crypto::with_keyring(keyring, committee, config.replica, voting, remembered)?;
+    let crypto = match macs {
+        Some(macs) => crypto.with_macs(macs),
+        None => crypto,
+    };
+    Ok(LoadedKeys { identity_key, identities, crypto, for_clients: ClientSide { codes, sealer } })
+}
+
+fn executor(config: &NodeConfig, committee: &Committee) -> Executor {
+    let consensus = &config.consensus;
+    let rule = CheckpointRule::new(consensus.checkpoint_interval, consensus.retained_blocks, consensus.retained_bytes);
+    let account = CpuAccount::current().unwrap_or_default();
+    let parallelism = Parallelism {
+        // Charge helping threads to this replica too.
+        on_helper: Arc::new(move || Box::new(account.enter())),
+        ..Parallelism::of(config.execution_threads)
+    };
+    let application = quorate_applications::build(config.application);
+    Executor::new(application, &committee.epoch).with_checkpoints(rule).with_parallelism(parallelism)
+}
+
+/// Builds the replica and its host for any protocol.
+struct Hosting<'a> {
+    config: &'a NodeConfig,
+    committee: &'a Committee,
+    salt: u64,
+    fittings: Fittings,
+    memory: Memory,
+    recorder: Option<Recorder>,
+    orders: &'a Orders,
+}
+
+impl ForReplica for Hosting<'_> {
+    type Output = Box<dyn RunningNode>;
+
+    fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Self::Output {
+        let Hosting { config, committee, salt, fittings, memory, recorder, orders } = self;
+        let consensus = config.consensus.clone();
+        let view_timeout = consensus.view_timeout();
+        let replica = make(consensus, committee.quorum, committee.epoch, config.replica, salt);
+        let shape = config.scheme.profile().shape(committee.len());
+        let (me, quorum) = (config.replica, committee.quorum);
+        let liar = config.laboratory.as_ref().map(|laboratory| laboratory.liar(me, quorum, shape, view_timeout));
+        Box::new(Host::new(replica, Devices::new(fittings), memory, liar, recorder, orders.clone()))
+    }
+}
+
+/// Binds the endpoints that the configuration names.
+fn endpoints(config: &NodeConfig, wire: &Wire, peers: Option<Endpoint>) -> Result<Endpoints, NodeError> {
+    let bind = |key, address: &Address| {
+        wire.listen(address).map_err(|source| NodeError::Listen { key, address: address.clone(), source })
+    };
+    let own = || config.listen.as_ref().unwrap_or(&config.members[config.replica.index()].address);
+    let operators = config.admin_listen.as_ref().map(|address| bind("admin_listen", address)).transpose()?;
+    let bound = operators.as_ref().and_then(|endpoint| endpoint.address().ok());
+    if let Some(bound) = bound.filter(|bound| !bound.ip().is_loopback() && !config.admin_beyond_loopback) {
+        return Err(admin_fault(&bound.into()).into());
+    }
+    Ok(Endpoints {
+        peers: Some(peers.map_or_else(|| bind("listen", own()), Ok)?),
+        clients: config.client_listen.as_ref().map(|address| bind("client_listen", address)).transpose()?,
+        operators,
+    })
+}
+
+/// Returns the number of cores that this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Returns a number that remote parties cannot predict, from the operating system's randomness.
+fn unguessable() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

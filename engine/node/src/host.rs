@@ -1,0 +1,540 @@
+//! The production host of one replica: a single thread that does everything inline, unless the network or the
+//! verification of signatures have threads of their own.
+//!
+//! A turn writes queued frames, waits for the network until the next alarm, and works in the
+//! [order](EventLoop::iterate) of all hosts. Everything a turn sends leaves in one batch at the beginning of the next
+//! turn.
+//!
+//! A frame that is not a valid message is counted and dropped, but its link is kept: the sender is authenticated, so
+//! cutting the link would only make it redial, and framing stays intact after a bad frame. A client is told the reason.
+
+use crate::alarms::wait_until;
+use crate::allocations;
+use crate::devices::Devices;
+use crate::durability::Memory;
+use crate::error::HostError;
+use crate::laboratory::Liar;
+use crate::measure;
+use crate::network::{Arrival, Frame, Report};
+use crate::observer::NodeEvent;
+use crate::peers::PeerFrames;
+use crate::progress::Progress;
+use quorate_consensus::protocols::facts::Shape;
+use quorate_consensus::{Action, Envelope, Evidence, Input, Protocol, Replica};
+use quorate_hosting::EventLoop;
+use quorate_hosting::recording::Recorder;
+use quorate_network::transports::{Counters, PathChange, Refusal, Remote};
+use quorate_storage::CpuAccount;
+use quorate_storage::account::thread_cpu_ns;
+use quorate_types::stages::{self, MessageKind, Stage};
+use quorate_types::{Bundle, Difference, ReplicaId, Signers, Status, ThreadTimes, Time, meter};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+/// Upper bound on the inputs from a replica's own devices in one turn. Without it, a cluster of one replica would never
+/// poll the network again.
+const LOCAL_INPUTS_PER_TURN: usize = 1024;
+
+/// Minimum time of execution before which queued messages are written, in nanoseconds. A turn of a pipeline commits
+/// several small blocks; then all messages leave in one write at its end.
+const LONG_EXECUTION_NS: u64 = 50_000;
+/// What executing takes on a usual processor, in nanoseconds: for each bundle, for each command, and for 16 bytes.
+const BUNDLE_NS: u64 = 300;
+const COMMAND_NS: u64 = 40;
+const SIXTEEN_BYTES_NS: u64 = 5;
+
+/// Order to a host to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Order {
+    Run = 0,
+    /// Write what is queued, then end.
+    Finish = 1,
+    /// End as a crash would.
+    Crash = 2,
+}
+
+/// Shared flag from which a host reads its [`Order`].
+#[derive(Clone, Default)]
+pub(crate) struct Orders(Arc<AtomicU8>);
+
+impl Orders {
+    pub fn give(&self, order: Order) {
+        self.0.fetch_max(order as u8, Ordering::SeqCst);
+    }
+
+    fn read(&self) -> Order {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Order::Run,
+            1 => Order::Finish,
+            _ => Order::Crash,
+        }
+    }
+}
+
+/// A replica that is ready to run on any thread.
+pub(crate) trait RunningNode: Send {
+    /// Runs until ordered to end or until a fatal error. Returns the final counters.
+    fn run(self: Box<Self>) -> Result<Status, HostError>;
+    /// Recovers and starts, without a loop.
+    fn begin(&mut self) -> Result<(), HostError>;
+    /// Runs a turn at a time that the caller decides, and does not wait for the network.
+    fn turn_at(&mut self, now: Time) -> Result<(), HostError>;
+}
+
+/// One replica of a protocol, with its devices.
+pub(crate) struct Host<P: Protocol> {
+    pub(crate) replica: Replica<P>,
+    pub(crate) devices: Devices<P::Message>,
+    memory: Memory,
+    liar: Option<Liar<P::Message>>,
+    pub(crate) recorder: Option<Recorder>,
+    orders: Orders,
+    account: CpuAccount,
+    started: Instant,
+    pub(crate) now: Time,
+    pub(crate) actions: Vec<Action<P::Message>>,
+    pub(crate) events: Vec<Arrival<P::Message>>,
+    peers: PeerFrames<Frame<Envelope<P::Message>>>,
+    /// Peers that have sent an invalid message or a forged bundle on their current link.
+    garbling: Signers,
+    /// Replicas that receive short packets only.
+    pub(crate) short_paths: BTreeMap<ReplicaId, PathChange>,
+    /// Peers whose latest handshake showed another configuration.
+    pub(crate) disagreements: BTreeMap<ReplicaId, Vec<Difference>>,
+    undecodable_from_peers: u64,
+    pub(crate) progress: Progress,
+}
+
+impl<P: Protocol> RunningNode for Host<P> {
+    fn run(mut self: Box<Self>) -> Result<Status, HostError> {
+        let _counts = self.account.enter();
+        meter::time_with(thread_cpu_ns);
+        stages::begin_thread();
+        self.begin()?;
+        loop {
+            match self.orders.read() {
+                Order::Run => {
+                    let leads = self.replica.leader() == Some(self.devices.me);
+                    self.devices.network.leads(leads);
+                    stages::begin_turn(leads);
+                    self.turn()?;
+                    stages::end_turn();
+                }
+                Order::Finish => {
+                    self.finish()?;
+                    break;
+                }
+                Order::Crash => break,
+            }
+        }
+        self.devices.tell(NodeEvent::Stopped { height: self.replica.committed_height() });
+        Ok(self.status(true))
+    }
+
+    fn begin(&mut self) -> Result<(), HostError> {
+        self.recover(self.memory)?;
+        self.devices.start_threads(self.recorder.is_some())?;
+        self.feed(Input::Start)
+    }
+
+    fn turn_at(&mut self, now: Time) -> Result<(), HostError> {
+        self.devices.network.poll(Some(Duration::ZERO), &mut self.events)?;
+        self.now = now;
+        self.work()
+    }
+}
+
+impl<P: Protocol> Host<P> {
+    pub fn new(
+        replica: Replica<P>,
+        devices: Devices<P::Message>,
+        memory: Memory,
+        liar: Option<Liar<P::Message>>,
+        recorder: Option<Recorder>,
+        orders: Orders,
+    ) -> Host<P> {
+        let peers = PeerFrames::new(usize::from(devices.replicas));
+        let progress = Progress::new(usize::from(devices.replicas));
+        Host {
+            replica,
+            devices,
+            memory,
+            liar,
+            recorder,
+            orders,
+            account: CpuAccount::current().unwrap_or_default(),
+            started: Instant::now(),
+            now: Time(0),
+            actions: Vec::new(),
+            events: Vec::new(),
+            peers,
+            garbling: Signers::empty(),
+            short_paths: BTreeMap::new(),
+            disagreements: BTreeMap::new(),
+            undecodable_from_peers: 0,
+            progress,
+        }
+    }
+
+    fn read_clock(&mut self) {
+        let elapsed = u64::try_from(self.started.elapsed().as_nanos()).expect("no host runs for 500 years");
+        self.now = Time(elapsed);
+    }
+
+    fn turn(&mut self) -> Result<(), HostError> {
+        let wait = self.wait();
+        self.devices.announce_questions();
+        self.devices.network.defer_clients(self.replica.patience(self.now));
+        self.devices.network.poll(wait, &mut self.events)?;
+        self.read_clock();
+        self.work()
+    }
+
+    /// Handles all arrivals and due timers.
+    fn work(&mut self) -> Result<(), HostError> {
+        self.progress.at_height(self.now, self.replica.committed_height());
+        if P::FACTS.shape != Shape::Slots {
+            self.devices.measure_headroom(self.now);
+        }
+        let mut events = std::mem::take(&mut self.events);
+        for arrival in events.drain(..) {
+            self.take_arrival(arrival);
+        }
+        self.events = events;
+        self.tell_refusals();
+        if let Some(liar) = &self.liar {
+            self.devices.desk.mute(!liar.answers_clients(self.now));
+            self.devices.desk.refuse_all(liar.refuses_clients(self.now));
+        }
+        self.iterate()?;
+        self.keep_state()?;
+        self.keep_recording()
+    }
+
+    /// Compacts and truncates the journal and writes the state, when due.
+    fn keep_state(&mut self) -> Result<(), HostError> {
+        if self.devices.is_sum_due() {
+            self.step(Input::Summarize)?;
+            self.devices.summed();
+        }
+        self.devices.go_on_with_states(self.replica.settled_height())
+    }
+
+    /// Makes the recording durable before anything that this turn sends leaves the process.
+    fn keep_recording(&mut self) -> Result<(), HostError> {
+        let Some(recorder) = &mut self.recorder else { return Ok(()) };
+        recorder.flush()?;
+        if recorder.is_full() {
+            self.recorder = None;
+            self.devices.tell(NodeEvent::RecordingFull);
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        // The replica's own messages of this turn may have produced records that wait for the disk, and perhaps no peer
+        // will ever send again.
+        let unwritten = self.devices.is_writing_due();
+        let serves = !self.devices.desk.is_idle() && !self.devices.has_batches_enough();
+        if unwritten || !self.devices.local.is_empty() || serves {
+            return Some(Duration::ZERO);
+        }
+        let lie = self.liar.as_ref().and_then(|liar| liar.next());
+        wait_until(self.now, self.devices.alarms.next(), lie)
+    }
+
+    /// Gives the replica one input, then performs its actions and everything that follows from them.
+    fn feed(&mut self, input: Input<P::Message>) -> Result<(), HostError> {
+        self.step(input)?;
+        self.feed_local()
+    }
+
+    /// Replays an input from before the restart, without injected misbehaviour.
+    pub(crate) fn take(&mut self, input: Input<P::Message>) -> Result<(), HostError> {
+        self.consume(input);
+        self.perform()
+    }
+
+    fn step(&mut self, input: Input<P::Message>) -> Result<(), HostError> {
+        let _own_message = match &input {
+            Input::Receive { from, message } if *from == self.devices.me => Some(stages::message(message.kind(), 1)),
+            _ => None,
+        };
+        self.consume(input);
+        self.rewrite();
+        self.perform()
+    }
+
+    /// Lets a misbehaving replica replace the actions of an honest one.
+    pub(crate) fn rewrite(&mut self) {
+        if let Some(liar) = &mut self.liar {
+            liar.rewrite(self.now, &mut self.actions);
+        }
+    }
+
+    /// The only place where the replica takes an input.
+    pub(crate) fn consume(&mut self, input: Input<P::Message>) {
+        if let Some(liar) = &mut self.liar {
+            liar.observe(&input);
+        }
+        let _stage = stages::enter(Stage::Step);
+        quorate_hosting::recording::step(self.recorder.as_mut(), &mut self.replica, self.now, input, &mut self.actions);
+    }
+
+    pub(crate) fn perform(&mut self) -> Result<(), HostError> {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.devices.desk.set_copies(self.replica.reply_copies());
+        if self.recorder.is_none() && actions.iter().any(|action| matches!(action, Action::Commit { .. })) {
+            // The others work on the messages while this replica executes.
+            actions.sort_by_key(concerns_state);
+            let first = actions.iter().position(concerns_state).expect("a commit is among them");
+            let execution_ns: u64 = actions.iter().map(execution_ns).sum();
+            for action in actions.drain(..first) {
+                self.devices.perform(self.now, action)?;
+            }
+            if execution_ns >= LONG_EXECUTION_NS {
+                self.devices.network.flush_replicas();
+            }
+        }
+        for action in actions.drain(..) {
+            self.devices.perform(self.now, action)?;
+        }
+        self.actions = actions;
+        Ok(())
+    }
+
+    fn take_arrival(&mut self, arrival: Arrival<P::Message>) {
+        match arrival {
+            Arrival::Peer { from, frame } => self.peers.push(from, frame),
+            Arrival::Operator { link, frame } => self.serve_operator(link, frame),
+            Arrival::Client { link, client, frame } => self.devices.desk.push(link, (client, frame)),
+            Arrival::Connected { link, remote, .. } => {
+                match remote {
+                    Remote::Operator(_) => {}
+                    Remote::Client(client) => {
+                        self.devices.writer.seals.connected(client, link);
+                        self.devices.desk.connected(client, link);
+                    }
+                    Remote::Replica(replica) => {
+                        self.disagreements.remove(&replica);
+                        self.short_paths.remove(&replica);
+                        self.progress.connected(self.now, replica);
+                        self.garbling = self.garbling.iter().filter(|other| *other != replica).collect()
+                    }
+                }
+                self.devices.tell(NodeEvent::Connected(remote));
+            }
+            Arrival::Disconnected { link, remote, why } => {
+                if let Remote::Client(client) = remote {
+                    self.devices.writer.seals.disconnected(link);
+                    self.devices.desk.disconnected(client, link);
+                }
+                self.devices.tell(NodeEvent::Lost { remote, why });
+            }
+            Arrival::Path { remote, change } => {
+                if let Remote::Replica(replica) = remote {
+                    match change {
+                        PathChange::Vanish { .. } => drop(self.short_paths.insert(replica, change)),
+                        PathChange::Pass { .. } => drop(self.short_paths.remove(&replica)),
+                        PathChange::Moved { .. } => {}
+                    }
+                }
+                self.devices.tell(NodeEvent::Path { remote, change });
+            }
+        }
+    }
+
+    fn take_peer_frame(&mut self, from: ReplicaId, frame: Frame<Envelope<P::Message>>) -> Result<(), HostError> {
+        let (_message, bytes) = (stages::message(MessageKind::Unread, 1), frame.bytes());
+        match frame.message(self.devices.payload_path) {
+            Ok(mut message) => {
+                stages::name(message.kind());
+                self.progress.heard(self.now, from, message.kind());
+                stages::received(message.kind(), bytes);
+                let Devices { desk, executor, .. } = &mut self.devices;
+                if desk.judge_message(&self.replica, executor, &mut message) {
+                    return self.feed(Input::Receive { from, message });
+                }
+                if self.garbling.insert(from) {
+                    self.devices.tell(NodeEvent::Forged { from });
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.undecodable_from_peers += 1;
+                if self.garbling.insert(from) {
+                    self.devices.tell(NodeEvent::Undecodable { from, why: error.to_string() });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn tell_refusals(&mut self) {
+        for refusal in self.devices.network.take_refusals() {
+            let Refusal { address, dialled, why } = refusal;
+            if let Some((peer, differences)) = why.disagreement() {
+                let differences = differences.to_vec();
+                self.disagreements.insert(peer, differences.clone());
+                self.devices.tell(NodeEvent::Disagrees { peer, differences });
+                continue;
+            }
+            self.devices.tell(NodeEvent::Unauthenticated { address, dialled, why: why.to_string() });
+        }
+    }
+
+    pub(crate) fn status(&self, history: bool) -> Status {
+        let Report { counters, round_trips, work, stages, cpu_ns } = self.devices.network.report();
+        let mut crypto = self.devices.crypto_work();
+        crypto += work;
+        let mut of_stages = stages::of_this_thread();
+        if let (Some(sum), Some(more)) = (&mut of_stages, &stages) {
+            sum.add(more);
+        }
+        let allocated = allocations::of_this_thread();
+        let proofs = self.devices.crypto.proofs();
+        Status {
+            replica: self.devices.me,
+            view: self.replica.view(),
+            leader: self.replica.leader().unwrap_or(self.devices.me),
+            height: self.replica.committed_height(),
+            committed_commands: self.devices.executor.commands(),
+            committed_blocks: self.devices.blocks,
+            view_timeouts: self.replica.view_timeouts(),
+            verifications: self.devices.crypto.verifications() + self.devices.desk.verifications(),
+            certificates_verified: proofs.verified,
+            key_additions: proofs.effort.key_additions,
+            crypto,
+            stages: of_stages,
+            bytes_sent: counters.bytes_sent,
+            stream_packets: counters.stream_packets,
+            messages_sent: counters.frames_sent,
+            packets_sent: counters.packets_sent,
+            retransmissions: counters.retransmissions,
+            retransmission_timeouts: counters.retransmission_timeouts,
+            round_trips_us: round_trips.into_iter().map(|(replica, trip)| (replica, trip.as_micros() as u64)).collect(),
+            handshakes: counters.handshakes,
+            handshakes_us: counters.handshakes_us,
+            cpu_ns: self.account.spent_ns(),
+            threads: ThreadTimes { core_ns: thread_cpu_ns(), network_ns: cpu_ns, ..self.devices.verifiers_times() },
+            busy_ns: measure::thread_busy_ns(),
+            allocations: allocated.count,
+            allocated_bytes: allocated.bytes,
+            peak_rss_kb: measure::peak_rss_kb(),
+            client_memory_peak_bytes: counters.client_memory_peak_bytes,
+            uptime_ms: self.started.elapsed().as_millis() as u64,
+            height_age_ms: self.progress.height_age(self.now).as_millis() as u64,
+            waiting_bundles: self.replica.parts().store.pool.open_bundles() as u64,
+            journal_writes: self.devices.journal.write_times(),
+            abstains: self.replica.parts().safety.is_away(),
+            peers: self.devices.quorum.replicas() - 1,
+            connected: self.connected(),
+            attention: self.attention(),
+            dropped: self.dropped(&counters),
+            evidence: self.evidence(true).map(ToString::to_string).collect(),
+            hearsay: self.evidence(false).map(Evidence::hearsay).collect(),
+            history: if history { self.devices.executor.history() } else { Vec::new() },
+            settings: history.then(|| self.devices.settings.clone()),
+        }
+    }
+
+    /// Returns the contradictions of other replicas that this replica holds: those that prove something to others, or
+    /// the rest.
+    pub(crate) fn evidence(&self, proves: bool) -> impl Iterator<Item = &Evidence> {
+        let authentication = self.devices.authentication;
+        let attributes = move |evidence: &Evidence| authentication.attributes(evidence.first.subject.domain);
+        self.replica.evidence().iter().filter(move |evidence| attributes(evidence) == proves)
+    }
+
+    fn dropped(&self, counters: &Counters) -> BTreeMap<String, u64> {
+        let of_the_replica = self.replica.dropped().iter().map(|(why, count)| (why.to_string(), *count));
+        let of_the_host = [
+            ("undecodable-from-peers", self.undecodable_from_peers),
+            ("clients-cut", counters.clients_cut),
+            ("not-queued", counters.frames_dropped),
+        ];
+        let of_the_host = of_the_host.into_iter().filter(|(_, count)| *count > 0).chain(self.devices.desk.dropped());
+        of_the_replica.chain(of_the_host.map(|(why, count)| (why.to_owned(), count))).collect()
+    }
+}
+
+impl<P: Protocol> EventLoop for Host<P> {
+    type Error = HostError;
+
+    fn hear_peers(&mut self) -> Result<(), HostError> {
+        while let Some((from, frame)) = self.peers.pop() {
+            self.take_peer_frame(from, frame)?;
+        }
+        Ok(())
+    }
+
+    fn take_answers(&mut self) -> Result<(), HostError> {
+        self.devices.take_answers();
+        self.devices.take_checkpoints()
+    }
+
+    fn feed_local(&mut self) -> Result<(), HostError> {
+        for _ in 0..LOCAL_INPUTS_PER_TURN {
+            let Some(input) = self.devices.local.pop_front() else { break };
+            self.step(input)?;
+        }
+        Ok(())
+    }
+
+    fn ring_alarms(&mut self) -> Result<(), HostError> {
+        while let Some(timer) = self.devices.alarms.ring(self.now) {
+            self.feed(Input::Timeout(timer))?;
+        }
+        if let Some(liar) = &mut self.liar {
+            liar.ring(self.now, &mut self.actions);
+            self.perform()?;
+        }
+        // Agreement does not wait until clients are served.
+        self.devices.announce_questions();
+        Ok(())
+    }
+
+    fn serve_clients(&mut self) -> Result<(), HostError> {
+        Host::serve_clients(self)
+    }
+
+    fn settle_journal(&mut self) -> Result<(), HostError> {
+        self.devices.settle_journal()
+    }
+}
+
+/// Estimates how long an action executes commands, in nanoseconds.
+fn execution_ns<M>(action: &Action<M>) -> u64 {
+    let Action::Commit { bundles, .. } = action else { return 0 };
+    let of = |bundle: &Bundle| {
+        BUNDLE_NS + bundle.len() as u64 * COMMAND_NS + bundle.body().len() as u64 * SIXTEEN_BYTES_NS / 16
+    };
+    bundles.iter().map(of).sum()
+}
+
+/// Whether an action reads or changes the application's state, or ends the replica. These keep their order among each
+/// other; none of the other actions depends on them.
+fn concerns_state<M>(action: &Action<M>) -> bool {
+    match action {
+        Action::Commit { .. }
+        | Action::DigestState { .. }
+        | Action::StateStable { .. }
+        | Action::ReadState { .. }
+        | Action::ReceiveState { .. }
+        | Action::KeepChunk { .. }
+        | Action::AdoptState { .. }
+        | Action::Halt(_) => true,
+        Action::Send { .. }
+        | Action::Persist { .. }
+        | Action::Verify { .. }
+        | Action::Assemble { .. }
+        | Action::Arm { .. }
+        | Action::Accuse(_)
+        | Action::Refuse { .. }
+        | Action::AcceptRepair { .. }
+        | Action::Mark(_) => false,
+    }
+}

@@ -1,0 +1,81 @@
+//! Injected misbehaviour, for experiments; see [`quorate_adversary::byzantine`].
+
+use crate::config_file::{ConfigFault, Place};
+pub use quorate_adversary::byzantine::Fault;
+pub(crate) use quorate_adversary::byzantine::malleable::{
+    ForMalleable as ForReplica, Malleable, for_malleable as for_replica,
+};
+use quorate_adversary::byzantine::{Behaviour, Context, Misbehaviour, Times};
+use quorate_types::Quorum;
+use quorate_types::ReplicaId;
+use quorate_types::identity::ProofShape;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Wrapper between a misbehaving replica and its host.
+pub(crate) type Liar<M> = Box<dyn Behaviour<M>>;
+
+/// The table `[laboratory]` of a configuration: misbehaviour for experiments, reported at startup.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Laboratory {
+    /// Kind of misbehaviour, possibly with a parameter: `silent`, `slow`, `slow=50`, `equivocate`; [`Fault`] lists all.
+    pub fault: Fault,
+    /// Time after the start at which the misbehaviour begins, in milliseconds. Default 0.
+    #[serde(default)]
+    pub start_ms: u64,
+    /// How long the misbehaviour lasts, in milliseconds. Default: to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
+    /// Time from one start of a misbehaviour that recurs to the next, in milliseconds; needs a shorter `for_ms`.
+    /// Default: it does not recur.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_ms: Option<u64>,
+}
+
+impl Laboratory {
+    /// Returns a configuration with this fault from the start.
+    pub fn of(fault: impl Into<Fault>) -> Laboratory {
+        Laboratory { fault: fault.into(), start_ms: 0, for_ms: None, every_ms: None }
+    }
+
+    /// Returns the fault and its times.
+    pub fn misbehaviour(&self) -> Misbehaviour {
+        let [lasts, every] = [self.for_ms, self.every_ms].map(|ms| ms.map(Duration::from_millis));
+        let times = Times { start: Duration::from_millis(self.start_ms), lasts, every };
+        Misbehaviour { fault: self.fault, times }
+    }
+
+    pub(crate) fn fault(&self) -> Fault {
+        self.fault
+    }
+
+    pub(crate) fn liar<M: Malleable>(
+        &self,
+        me: ReplicaId,
+        quorum: Quorum,
+        shape: ProofShape,
+        view_timeout: Duration,
+    ) -> Liar<M> {
+        self.misbehaviour().behaviour(Context { me, quorum, shape, view_timeout })
+    }
+
+    pub(crate) fn validate(&self, me: ReplicaId, replicas: usize) -> Result<(), ConfigFault> {
+        let never_off = self.every_ms.is_some_and(|every| self.for_ms.is_none_or(|lasts| every <= lasts));
+        if never_off || self.for_ms == Some(0) {
+            return Err(ConfigFault {
+                place: Place::in_table("laboratory", if never_off { "every_ms" } else { "for_ms" }),
+                what: "leaves the fault always on or always off".into(),
+                help: "set 0 < for_ms < every_ms, or omit both keys".into(),
+            });
+        }
+        match self.fault.misfit(me, replicas) {
+            None => Ok(()),
+            Some(what) => Err(ConfigFault {
+                place: Place::in_table("laboratory", "fault"),
+                what,
+                help: "name other members, or none to choose those that follow this replica".into(),
+            }),
+        }
+    }
+}

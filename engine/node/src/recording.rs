@@ -1,0 +1,55 @@
+//! Recording of a replica's inputs, if its configuration asks for one.
+
+use crate::config_file::{ConfigFault, Place};
+use crate::error::NodeError;
+use crate::observer::{NodeEvent, Observer};
+use quorate_hosting::recording::{DEFAULT_LIMIT_MB, Header, MAX_LIMIT_MB, Recorder, Writer};
+use quorate_types::ReplicaId;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The table `[recording]` of a configuration: records the replica's inputs and outputs in a file for `quorate replay`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordingConfig {
+    /// File of the recording. If it exists, the new recording goes to the same name with `.1`, `.2` and so on appended.
+    pub file: PathBuf,
+    /// Maximum size of the recording in MB (1,000,000 bytes); then the recording ends and the replica continues.
+    /// Default 512.
+    #[serde(default = "default_limit_mb")]
+    pub limit_mb: u64,
+}
+
+fn default_limit_mb() -> u64 {
+    DEFAULT_LIMIT_MB
+}
+
+impl RecordingConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigFault> {
+        let fault =
+            |key, what: String, help: String| Err(ConfigFault { place: Place::in_table("recording", key), what, help });
+        if self.file.as_os_str().is_empty() {
+            return fault("file", "is empty".into(), "name a file, or remove the table".into());
+        }
+        if !(1..=MAX_LIMIT_MB).contains(&self.limit_mb) {
+            return fault("limit_mb", format!("is {}", self.limit_mb), format!("set 1 to {MAX_LIMIT_MB}"));
+        }
+        Ok(())
+    }
+}
+
+/// Starts the recording, if the configuration of `replica` has one.
+pub(crate) fn begin(
+    config: Option<&RecordingConfig>,
+    replica: ReplicaId,
+    header: &Header,
+    salt: u64,
+    observer: &mut dyn Observer,
+) -> Result<Option<Recorder>, NodeError> {
+    let Some(recording) = config else { return Ok(None) };
+    let writer = Writer::create(&recording.file, header, recording.limit_mb * 1_000_000)?;
+    observer.observe(replica, NodeEvent::Recording(writer.path().to_owned()));
+    let mut recorder = Recorder::new(writer);
+    recorder.begin(replica, salt);
+    Ok(Some(recorder))
+}

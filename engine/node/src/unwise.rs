@@ -1,0 +1,85 @@
+//! Settings of a configuration that work together, but badly.
+
+use crate::config::NodeConfig;
+use crate::config_file::{ConfigFault, Place};
+use quorate_consensus::config::Remedy;
+use quorate_network::channels::{Carriage, ChannelKind};
+use quorate_network::transports::{QuicVotes, RetransmissionConfig, TransportKind};
+
+impl NodeConfig {
+    /// Returns what is unwise in a valid configuration, each with the better choice. Tests and measurements may want it
+    /// so; an operator rarely does.
+    pub fn unwise(&self) -> Vec<ConfigFault> {
+        let all =
+            [self.unprotected(), self.unrepeated(), self.slower_than_views(), self.idle_profile(), self.idle_votes()];
+        all.into_iter().flatten().collect()
+    }
+
+    /// Links that leave the host without protection.
+    fn unprotected(&self) -> Option<ConfigFault> {
+        let (at, member) = self.members.iter().enumerate().find(|(_, member)| !member.address.is_loopback())?;
+        let help = match self.transport.profile().carriage {
+            Carriage::Stream => "set `tls`",
+            Carriage::Datagrams => "set `dtls`",
+        };
+        let is_plain = self.channel == ChannelKind::PLAIN;
+        is_plain.then(|| ConfigFault {
+            place: Place::key("channel"),
+            what: format!(
+                "is `plain`, and replica {at} is at {}: anybody on the way can read and change frames",
+                member.address
+            ),
+            help: help.to_owned(),
+        })
+    }
+
+    /// A transport that repeats nothing, and no copies.
+    fn unrepeated(&self) -> Option<ConfigFault> {
+        let has_copies = self.consensus.repeat > 0 || self.consensus.remedy != Remedy::None;
+        (!self.transport.profile().repairs_losses && !has_copies).then(|| ConfigFault {
+            place: Place::key("transport"),
+            what: format!(
+                "is `{}`, which repeats nothing: each proposal or vote that is lost may cost a view timeout",
+                self.transport
+            ),
+            help: "set `rudp`, or `repeat` in [consensus] to 1 or more".to_owned(),
+        })
+    }
+
+    /// A loss is repaired only after the view has ended.
+    fn slower_than_views(&self) -> Option<ConfigFault> {
+        let (rto_min_ms, view_ms) = (self.retransmission.bounds().rto_min_ms?, self.consensus.view_timeout_ms);
+        (self.has_timeouts() && rto_min_ms >= view_ms).then(|| ConfigFault {
+            place: Place::in_table("retransmission", "profile"),
+            what: format!(
+                "repeats a lost packet after {rto_min_ms} ms at the earliest, and a view ends after {view_ms} ms"
+            ),
+            help: "set `auto`, or raise `view_timeout_ms` in [consensus]".to_owned(),
+        })
+    }
+
+    /// A profile for a transport without one.
+    fn idle_profile(&self) -> Option<ConfigFault> {
+        let is_set = self.retransmission != RetransmissionConfig::default();
+        (is_set && !self.has_timeouts()).then(|| ConfigFault {
+            place: Place::table("retransmission"),
+            what: format!("has no effect: `{}` has timeouts of its own, or none", self.transport),
+            help: "leave it out, or set the transport `rudp` or `sctp`".to_owned(),
+        })
+    }
+
+    /// Datagrams for votes where the transport is not QUIC.
+    fn idle_votes(&self) -> Option<ConfigFault> {
+        let is_idle = self.quic.votes == QuicVotes::Datagrams && self.transport != TransportKind::QUIC;
+        is_idle.then(|| ConfigFault {
+            place: Place::in_table("quic", "votes"),
+            what: format!("has no effect: the transport is `{}`", self.transport),
+            help: "leave it out, or set the transport `quic`".to_owned(),
+        })
+    }
+
+    /// Returns whether the transport has timeouts that `retransmission` sets.
+    fn has_timeouts(&self) -> bool {
+        [TransportKind::RUDP, TransportKind::SCTP, TransportKind::SCTP_KERNEL].contains(&self.transport)
+    }
+}

@@ -1,0 +1,25 @@
+//! quorate: the commands for operating replicas.
+//!
+//! The binary `quorate-node` consists of these commands only: it contains no laboratory, no simulator, no Twins, and no
+//! code for misbehaviour. `quorate` offers the same commands in addition to those of the laboratory. [`inspection`] reads
+//! what a replica leaves on its disk.
+
+pub mod client;
+pub mod failure;
+pub mod inspect;
+pub mod inspection;
+pub mod keys;
+pub mod logging;
+pub mod node;
+pub mod output;
+pub mod replicas;
+pub mod shell;
+pub mod standstill;
+pub mod status;
+pub mod testnet;
+mod words;
+
+pub use words::{BadValue, Interval, MAX_INTERVAL_MS, choice};
+
+/// Result of a command.
+pub type Outcome = Result<(), Box<dyn std::error::Error>>;

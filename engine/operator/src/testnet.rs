@@ -1,0 +1,298 @@
+//! Directories and keys of a new cluster.
+
+use crate::failure::{cannot_use, wrong_call};
+use crate::node::keep_memory_secret;
+use crate::{Outcome, choice, output};
+use clap::Args;
+use quorate_client::{CLIENT_CONFIG_FILE, CLIENT_KEY_FILE, ClientConfig};
+use quorate_consensus::config::{LeaderKind, ProtocolKind};
+pub use quorate_crypto::AdmittedClients;
+use quorate_crypto::key_file::client::{self, ClientKeys};
+use quorate_crypto::{AuthProfile, ClientAuthentication, KeyPair, ReplyAuthentication, SchemeKind};
+use quorate_network::channels::ChannelKind;
+use quorate_node::testnet::{self, Place};
+use quorate_node::{ClientRules, NodeConfig, NodeError, private};
+use quorate_types::digest::encode_hex;
+use quorate_types::text::quote;
+use quorate_types::{ClusterId, Quorum, ReplicaId};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+/// First port of a testnet, fixed so that its replicas find each other again after a restart.
+pub const DEFAULT_PORT: u16 = 7000;
+/// Default number of replicas of a testnet.
+pub const DEFAULT_REPLICAS: usize = 4;
+
+/// Default number of client keys of a testnet.
+pub const DEFAULT_CLIENT_KEYS: u32 = 1;
+/// Name of the file with the key that certifies clients.
+pub const CERTIFIER_KEY_FILE: &str = "certifier.key";
+/// Maximum number of client keys of a testnet.
+pub const MAX_CLIENT_KEYS: u32 = 1000;
+
+/// Flags of `quorate-node testnet`. Everything else is set in the replicas' `config.toml`.
+#[derive(Args)]
+pub struct TestnetArgs {
+    /// The directory to write; it must be empty or not exist.
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// Number of replicas, n [default: 4, or as many as --hosts names].
+    #[arg(long, value_name = "N")]
+    replicas: Option<usize>,
+    /// Byzantine replicas to tolerate, f [default: as many as n allows, (n-1)/3].
+    #[arg(long, value_name = "F")]
+    faults: Option<usize>,
+    /// Protocol that orders the commands.
+    #[arg(long, default_value = "jolteon", value_parser = choice::<ProtocolKind>())]
+    protocol: ProtocolKind,
+    /// Leader election: one replica until it fails, all replicas in turn, or all in turn except recently silent ones.
+    #[arg(long, default_value = "fixed", value_parser = choice::<LeaderKind>())]
+    leader: LeaderKind,
+    /// Channel that protects messages in transit.
+    #[arg(long, default_value = "tls", value_parser = choice::<ChannelKind>())]
+    channel: ChannelKind,
+    /// Signature scheme of votes and certificates.
+    #[arg(long, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
+    scheme: SchemeKind,
+    /// What authenticates which messages: signatures on votes (pk), or codes on votes and signatures on what is shown
+    /// to third parties (mac and domain).
+    #[arg(long, default_value = "pk", value_parser = choice::<AuthProfile>())]
+    auth_profile: AuthProfile,
+    /// Scheme of the codes in the profiles mac and domain.
+    #[arg(long, default_value = "hmac-sha256", value_parser = choice::<SchemeKind>())]
+    mac_scheme: SchemeKind,
+    /// Allow a scheme that is too weak for a cluster that has to be safe, for measurements.
+    #[arg(long)]
+    accept_weak_scheme: bool,
+    /// Client authentication: a signature on each bundle, a code for each replica, or none.
+    #[arg(long, default_value = "ed25519", value_parser = choice::<ClientAuthentication>())]
+    client_authentication: ClientAuthentication,
+    /// Authentication of replies: by the channel alone, by one signature on all replies that leave to a client
+    /// together, or by a code for the client.
+    #[arg(long, default_value = "channel", value_parser = choice::<ReplyAuthentication>())]
+    reply_authentication: ReplyAuthentication,
+    /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client
+    /// makes a new key.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
+    client_keys: u32,
+    /// Clients to admit: everyone, those whose keys are written here, or those with a certificate of the certifier
+    /// whose key is written here, to certify more.
+    #[arg(long, value_name = "RULE", default_value = "any", value_parser = choice::<AdmittedClients>())]
+    admitted_clients: AdmittedClients,
+    /// First port for the replicas to listen on.
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
+    base_port: u16,
+    /// Hosts of the replicas, each HOST or HOST:PORT, as a name or an IP address; a host may be named more than once
+    /// [default: only this host]. A replica listens on three ports: for peers, for clients, and on loopback for its
+    /// status.
+    #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
+    hosts: Vec<String>,
+}
+
+/// Name of the binary, and of its command that runs a replica.
+pub struct Program {
+    pub name: &'static str,
+    pub run: &'static str,
+}
+
+/// Where the replicas listen and the files lie of a cluster to be written.
+pub struct Testnet<'a> {
+    /// Settings that all replicas share.
+    pub template: NodeConfig,
+    pub replicas: usize,
+    pub base_port: u16,
+    /// Host of each replica; empty if all replicas run on this host.
+    pub hosts: &'a [String],
+    /// Number of client keys to write.
+    pub client_keys: u32,
+    pub admitted_clients: AdmittedClients,
+}
+
+/// Writes the cluster that the flags describe.
+///
+/// # Errors
+/// If the flags are invalid, or the files cannot be written.
+pub fn run(arguments: &TestnetArgs, program: &Program) -> Outcome {
+    let mut template = NodeConfig::template("quorate");
+    template.faults = arguments.faults;
+    template.channel = arguments.channel;
+    template.scheme = arguments.scheme;
+    (template.auth_profile, template.mac_scheme) = (arguments.auth_profile, arguments.mac_scheme);
+    template.accept_weak_scheme = arguments.accept_weak_scheme;
+    template.client_authentication = arguments.client_authentication;
+    template.reply_authentication = arguments.reply_authentication;
+    template.consensus.protocol = arguments.protocol;
+    template.consensus.leader = arguments.leader;
+    let replicas = count(arguments.replicas, &arguments.hosts)?.unwrap_or(DEFAULT_REPLICAS);
+    let TestnetArgs { base_port, hosts, client_keys, admitted_clients, .. } = arguments;
+    let testnet = Testnet {
+        template,
+        replicas,
+        base_port: *base_port,
+        hosts,
+        client_keys: *client_keys,
+        admitted_clients: *admitted_clients,
+    };
+    write(&testnet, &arguments.dir, program)
+}
+
+/// Returns the number of replicas, given directly or by their hosts; `None` if neither is given.
+///
+/// # Errors
+/// A wrong call, if the two differ.
+pub fn count(replicas: Option<usize>, hosts: &[String]) -> Result<Option<usize>, Box<dyn Error>> {
+    match (replicas, hosts.len()) {
+        (replicas, 0) => Ok(replicas),
+        (Some(replicas), named) if replicas != named => Err(wrong_call(format!(
+            "--replicas {replicas} and --hosts with {named} hosts: omit --replicas, or name a host for each replica"
+        ))),
+        (_, named) => Ok(Some(named)),
+    }
+}
+
+/// Writes a cluster, and prints how to run it with `program`.
+///
+/// # Errors
+/// If the cluster is invalid, or the files cannot be written.
+pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outcome {
+    let Testnet { template, replicas, base_port, hosts, .. } = testnet;
+    keep_memory_secret()?;
+    let keys = NewKeys::generate(testnet)?;
+    let template = &NodeConfig { clients: keys.rules(testnet.admitted_clients), ..template.clone() };
+    let places = match hosts {
+        [] => testnet::places_here(*replicas, *base_port)?,
+        hosts => testnet::places_on(hosts, *base_port)?,
+    };
+    let net = testnet::write_at(template, places, directory)?;
+    let committee = net.client_committee().map_err(NodeError::from)?;
+    let (protocol, faults) = (template.consensus.protocol, committee.quorum.faults());
+    let mut config = ClientConfig::new(&template.cluster, protocol, template.scheme, faults, &committee.members);
+    (config.auth_profile, config.mac_scheme) = (template.auth_profile, template.mac_scheme);
+    config.client_authentication = template.client_authentication;
+    (config.transport, config.channel) = (template.transport, template.channel);
+    (config.packets, config.retransmission) = (template.packets, template.retransmission);
+    config.quic = template.quic.clone();
+    config.reply_authentication = template.reply_authentication;
+    config.application = template.application;
+    config.dissemination = template.consensus.client_dissemination();
+    config.key_file = keys.write(&ClusterId::from_name(&template.cluster), directory)?;
+    let path = directory.join(CLIENT_CONFIG_FILE);
+    private::write(&path, config.to_toml().as_bytes())
+        .map_err(|error| cannot_use(format!("cannot write {}", path.display()), &error))?;
+    let written = match net.directories.len() {
+        1 => "1 replica".to_owned(),
+        more => format!("{more} replicas"),
+    };
+    let start = if hosts.is_empty() { "start each with" } else { "copy each directory to its host and start it with" };
+    let Program { name, run } = program;
+    let mut text = format!("wrote {written} and {}; {start}\n", path.display());
+    for home in &net.directories {
+        text.push_str(&format!("  {name} {run} --dir {}\n", quote(&home.display().to_string())));
+    }
+    let quoted = quote(&directory.display().to_string());
+    text.push_str(&format!("then try\n  {name} client --dir {quoted} put greeting hello\n"));
+    text.push_str(&firewall(&net.places, name));
+    if testnet.admitted_clients == AdmittedClients::Any {
+        output::say(&text)?;
+        output::control(output::BOLD)?;
+        text = PUBLIC.to_owned();
+    }
+    output::say(&text)?;
+    output::control(output::NOT_BOLD)?;
+    if template.client_authentication == ClientAuthentication::None {
+        output::report(
+            "warning: --client-authentication none: anyone can send commands as any client; for measurements only",
+        );
+    }
+    if let Some(warning) = template.consensus.stalls_with_silent(committee.quorum, &silent_and_apart(committee.quorum))
+    {
+        output::report(&format!("warning: {warning}"));
+    }
+    for fault in net.configs[0].unwise() {
+        output::report(&format!("warning: {fault}"));
+    }
+    Ok(())
+}
+
+/// Warning of the default rule of admission.
+const PUBLIC: &str = "PUBLIC: anyone who reaches the clients' ports can write, and read the whole state, the history and \
+     the status; to admit only known keys, use --admitted-clients listed or certified";
+
+/// Keys of a new cluster's clients and of their certifier.
+struct NewKeys {
+    clients: Vec<ClientKeys>,
+    certifier: Option<KeyPair>,
+}
+
+impl NewKeys {
+    /// Generates the keys; none if clients do not sign.
+    fn generate(testnet: &Testnet<'_>) -> Result<NewKeys, Box<dyn Error>> {
+        let Testnet { template, client_keys, admitted_clients, .. } = testnet;
+        if *client_keys > MAX_CLIENT_KEYS {
+            return Err(wrong_call(format!("--client-keys {client_keys}: at most {MAX_CLIENT_KEYS} are allowed")));
+        }
+        if *admitted_clients == AdmittedClients::Listed && *client_keys == 0 {
+            return Err(wrong_call("--admitted-clients listed needs --client-keys of 1 or more".to_owned()));
+        }
+        let cluster = ClusterId::from_name(&template.cluster);
+        let is_signed = template.client_authentication != ClientAuthentication::None;
+        let count = if is_signed { *client_keys } else { 0 };
+        let mut clients = (0..count).map(|_| ClientKeys::generate(cluster)).collect::<Result<Vec<_>, _>>()?;
+        let is_certified = *admitted_clients == AdmittedClients::Certified;
+        let certifier = is_certified.then(|| KeyPair::generate(SchemeKind::ED25519)).transpose()?;
+        if let Some(certifier) = &certifier {
+            clients.iter_mut().for_each(|keys| keys.certify(certifier));
+        }
+        Ok(NewKeys { clients, certifier })
+    }
+
+    /// Returns the rules that admit these clients.
+    fn rules(&self, admitted: AdmittedClients) -> ClientRules {
+        let is_listed = admitted == AdmittedClients::Listed;
+        let keys = self.clients.iter().filter(|_| is_listed).map(|keys| encode_hex(&keys.key.public_key())).collect();
+        let certifier = self.certifier.as_ref().map(|key| encode_hex(&key.public_key())).unwrap_or_default();
+        ClientRules { admitted, keys, certifier, ..ClientRules::default() }
+    }
+
+    /// Writes `client.key`, `client-1.key` and so on, and the certifier's key. Returns the first file for client.toml.
+    fn write(&self, cluster: &ClusterId, directory: &Path) -> Result<Option<PathBuf>, Box<dyn Error>> {
+        let name = |number: usize| match number {
+            0 => CLIENT_KEY_FILE.to_owned(),
+            _ => format!("client-{number}.key"),
+        };
+        for (number, keys) in self.clients.iter().enumerate() {
+            client::write(&directory.join(name(number)), keys)?;
+        }
+        if let Some(certifier) = &self.certifier {
+            client::write_certifier(&directory.join(CERTIFIER_KEY_FILE), cluster, certifier)?;
+        }
+        Ok((!self.clients.is_empty()).then(|| name(0).into()))
+    }
+}
+
+/// Returns advice on the ports to open.
+fn firewall(places: &[Place], program: &str) -> String {
+    let ports = |of: &dyn Fn(&Place) -> u16| {
+        let mut ports: Vec<u16> = places.iter().map(of).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        let (first, last) = (ports[0], ports[ports.len() - 1]);
+        match usize::from(last - first) + 1 == ports.len() {
+            true if first == last => first.to_string(),
+            true => format!("{first}-{last}"),
+            false => ports.iter().map(u16::to_string).collect::<Vec<_>>().join(","),
+        }
+    };
+    format!(
+        "ports: {} for peers, {} for clients, {} on loopback for `{program} status`",
+        ports(&|place| place.peers.port()),
+        ports(&|place| place.clients.port()),
+        ports(&|place| place.operators.port())
+    )
+}
+
+/// Returns f replicas to silence, spread evenly: this gives the shortest runs of live leaders.
+fn silent_and_apart(quorum: Quorum) -> Vec<ReplicaId> {
+    let (replicas, faults) = (quorum.replicas(), quorum.faults());
+    (1..=faults).map(|at| ReplicaId((at * replicas / faults - 1) as u16)).collect()
+}

@@ -1,0 +1,68 @@
+//! Basic types of quorate: identifiers, views, commands, blocks, votes, certificates, quorum arithmetic and the wire
+//! codec.
+//!
+//! All other crates use these types, so they are small and mostly immutable. Each has exactly one encoding, defined by
+//! [`codec`] and covered by hashes and signatures. [`files`] replaces files for all crates that write some.
+
+pub mod address;
+pub mod batch;
+pub mod bitset;
+pub mod block;
+pub mod certificate;
+pub mod choice;
+pub mod choices;
+pub mod client;
+pub mod codec;
+pub mod command;
+pub mod committee;
+pub mod covers;
+pub mod digest;
+pub mod digest_index;
+pub mod fault;
+pub mod files;
+pub mod genesis;
+pub mod identity;
+pub mod ids;
+pub mod lane;
+pub mod limits;
+pub mod line;
+pub mod member;
+pub mod meter;
+pub mod parameters;
+pub mod quorum;
+mod replica_threads;
+pub mod sealed;
+pub mod stages;
+pub mod state;
+pub mod status;
+pub mod tags;
+pub mod text;
+pub mod time;
+
+pub use address::{Address, AddressError};
+pub use batch::BatchSize;
+pub use bitset::Signers;
+pub use block::Block;
+pub use certificate::{Attachment, Certificate, Domain, Statement, Subject, Vote};
+pub use choice::{Choice, UnknownName};
+pub use choices::{ApplicationKind, Dissemination, PayloadPath, ReplyMode};
+pub use client::{ClientRequest, Outcome, ReplicaReply, Results, ResultsBuilder, question_digest};
+pub use codec::{DecodeError, Decoder, Encoder, Wire, decode_message, decode_message_by, encode_message};
+pub use command::{Authenticator, Bundle, BundleBuilder, Command};
+pub use committee::Committee;
+pub use covers::CoverNames;
+pub use digest::{Digest, Hasher};
+pub use fault::Fault;
+pub use genesis::Genesis;
+pub use ids::{ClientId, ClusterId, EpochId, Height, ReplicaId, View};
+pub use lane::Lane;
+pub use member::Member;
+pub use parameters::{Difference, Parameters};
+pub use quorum::Quorum;
+pub use replica_threads::{
+    MAX_AUTO_REPLICA_THREADS, MAX_REPLICA_THREADS, NotReplicaThreads, ReplicaStages, ReplicaThreads, ReplicaWork,
+};
+pub use sealed::SealedReplies;
+pub use state::Manifest;
+pub use status::{Settings, Status, ThreadTimes};
+pub use time::Time;

@@ -1,0 +1,9 @@
+//! quorate: what attacks replicas, and what judges them.
+//!
+//! [`byzantine`] makes an honest replica misbehave. [`twins`] plays scripted scenarios with replicas that exist twice,
+//! and shows historical bugs. [`oracles`] judge what replicas have signed, ordered and stored, and share no code with
+//! them.
+
+pub mod byzantine;
+pub mod oracles;
+pub mod twins;

@@ -1,0 +1,121 @@
+//! Exhibits about the view change for codes: claims of what was prepared that prove nothing by themselves.
+
+use super::scene::{Ending, Play, Setting, only, play};
+use crate::twins::participants::InstanceId;
+use crate::twins::world::{Rewrite, World};
+use quorate_consensus::Envelope;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::protocols::pbft;
+use quorate_consensus::protocols::pbft::engine::PbftMacEngine;
+use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, ViewChange, bare};
+use quorate_consensus::seam::Action;
+use quorate_types::{Block, BundleBuilder, ClientId, Domain, Height, ReplicaId, View};
+use std::sync::Arc;
+
+/// Replica that lies in its VIEW-CHANGE.
+const LIAR: InstanceId = InstanceId(3);
+/// Replica that alone learns of the decision.
+const INFORMED: InstanceId = InstanceId(0);
+/// View whose VIEW-CHANGEs decide which block is carried over.
+const LAST: View = View(3);
+const SLOT: Height = Height(1);
+
+fn world(how: &Play, script: impl FnOnce(&mut World<PbftMacEngine>)) -> Ending {
+    play(how, Setting::new(ProtocolKind::PbftMac, 4), pbft::mac_replica, script)
+}
+
+/// Returns a rewriting of the claims in a replica's VIEW-CHANGEs.
+fn claims(mut change: impl FnMut(&mut ViewChange) + Send + 'static) -> Rewrite<PbftMessage> {
+    Box::new(move |_, actions| {
+        for action in actions {
+            if let Action::Send { message: Envelope::Protocol(PbftMessage::ViewChange(asking)), .. } = action {
+                change(asking);
+                let Declaration { checkpoint, prepared, voted, .. } = asking.declaration();
+                asking.vote.subject.digest = Declaration::digest(&checkpoint, &prepared, &voted);
+            }
+        }
+    })
+}
+
+/// Loses votes of a kind in a view, except those that some replicas receive.
+fn lose_votes(world: &mut World<PbftMacEngine>, lost: Domain, in_view: u64, except: InstanceId) {
+    world.lose(Some(Box::new(move |_, to, view, message| match message {
+        Envelope::Protocol(PbftMessage::Prepare(vote) | PbftMessage::Commit(vote)) => {
+            view == View(in_view) && vote.subject.domain == lost && to != except
+        }
+        _ => false,
+    })));
+}
+
+/// Loses the NEW-VIEW of a view on its way to a replica, which then keeps the claims that it would end.
+fn lose_new_view(world: &mut World<PbftMacEngine>, lost: u64, at: InstanceId) {
+    world.lose(Some(Box::new(move |_, to, _, message| match message {
+        Envelope::Protocol(PbftMessage::NewView(opens)) => opens.view() == View(lost) && to == at,
+        _ => false,
+    })));
+}
+
+/// 37: R2 alone has a block prepared in view 1. In view 2, which R2 misses, another block is decided, as only R0
+/// learns. In view 3, without R0, R3 conceals that it took part in that, and R2 is not shown what opened view 2.
+pub fn opposed_claim(how: &Play) -> Ending {
+    world(how, |world| {
+        let mut of_view_1 = Vec::new();
+        world.misbehave(
+            LIAR,
+            claims(move |change| {
+                if change.view() == LAST {
+                    (change.prepared, change.voted) = (Vec::new(), of_view_1.clone());
+                } else {
+                    of_view_1.clone_from(&change.voted);
+                }
+            }),
+        );
+        for (view, leader) in [(1, 0), (2, 1), (LAST.0, 1)] {
+            world.leader(view, ReplicaId(leader));
+        }
+        only(world, 2..=2, &[0, 1, 3]);
+        only(world, LAST.0..=LAST.0, &[1, 2, 3]);
+        lose_votes(world, Domain::Prepare, 1, InstanceId(2));
+        world.run_view(1);
+        world.supply(false);
+        lose_votes(world, Domain::Commit, 2, INFORMED);
+        world.run_view(2);
+        lose_new_view(world, 2, InstanceId(2));
+        world.run_view(LAST.0);
+        world.lose(None);
+        world.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 37: a block is decided in view 1, as only R0 learns. In view 3, without R0, R3 claims that another block was
+/// prepared in view 2, which never began, and provides that block.
+pub fn invented_claim(how: &Play) -> Ending {
+    world(how, |world| {
+        let command = BundleBuilder::single(ClientId(1), 1, &[]).digest();
+        let invented = Arc::new(Block::of_slot(View(2), ReplicaId(1), SLOT, vec![command]));
+        let claim = invented.subject(Domain::Prepare);
+        world.misbehave(
+            LIAR,
+            claims(move |change| {
+                if change.view() == LAST {
+                    change.prepared = vec![bare(claim)];
+                    change.voted.push(claim);
+                }
+            }),
+        );
+        for (view, leader) in [(1, 0), (2, 1), (LAST.0, 1)] {
+            world.leader(view, ReplicaId(leader));
+        }
+        only(world, LAST.0..=LAST.0, &[1, 2, 3]);
+        lose_votes(world, Domain::Commit, 1, INFORMED);
+        world.run_view(1);
+        world.supply(false);
+        world.lose(None);
+        world.run_view(LAST.0);
+        for to in [1, 2, LIAR.0].map(InstanceId) {
+            world.inject(ReplicaId(LIAR.0 as u16), to, LAST, Envelope::Blocks(vec![invented.clone()]));
+        }
+        world.settle();
+        world.heal((0..4).map(ReplicaId));
+    })
+}

@@ -1,0 +1,86 @@
+//! Bugs that a faulty client exploits: bundles that some replicas accept and others refuse, and bundles that only one
+//! replica gets.
+
+use super::dice::{Dice, REPLICAS, honest_lead};
+use super::scene::{Ending, Play, Scenes, Setting, play, run};
+use crate::twins::hostile::HostileClient;
+use crate::twins::participants::InstanceSet;
+use crate::twins::world::{Divide, World};
+use quorate_consensus::Protocol;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::protocols::chained::rules::Jolteon;
+use quorate_consensus::protocols::{MakeReplica, chained, pbft};
+use quorate_types::ReplicaId;
+
+/// Views before the network is healed.
+const VIEWS: u64 = 4;
+/// Views in which no quorum is connected, so that bundles of honest clients accumulate.
+const DIVIDED_VIEWS: u64 = 30;
+/// Views afterwards in which honest clients must get their share.
+const CONTESTED_VIEWS: u64 = 40;
+/// Rounds of a drawn scenario.
+const ROUNDS: u64 = 8;
+/// Maximum number of rounds with a partition.
+const MAX_DIVIDED: u64 = 3;
+
+/// Returns the attack as replicas judge it. Codes: each replica accepts what has a good code for itself. Signatures: a
+/// bundle that is not good for all is good for none.
+fn judged(by_codes: bool, everybody: InstanceSet, mut codes: Divide) -> Divide {
+    Box::new(move |leader| {
+        let good = codes(leader);
+        if by_codes || good == everybody { good } else { 0 }
+    })
+}
+
+/// Returns a setting in which a primary assigns one slot at a time. With more, a block that follows the divided one is
+/// carried over into the next view, and each view serves a few commands.
+fn one_slot(protocol: ProtocolKind) -> Setting {
+    let mut setting = Setting::new(protocol, REPLICAS);
+    setting.config.pipeline = 1;
+    setting
+}
+
+/// 15: in each view a client sends a bundle whose codes are good for the leader only. Without the bug, clients sign.
+pub fn codes_for_the_leader(how: &Play) -> Ending {
+    play(how, one_slot(ProtocolKind::PbftMac), pbft::mac_replica, |world| {
+        let everybody = world.participants().everybody();
+        world.divide(judged(how.broken, everybody, Box::new(|leader| 1 << leader.index())));
+        run(world, 1..=VIEWS);
+        world.heal((0..REPLICAS as u16).map(ReplicaId));
+    })
+}
+
+/// 39: the network is divided in halves for some views. Then a client sends each leader bundles that no other has.
+pub fn other_bundles_for_each_leader(how: &Play) -> Ending {
+    let setting = Setting::beside(HostileClient::LeaderOnly, ProtocolKind::Jolteon);
+    play(how, setting, chained::replica::<Jolteon>, |world| {
+        for view in 1..=DIVIDED_VIEWS {
+            world.links().partition(view, [0b0011, 0b1100]);
+        }
+        run(world, 1..=DIVIDED_VIEWS);
+        world.heal_for((0..REPLICAS as u16).map(ReplicaId), CONTESTED_VIEWS);
+    })
+}
+
+/// Returns random scenarios in which a client's bundle has good codes for some replicas in each view, to the end.
+pub fn divided_at_random<P: Protocol + 'static>(protocol: ProtocolKind, make: MakeReplica<P>, how: Play) -> Scenes {
+    Box::new(move |number| {
+        let mut dice = Dice::new(number);
+        play(&how, one_slot(protocol), make, |world| divide_at_random(world, &mut dice, how.broken)).violation
+    })
+}
+
+fn divide_at_random<P: Protocol>(world: &mut World<P>, dice: &mut Dice, by_codes: bool) {
+    let everybody = world.participants().everybody();
+    let mut codes = dice.others();
+    world.divide(judged(by_codes, everybody, Box::new(move |_| codes.some_of(everybody))));
+    for view in 1..=ROUNDS {
+        world.leader(view, ReplicaId(dice.below(REPLICAS as u64) as u16));
+    }
+    for _ in 0..dice.below(MAX_DIVIDED + 1) {
+        let (view, group) = (1 + dice.below(ROUNDS), dice.some_of(everybody));
+        world.links().partition(view, [group, everybody & !group]);
+    }
+    run(world, 1..=ROUNDS);
+    honest_lead(world);
+}

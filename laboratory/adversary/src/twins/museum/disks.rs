@@ -1,0 +1,73 @@
+//! Exhibits about the claims of the view change for MACs after lost disks and lost messages. Nobody lies in them.
+
+use super::scene::{Ending, Play, Setting, only, play};
+use crate::twins::participants::InstanceId;
+use crate::twins::world::World;
+use quorate_consensus::Envelope;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::protocols::pbft;
+use quorate_consensus::protocols::pbft::engine::PbftMacEngine;
+use quorate_consensus::protocols::pbft::message::PbftMessage;
+use quorate_types::{Domain, ReplicaId};
+
+/// Replica that alone learns of the decision, or that a block is prepared.
+const INFORMED: InstanceId = InstanceId(1);
+
+fn world(how: &Play, script: impl FnOnce(&mut World<PbftMacEngine>)) -> Ending {
+    play(how, Setting::new(ProtocolKind::PbftMac, 4), pbft::mac_replica, script)
+}
+
+/// Loses the votes for which `lost` returns true, given their receiver, view and kind.
+fn lose_votes(world: &mut World<PbftMacEngine>, lost: impl Fn(InstanceId, u64, Domain) -> bool + Send + 'static) {
+    world.lose(Some(Box::new(move |_, to, view, message| match message {
+        Envelope::Protocol(PbftMessage::Prepare(vote) | PbftMessage::Commit(vote)) => {
+            lost(to, view.0, vote.subject.domain)
+        }
+        _ => false,
+    })));
+}
+
+/// 40: a block is prepared at R1, R2 and R3 in view 1, and decided, as only R1 learns. R2 loses its disk and votes
+/// again from view 3 on, which carries the block over. It restarts and loses nothing, but R3 loses its disk. View 6 is
+/// R0's, R2's and R3's.
+pub fn one_disk_after_the_other(how: &Play) -> Ending {
+    world(how, |world| {
+        for (view, leader) in [(1, 0), (3, 1), (6, 0)] {
+            world.leader(view, ReplicaId(leader));
+        }
+        only(world, 6..=6, &[0, 2, 3]);
+        lose_votes(world, |to, view, domain| match view {
+            1 if domain == Domain::Prepare => to == InstanceId(0),
+            1 => to != INFORMED,
+            _ => view == 3,
+        });
+        world.run_view(1);
+        world.crash(InstanceId(2));
+        world.restart_without_journal(InstanceId(2));
+        world.settle();
+        world.run_view(3);
+        world.crash(InstanceId(2));
+        world.restart(InstanceId(2));
+        world.settle();
+        world.crash(InstanceId(3));
+        world.restart_without_journal(InstanceId(3));
+        world.settle();
+        world.run_view(6);
+        world.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 40: in view 1 the PREPAREs for a block reach R1 only. Views 2 to 5 are without R1, and their PREPAREs are lost. Then
+/// all is well, but R3 has crashed.
+pub fn nothing_backs_a_claim(how: &Play) -> Ending {
+    world(how, |world| {
+        for (view, leader) in [(1, 0), (2, 2), (3, 3), (4, 0), (5, 2)] {
+            world.leader(view, ReplicaId(leader));
+        }
+        only(world, 2..=5, &[0, 2, 3]);
+        lose_votes(world, |to, view, domain| domain == Domain::Prepare && (view > 1 || to != INFORMED));
+        (1..=5).for_each(|view| world.run_view(view));
+        world.crash(InstanceId(3));
+        world.heal((0..3).map(ReplicaId));
+    })
+}

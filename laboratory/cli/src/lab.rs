@@ -1,0 +1,426 @@
+//! `quorate lab`: runs experiments, judges their claims, compares and exports the rows.
+
+use crate::Outcome;
+use crate::fidelity::{self, FidelityArgs};
+use crate::live::overwrite;
+use clap::{Args, Subcommand};
+use quorate_lab::experiments::{Experiment, Instrument, Plan, Profile, Row};
+use quorate_lab::input;
+use quorate_lab::spec::choice;
+use quorate_node::interrupt;
+use quorate_operator::failure::cannot_use;
+use quorate_operator::output::{self, Outputs};
+use quorate_runner::compare::{MAIN_FIGURES, check_figures, compare};
+use quorate_runner::export::{Format, Lines, Table};
+use quorate_runner::here::calibrated;
+use quorate_runner::judged::{Judged, summary, to_json};
+use quorate_runner::page::reproduction::{self, CATALOGUE, Catalogue};
+use quorate_runner::page::{self, Fidelity, Finding};
+use quorate_runner::run::nothing_to_run;
+use quorate_runner::store::DEFAULT_DIR;
+use quorate_runner::{Here, Observer, Run, Source, Step, Store, catalogue, report};
+use quorate_types::Fault;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write, stderr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Commit that this program was built from.
+const COMMIT: &str = env!("QUORATE_COMMIT");
+/// Seconds from which a time is shown in minutes.
+const MIN_SHOWN_MINUTES_S: u64 = 120;
+
+/// Commands of `quorate lab`.
+#[derive(Subcommand)]
+pub enum LabCommand {
+    /// List the experiments of the repository, which are part of this program.
+    List(ListArgs),
+    /// Run experiments and judge their claims. Runs that are in the directory already are not repeated.
+    Run(RunArgs),
+    /// Judge the claims again on what a directory holds, and write a page with all figures.
+    Report(ReportArgs),
+    /// Compare the figures of two directories, cell by cell.
+    Compare(CompareArgs),
+    /// Write what a directory holds as a table, one line for each run, second or sampled request.
+    Export(ExportArgs),
+    /// Run specifications on the node and in the simulator, and compare throughput, CPU and latency.
+    Fidelity(FidelityArgs),
+}
+
+/// Flags of `quorate lab list`.
+#[derive(Args)]
+pub struct ListArgs {
+    /// Count the cells of this profile only [default: of both].
+    #[arg(long, value_parser = choice::<Profile>())]
+    profile: Option<Profile>,
+    /// Write the list as JSON to this file; - is standard output.
+    #[arg(long, value_name = "PATH")]
+    json: Option<String>,
+}
+
+/// Flags of `quorate lab run`.
+#[derive(Args)]
+pub struct RunArgs {
+    /// What to run: a file, PAPER/ID or PAPER as `quorate lab list` shows them, or all.
+    #[arg(value_name = "FILE|PAPER/ID|PAPER|all", default_value = "all")]
+    experiment: String,
+    /// How much of the experiment to run: quick takes about a minute on two cores, full has the parameters of the
+    /// paper.
+    #[arg(long, default_value = "quick", value_parser = choice::<Profile>())]
+    profile: Profile,
+    /// Run only on this instrument; may be repeated [default: those of the experiment].
+    #[arg(long, value_parser = choice::<Instrument>())]
+    instrument: Vec<Instrument>,
+    /// Directory of the results.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    dir: PathBuf,
+    /// Seed of the first repetition of each cell; the others follow [default: that of the experiment].
+    #[arg(long, value_name = "SEED", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    seed: Option<u64>,
+    /// Cost table of the simulator, written by `quorate calibrate` [default: costs.toml in DIR or here, or else the
+    /// shipped table].
+    #[arg(long, value_name = "FILE|none")]
+    costs: Option<String>,
+    /// Write rows and claims as JSON to this file; - is standard output.
+    #[arg(long, value_name = "PATH")]
+    json: Option<String>,
+}
+
+/// Flags of `quorate lab report`.
+#[derive(Args)]
+pub struct ReportArgs {
+    /// Directory of the results.
+    #[arg(value_name = "DIR", default_value = DEFAULT_DIR)]
+    dir: PathBuf,
+    /// Report only on experiments of this paper, or on this PAPER/ID.
+    #[arg(long, value_name = "PAPER")]
+    paper: Option<String>,
+    /// Write the page to this file [default: report.html in DIR].
+    #[arg(long, value_name = "PATH")]
+    html: Option<PathBuf>,
+    /// Residuals of the simulator, written by `quorate lab fidelity --json`: simulated figures name the nearest.
+    #[arg(long, value_name = "FILE")]
+    fidelity: Option<PathBuf>,
+    /// Write the table of all figures of the papers to this file, as Markdown.
+    #[arg(long, value_name = "PATH")]
+    reproduction: Option<PathBuf>,
+    /// Write rows and claims as JSON to this file; - is standard output.
+    #[arg(long, value_name = "PATH")]
+    json: Option<String>,
+}
+
+/// Flags of `quorate lab compare`.
+#[derive(Args)]
+pub struct CompareArgs {
+    /// Directory of the results before a change.
+    #[arg(value_name = "BEFORE")]
+    before: PathBuf,
+    /// Directory of the results after it.
+    #[arg(value_name = "AFTER")]
+    after: PathBuf,
+    /// Figure to compare; may be repeated [default: throughput_per_s, p50_ms, p99_ms, cpu_us_per_command].
+    #[arg(long, value_name = "FIGURE")]
+    figure: Vec<String>,
+    /// Write the comparison as JSON to this file; - is standard output.
+    #[arg(long, value_name = "PATH")]
+    json: Option<String>,
+}
+
+/// Flags of `quorate lab export`.
+#[derive(Args)]
+pub struct ExportArgs {
+    /// Directory of the results.
+    #[arg(value_name = "DIR", default_value = DEFAULT_DIR)]
+    dir: PathBuf,
+    /// Format of the table.
+    #[arg(long, default_value = "csv", value_parser = choice::<Format>())]
+    format: Format,
+    /// What a line is: a run, a second of a run, or a sampled request of a run.
+    #[arg(long, default_value = "runs", value_parser = choice::<Lines>())]
+    lines: Lines,
+    /// The file to write; - is standard output.
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: String,
+}
+
+impl LabCommand {
+    /// Returns whether the command runs for a while, and shows a partial result if a signal interrupts it.
+    pub fn has_result(&self) -> bool {
+        matches!(self, LabCommand::Run(_) | LabCommand::Fidelity(_))
+    }
+}
+
+pub fn run(command: &LabCommand) -> Outcome {
+    match command {
+        LabCommand::List(arguments) => list(arguments),
+        LabCommand::Run(arguments) => run_experiments(arguments),
+        LabCommand::Report(arguments) => judge_again(arguments),
+        LabCommand::Compare(arguments) => compare_directories(arguments),
+        LabCommand::Export(arguments) => export(arguments),
+        LabCommand::Fidelity(arguments) => fidelity::run(arguments),
+    }
+}
+
+fn list(arguments: &ListArgs) -> Outcome {
+    let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
+    let (mut lines, mut entries) = (Vec::new(), Vec::new());
+    for (_, experiment) in catalogue::catalogue()? {
+        let instruments: Vec<&str> = experiment.instruments.iter().map(|own| own.name()).collect();
+        let mut cells = BTreeMap::new();
+        for profile in Profile::ALL.iter().filter(|profile| arguments.profile.is_none_or(|only| only == **profile)) {
+            cells.insert(profile.name(), experiment.plan(*profile, None)?.cells.len());
+        }
+        let counts: Vec<String> = cells.iter().rev().map(|(profile, count)| format!("{count} {profile}")).collect();
+        lines.push(format!(
+            " {:<24}  {}\n {:<24}  {}; {}; cells: {}",
+            experiment.name(),
+            experiment.title,
+            "",
+            instruments.join(", "),
+            match experiment.claims.len() {
+                1 => "1 claim".to_owned(),
+                more => format!("{more} claims"),
+            },
+            counts.join(", "),
+        ));
+        entries.push(json!({
+            "paper": experiment.paper,
+            "id": experiment.id,
+            "title": experiment.title,
+            "instruments": instruments,
+            "claims": experiment.claims.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(),
+            "cells": cells,
+        }));
+    }
+    let json = || format!("{:#}\n", json!({"experiments": entries}));
+    outputs.deliver(&lines.join("\n"), &[("--json", &json)])
+}
+
+fn run_experiments(arguments: &RunArgs) -> Outcome {
+    let found = catalogue::find(&arguments.experiment)?;
+    let chosen = chosen(arguments, found)?;
+    let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
+    let costs = arguments.costs.clone().or_else(|| calibrated(&arguments.dir));
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program's file: {error}"))?;
+    let instruments = (!arguments.instrument.is_empty()).then(|| arguments.instrument.clone());
+    let run = Run {
+        here: Here::new(program, COMMIT, costs)?,
+        store: Store::at(&arguments.dir),
+        profile: arguments.profile,
+        instruments,
+        seed: arguments.seed,
+    };
+    // Report the errors of all files before anything runs.
+    for source in &chosen {
+        run.check(source)?;
+    }
+    run.store.create()?;
+    let _lock = run.store.lock()?;
+    let mut live = Live::new();
+    let mut judged: Vec<Judged> = Vec::new();
+    let begun = Instant::now();
+    for (index, source) in chosen.iter().enumerate().take_while(|_| interrupt::requested().is_none()) {
+        if chosen.len() > 1 {
+            let (place, count, since) = (index + 1, chosen.len(), shown(begun.elapsed()));
+            live.line(&format!("experiment {place} of {count}: {}, {since} after the start", source.file));
+        }
+        let result = run.experiment_with(source, &mut live);
+        live.clear();
+        judged.push(result?);
+    }
+    deliver(outputs, &judged)
+}
+
+/// Returns the experiments that run on one of the instruments of the call. If a single one was named, it has to.
+fn chosen(arguments: &RunArgs, found: Vec<(Source, Experiment)>) -> Result<Vec<Source>, Box<dyn std::error::Error>> {
+    let is_single = found.len() == 1;
+    let mut chosen = Vec::new();
+    for (source, experiment) in found {
+        let own = match experiment.plan(arguments.profile, None) {
+            Ok(plan) if arguments.instrument.is_empty() => plan.instruments,
+            _ => arguments.instrument.clone(),
+        };
+        let has = |instrument: &Instrument| experiment.instruments.contains(instrument);
+        if !is_single && !own.iter().all(has) {
+            output::report(&format!("{} does not run on this instrument: skipped", experiment.name()));
+        } else {
+            chosen.push(source);
+        }
+    }
+    if chosen.is_empty() { Err(nothing_to_run(&arguments.experiment).into()) } else { Ok(chosen) }
+}
+
+/// Writes results. It is an error if no run succeeded or one is missing; a claim that does not hold is a finding.
+fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
+    let tables: String = judged.iter().map(Judged::to_table).collect();
+    let table = format!("{tables}\n{}", summary(judged));
+    outputs.deliver(&table, &[("--json", &|| to_json(judged))])?;
+    let rows = judged.iter().map(Judged::runs).sum::<usize>();
+    let failed = judged.iter().map(|own| own.failed().count()).sum::<usize>();
+    match rows {
+        0 => Err("there are no runs, so nothing is shown".into()),
+        _ if rows == failed => Err(format!("none of {rows} runs succeeded").into()),
+        // After a signal to this program, the exit status says so.
+        _ => match judged.iter().find_map(|own| own.partial.as_deref()).filter(|_| interrupt::requested().is_none()) {
+            Some(partial) => Err(partial.into()),
+            None => Ok(()),
+        },
+    }
+}
+
+fn judge_again(arguments: &ReportArgs) -> Outcome {
+    let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
+    let mut archived = report::read(&Store::open(&arguments.dir)?)?;
+    if let Some(paper) = &arguments.paper {
+        archived.retain(|own| own.experiment.paper == *paper || own.experiment.name() == *paper);
+        if archived.is_empty() {
+            let place = arguments.dir.display().to_string();
+            return Err(Fault::<String>::new(
+                place,
+                format!("holds no results of {paper}"),
+                "leave --paper out to see all",
+            )
+            .into());
+        }
+    }
+    let judged: Vec<Judged> = archived.iter().map(report::Archived::judged).collect::<Result<_, _>>()?;
+    write_page(arguments, &archived, &judged)?;
+    deliver(outputs, &judged)
+}
+
+/// Writes the page, the figures, and the table of the papers' figures.
+fn write_page(arguments: &ReportArgs, archived: &[report::Archived], judged: &[Judged]) -> Outcome {
+    let fidelity = arguments.fidelity.as_deref().map(read_fidelity).transpose()?;
+    let plans: Vec<Plan> = archived.iter().map(report::Archived::plan).collect::<Result<_, _>>()?;
+    let findings: Vec<Finding> =
+        plans.iter().zip(judged).map(|(plan, own)| Finding { plan, rows: &own.rows, claims: &own.claims }).collect();
+    let report = page::page(&findings, fidelity.as_ref());
+    let path = arguments.html.clone().unwrap_or_else(|| arguments.dir.join(page::PAGE_FILE));
+    page::write_page(&path, &report)?;
+    let count = page::write_figures(&arguments.dir.join(page::FIGURES_DIR), &report)?;
+    output::report(&format!("wrote {} with {count} figures", path.display()));
+    if let Some(path) = &arguments.reproduction {
+        let catalogue = Catalogue::parse(CATALOGUE)?;
+        let text = reproduction::render(&catalogue, &findings);
+        std::fs::write(path, text)
+            .map_err(|error| cannot_use(format!("--reproduction: cannot write {}", path.display()), &error))?;
+        output::report(&format!("wrote {}", path.display()));
+    }
+    Ok(())
+}
+
+fn read_fidelity(path: &Path) -> Result<Fidelity, Box<dyn std::error::Error>> {
+    let text = input::settings(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let unreadable = |error| {
+        let help = "name a file that `quorate lab fidelity --json` has written";
+        Fault::<String>::new(path.display().to_string(), format!("cannot be read: {error}"), help)
+    };
+    Ok(Fidelity::parse(&text).map_err(unreadable)?)
+}
+
+fn compare_directories(arguments: &CompareArgs) -> Outcome {
+    check_figures(&arguments.figure)?;
+    let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
+    let read = |dir: &Path| report::read(&Store::open(dir)?);
+    let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
+    let figures = match arguments.figure.is_empty() {
+        true => MAIN_FIGURES.iter().map(|name| (*name).to_owned()).collect(),
+        false => arguments.figure.clone(),
+    };
+    let found = compare(&before, &after, &figures);
+    outputs.deliver(&found.to_table(), &[("--json", &|| found.to_json())])?;
+    if found.comparisons.is_empty() {
+        return Err("the directories have no cell and figure in common, so there is nothing to compare".into());
+    }
+    Ok(())
+}
+
+fn export(arguments: &ExportArgs) -> Outcome {
+    let archived = report::read(&Store::open(&arguments.dir)?)?;
+    let mut outputs = Outputs::open(&[("--out", Some(&arguments.out))], &[])?;
+    let rows: Vec<&Row> = archived.iter().flat_map(|own| &own.rows).collect();
+    let table = Table::of(&rows, arguments.lines);
+    let bytes = table.to_bytes(arguments.format)?;
+    let mut place = outputs.writer("--out");
+    match place.write_all(&bytes).and_then(|()| place.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            return Err(format!("--out: cannot write {}: {error}", arguments.out).into());
+        }
+        _ => {}
+    }
+    let why = match arguments.lines {
+        _ if !table.is_empty() => "",
+        Lines::Runs => ": the directory has no runs",
+        Lines::Seconds => ": no run was measured for a whole second",
+        Lines::Samples => ": no run has `samples`",
+    };
+    output::report(&format!("{} lines, {} columns{why}", table.len(), table.columns.len()));
+    Ok(())
+}
+
+/// Progress on standard error: a line that overwrites itself on a terminal, or else a line for each run.
+struct Live {
+    on_terminal: bool,
+}
+
+impl Live {
+    fn new() -> Live {
+        Live { on_terminal: stderr().is_terminal() }
+    }
+
+    fn clear(&self) {
+        if self.on_terminal {
+            overwrite("");
+        }
+    }
+
+    fn line(&self, text: &str) {
+        self.clear();
+        output::report(text);
+    }
+}
+
+impl Observer for Live {
+    fn on_start(&mut self, step: &Step<'_>) {
+        if self.on_terminal {
+            overwrite(&format!("{}   about {} left", place_of(step), shown(step.left)));
+        }
+    }
+
+    fn on_end(&mut self, step: &Step<'_>, row: &Row) {
+        if self.on_terminal && row.failure.is_none() {
+            return;
+        }
+        let outcome = match (&row.failure, row.figures.get("throughput_per_s")) {
+            (Some(why), _) => format!("failed: {why}"),
+            (None, Some(throughput)) => format!("{throughput:.0} commands/s"),
+            (None, None) => "done".to_owned(),
+        };
+        self.line(&format!("{}: {outcome}; about {} left", place_of(step), shown(step.left)));
+    }
+
+    fn on_reuse(&mut self, experiment: &str, count: usize) {
+        self.line(&format!("{experiment}: {count} runs are there already"));
+    }
+
+    fn on_need(&mut self, experiment: &str, count: usize, why: &str) {
+        self.line(&format!("{experiment}: {count} more runs: {why}"));
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.line(&format!("warning: {text}"));
+    }
+}
+
+fn place_of(step: &Step<'_>) -> String {
+    let Step { experiment, instrument, cell, repetition, done, total, .. } = step;
+    format!("[{done}/{total}] {experiment} {instrument}, {cell}, repetition {repetition}")
+}
+
+fn shown(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds < MIN_SHOWN_MINUTES_S => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}

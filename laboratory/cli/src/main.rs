@@ -1,0 +1,276 @@
+//! `quorate`: the binary with all commands. Logs go to standard error, results to standard output.
+
+mod client;
+mod demo;
+mod failure;
+mod fidelity;
+mod flame;
+mod lab;
+mod live;
+mod model;
+mod museum;
+mod plan;
+mod replay;
+mod testnet;
+mod torture;
+mod twins;
+
+use clap::{Args, Parser, Subcommand};
+use live::Live;
+use quorate_lab::bench::{self, BenchCommand, EmulationOptions};
+use quorate_lab::model::ModelArgs;
+use quorate_lab::plan::PlanCommand;
+use quorate_lab::replay::ReplayArgs;
+use quorate_lab::sim::{ClientPlaces, SimArgs, SimOptions};
+use quorate_lab::spec::ClusterArgs;
+use quorate_lab::spec::{WorkloadKind, quote};
+use quorate_lab::twins::TwinsCommand;
+use quorate_lab::twins::museum::MuseumArgs;
+use quorate_lab::{BenchArgs, BenchSpec, render_html};
+use quorate_node::allocations::CountingAllocator;
+use quorate_node::interrupt;
+use quorate_operator::inspection::InspectArgs;
+use quorate_operator::keys::KeysArgs;
+use quorate_operator::node::NodeArgs;
+use quorate_operator::output::Outputs;
+use quorate_operator::shell::{self, CompletionsArgs, ManArgs};
+use quorate_operator::status::{self, StatusArgs};
+use quorate_operator::testnet::{AdmittedClients, DEFAULT_CLIENT_KEYS};
+use quorate_operator::{Outcome, choice, inspect, keys, node, output};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Counts the allocations of replicas in `bench --count-allocations`.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+#[derive(Parser)]
+#[command(
+    name = "quorate",
+    version,
+    long_version = shell::LONG_VERSION,
+    about = "Byzantine-fault-tolerant replication, and a laboratory to measure it",
+    max_term_width = 120
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Watch four replicas survive a Byzantine leader, a crash of one and a crash of all, in less than half a minute.
+    Demo(demo::DemoArgs),
+    /// Start a cluster on this machine, load it, measure it, and stop it.
+    Bench(BenchCommand),
+    /// Run the same cluster and load in virtual time: any network, any number of seeds, oracles on every step.
+    Sim(SimArgs),
+    /// Run experiments: files that say what to vary, what to plot and what a paper claims. Judge the claims.
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
+    /// Compute success, replies, messages and latency on a network that loses packets, from closed forms: nothing is
+    /// run.
+    Model(ModelArgs),
+    /// Compute the hardware that a load needs: cores of an FPGA at the rate of a line, or of a processor. Nothing is run.
+    #[command(subcommand)]
+    Plan(PlanCommand),
+    /// Replay a recording of `--record`, and report the first difference.
+    Replay(ReplayArgs),
+    /// Measure costs on this machine, and write the table that `quorate sim --costs` reads.
+    Calibrate(CalibrateArgs),
+    /// Kill, pause and restart the replicas of a cluster of processes under load, and check what its clients observe.
+    Torture(torture::TortureArgs),
+    /// Search for safety violations with Twins: some replicas run twice with one key, and the network partitions change
+    /// in each view.
+    #[command(subcommand)]
+    Twins(TwinsCommand),
+    /// Reintroduce historical bugs one at a time, and show what finds each: a directed scenario, or a search without
+    /// knowledge of the bug. Needs a build with `--features museum`.
+    Museum(MuseumArgs),
+    /// Write the configuration and keys of a cluster, on this machine or on --hosts: a directory for each replica, and
+    /// client.toml.
+    Testnet(TestnetArgs),
+    /// Run one replica from its directory until a signal stops it.
+    #[command(after_help = node::EXIT_STATUS)]
+    Node(NodeArgs),
+    /// Inspect the directory of a running or stopped replica: what it promised and whether its journal is sound. Export
+    /// the committed chain for others to check.
+    #[command(after_help = inspect::EXIT_STATUS)]
+    Inspect(InspectArgs),
+    /// Show the status of replicas: views, heights, peers, and anything that needs attention.
+    #[command(after_help = status::EXIT_STATUS)]
+    Status(StatusArgs),
+    /// Read and write the key-value store of a running cluster, or put load on the cluster.
+    Client(client::ClientArgs),
+    /// Make, show, certify, encrypt and decrypt key files.
+    #[command(after_help = keys::PASSPHRASES)]
+    Keys(KeysArgs),
+    /// Write the completions for a shell to standard output.
+    Completions(CompletionsArgs),
+    /// Write the manual page to standard output, or the pages of all commands to a directory.
+    Man(ManArgs),
+}
+
+#[derive(Args)]
+struct TestnetArgs {
+    /// The directory to write; it must be empty or not exist.
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Hosts of the replicas, each HOST or HOST:PORT, as a name or an IP address; a host may be named more than once
+    /// [default: only this host]. A replica listens on three ports: for peers, for clients, and on loopback for
+    /// `quorate status`.
+    #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
+    hosts: Vec<String>,
+    /// Number of client keys to write. client.toml names the first. With 0 it names none, and each run of a client
+    /// makes a new key.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CLIENT_KEYS)]
+    client_keys: u32,
+    /// Clients to admit: everyone, those whose keys are written here, or those with a certificate of the certifier
+    /// whose key is written here, to certify more.
+    #[arg(long, value_name = "RULE", default_value = "any", value_parser = choice::<AdmittedClients>())]
+    admitted_clients: AdmittedClients,
+}
+
+#[derive(Args)]
+struct CalibrateArgs {
+    /// The file to write; - is standard output.
+    #[arg(long, value_name = "FILE", default_value = "costs.toml")]
+    out: PathBuf,
+    /// Time writes of a journal in this directory, which must exist; a file system may need very different times
+    /// [default: journals are in memory, and `flush_us` is 0].
+    #[arg(long, value_name = "DIR")]
+    journal_dir: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let command = match shell::call::<Cli>() {
+        Ok(call) => call.command,
+        Err(error) => return shell::end(&error),
+    };
+    let ends_with_signal = command.has_result();
+    let prepared = match ends_with_signal {
+        true => interrupt::install().map_err(|error| format!("cannot handle signals: {error}").into()),
+        false => Ok(()),
+    };
+    let outcome = prepared.and_then(|()| run(command));
+    if let Err(error) = &outcome {
+        output::report(&format!("error: {error}"));
+    }
+    quorate_operator::failure::exit_code(&outcome, ends_with_signal, failure::kind)
+}
+
+impl Command {
+    /// Returns whether the command runs for a while, and shows a partial result if a signal interrupts it.
+    fn has_result(&self) -> bool {
+        match self {
+            Command::Demo(_)
+            | Command::Bench(_)
+            | Command::Sim(_)
+            | Command::Torture(_)
+            | Command::Museum(_)
+            | Command::Calibrate(_) => true,
+            Command::Twins(command) => matches!(command, TwinsCommand::Run(_)),
+            Command::Client(arguments) => arguments.is_load(),
+            Command::Lab(command) => command.has_result(),
+            Command::Model(_)
+            | Command::Plan(_)
+            | Command::Replay(_)
+            | Command::Testnet(_)
+            | Command::Node(_)
+            | Command::Inspect(_) => false,
+            Command::Status(_) | Command::Keys(_) | Command::Completions(_) | Command::Man(_) => false,
+        }
+    }
+}
+
+fn run(command: Command) -> Outcome {
+    match command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Bench(BenchCommand { bench: BenchArgs(spec), emulation, flame }) => {
+            run_bench(&spec, &emulation, flame.as_deref())
+        }
+        Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
+        Command::Lab(command) => lab::run(&command),
+        Command::Model(arguments) => model::run(&arguments),
+        Command::Plan(command) => plan::run(&command),
+        Command::Replay(arguments) => replay::run(&arguments),
+        Command::Calibrate(CalibrateArgs { out, journal_dir }) => calibrate(&out, journal_dir.as_deref()),
+        Command::Torture(arguments) => torture::run(&arguments),
+        Command::Twins(command) => twins::run(&command),
+        Command::Museum(arguments) => museum::run(&arguments),
+        Command::Testnet(arguments) => testnet::run(arguments),
+        Command::Node(arguments) => node::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Client(arguments) => client::run(arguments),
+        Command::Keys(arguments) => keys::run(arguments),
+        Command::Completions(arguments) => shell::completions(&arguments, shell::program::<Cli>()),
+        Command::Man(arguments) => shell::manual(&arguments, shell::program::<Cli>()),
+    }
+}
+
+/// Opens the outputs that a spec names. `inputs` are files that the run reads in addition to those of the spec.
+///
+/// # Errors
+/// Those of [`Outputs::open`].
+fn outputs_of(spec: &BenchSpec, inputs: &[&Path]) -> Result<Outputs, Box<dyn Error>> {
+    outputs_and(None, spec, inputs)
+}
+
+/// Opens the output of a flame graph, too.
+fn outputs_and(flame: Option<&str>, spec: &BenchSpec, inputs: &[&Path]) -> Result<Outputs, Box<dyn Error>> {
+    let commands = match &spec.workload {
+        WorkloadKind::File(path) => Some(path.as_path()),
+        _ => None,
+    };
+    let inputs: Vec<&Path> = inputs.iter().copied().chain(commands).collect();
+    let results = [("--json", spec.json.as_deref()), ("--report", spec.report.as_deref()), (flame::FLAG, flame)];
+    Outputs::open(&results, &inputs)
+}
+
+fn run_bench(spec: &BenchSpec, emulation: &EmulationOptions, flame: Option<&str>) -> Outcome {
+    let network = emulation.network.as_deref().map(Path::new);
+    if flame.is_some() {
+        spec.validate()?;
+        // Opens all to find what cannot be written; the run below `perf` opens its own again.
+        drop(outputs_and(flame, spec, network.as_slice())?);
+        return flame::run(Outputs::open(&[(flame::FLAG, flame)], &[])?);
+    }
+    let outputs = outputs_of(spec, network.as_slice())?;
+    let mut live = Live::new();
+    let result = bench::run_on(spec, emulation, &mut live);
+    live.clear();
+    let result = result?;
+    outputs.deliver(&result.to_table(), &[("--json", &|| result.to_json()), ("--report", &|| render_html(&result))])?;
+    spec.recordings().iter().for_each(|path| output::report(&format!("recording: {}", path.display())));
+    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+/// Runs the simulation and writes the result to the outputs of the spec. A violation is reported in the result and
+/// returned as an error.
+fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
+    let heard = |report: &quorate_lab::sim::SimReport| {
+        if let Some(violation) = &report.violation {
+            output::report(&format!("seed {}: {}: {}", report.seed, violation.property, violation.what));
+        }
+    };
+    let machines = options.clients_at.as_ref().and_then(ClientPlaces::file);
+    let files = [Some(options.network.as_str()), options.costs.as_deref(), machines].map(|path| path.map(Path::new));
+    let outputs = outputs_of(spec, &files.into_iter().flatten().collect::<Vec<_>>())?;
+    let on_probe = &mut |probe: &quorate_lab::search::Probe| output::report(&format!("probe: {probe}"));
+    let result = quorate_lab::sim::run_or_search(spec, options, &heard, on_probe)?;
+    let (json, page) = (|| result.to_json(), || render_html(&result.bench));
+    outputs.deliver(&result.to_table(), &[("--json", &json), ("--report", &page)])?;
+    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+fn calibrate(path: &Path, journal: Option<&Path>) -> Outcome {
+    let shown = path.display().to_string();
+    let outputs = Outputs::open(&[("--out", Some(&shown))], &[])?;
+    let table = quorate_lab::calibrate::measure(quorate_lab::calibrate::Extent::Whole, journal)?;
+    let told = format!("{}\nuse the table with\n  quorate sim --costs {}", table.source, quote(&shown));
+    outputs.deliver(&told, &[("--out", &|| table.to_toml())])
+}

@@ -1,0 +1,213 @@
+//! The namespace in the middle: an interface towards each endpoint, with a discipline for each sender.
+
+use super::discipline::{Disciplines, bytes_per_second};
+use super::messages::{CARD, ROOT, ROOT_HANDLE, class, class_of, dropped, every_discipline, filter, netem, root};
+use crate::emulation::address::{MIRROR, address_of};
+use crate::emulation::error::{EmulationError, NetemStep};
+use crate::emulation::namespace::{INTERFACE, Namespace, interface_up, set};
+use crate::emulation::netlink::{LINK_BYTES, Netlink, add_route_to, attribute, number_of};
+use crate::emulation::plan::{Change, Plan};
+use quorate_simulator::links::Loss;
+use std::collections::HashMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+
+/// Address of all interfaces, so that both ends of a pair take each other's frames without asking for addresses.
+const HARDWARE_ADDRESS: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// Kind of the attribute with the other end of a pair, `VETH_INFO_PEER` in the C headers.
+const VETH_PEER: u16 = 1;
+/// Settings of the middle, below `/proc/sys/net/ipv4`.
+const FORWARDING: [(&str, &str); 3] =
+    [("ip_forward", "1"), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")];
+
+fn failed(step: NetemStep) -> impl Fn(io::Error) -> EmulationError {
+    move |source| EmulationError::Netem { step, source }
+}
+
+/// Packets that netem dropped since the start: by chance, and because a fault cut the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Drops {
+    pub lost: u64,
+    pub cut: u64,
+}
+
+/// The middle of a network.
+pub struct Fabric {
+    middle: Namespace,
+    netlink: Netlink,
+    /// Numbers of the interfaces towards the endpoints; the last is that towards the mirror.
+    interfaces: Vec<u32>,
+    ends: usize,
+    disciplines: Disciplines,
+    probe_delay_ns: u64,
+    /// Drops of each link until now, and their sum.
+    seen: HashMap<(u32, u32), u64>,
+    drops: Drops,
+}
+
+impl Fabric {
+    /// Connects the namespaces: those of the plan's endpoints, that of the probes, and the mirror.
+    pub fn new(plan: &Plan, namespaces: &[&Namespace]) -> Result<Fabric, EmulationError> {
+        let mut middle = Namespace::bare()?;
+        let mirror = namespaces.len() - 1;
+        let build = || -> Result<(Netlink, Vec<u32>), EmulationError> {
+            for (name, value) in FORWARDING {
+                let refused = set(name, value);
+                refused.map_or(Ok(()), |why| Err(failed(NetemStep::Forward)(io::Error::other(why))))?;
+            }
+            let mut netlink = Netlink::open().map_err(failed(NetemStep::Pair))?;
+            let mut interfaces = Vec::new();
+            for (end, namespace) in namespaces.iter().enumerate() {
+                let name = format!("end{end}");
+                pair(&mut netlink, &name, namespace, plan.mtu_bytes).map_err(failed(NetemStep::Pair))?;
+                interface_up(&name, None, plan.mtu_bytes).map_err(failed(NetemStep::Pair))?;
+                let number = number_of(&name);
+                let address = if end == mirror { MIRROR } else { address_of(end) };
+                add_route_to(&mut netlink, address, number).map_err(failed(NetemStep::Forward))?;
+                interfaces.push(number);
+            }
+            Ok((netlink, interfaces))
+        };
+        let (netlink, interfaces) = middle.within(build).map_err(EmulationError::Namespace)??;
+        let names: Vec<String> = (0..namespaces.len()).map(|end| format!("end{end}")).collect();
+        // The endpoints report the same refusal.
+        middle.keep_order(&names).map_err(EmulationError::Namespace)?;
+        let (seen, drops) = (HashMap::new(), Drops::default());
+        let (ends, disciplines, probe_delay_ns) = (plan.ends, Disciplines::new(plan), 0);
+        let mut fabric = Fabric { middle, netlink, interfaces, ends, disciplines, probe_delay_ns, seen, drops };
+        fabric.install(bytes_per_second(plan.ingress_ps_per_byte))?;
+        Ok(fabric)
+    }
+
+    /// Creates the disciplines of all links.
+    fn install(&mut self, card: Option<u64>) -> Result<(), EmulationError> {
+        const NEW: libc::c_int = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        let probes = (self.ends, self.interfaces.len() - 1);
+        for to in (0..self.ends).chain([probes.1]) {
+            let interface = self.interfaces[to];
+            let card = card.filter(|_| to < self.ends);
+            self.netlink.ask(libc::RTM_NEWQDISC, NEW, &root(interface)).map_err(failed(NetemStep::Classes))?;
+            let parent = class(interface, CARD, ROOT_HANDLE, card);
+            self.netlink.ask(libc::RTM_NEWTCLASS, NEW, &parent).map_err(failed(NetemStep::Classes))?;
+            let senders =
+                if to == probes.1 { vec![probes.0] } else { (0..self.ends).filter(|from| *from != to).collect() };
+            for from in senders {
+                let (minor, _) = class_of(from);
+                let own = class(interface, minor, CARD, card);
+                self.netlink.ask(libc::RTM_NEWTCLASS, NEW, &own).map_err(failed(NetemStep::Classes))?;
+                self.set(from, to, NEW).map_err(failed(NetemStep::Netem))?;
+                let choose = filter(interface, address_of(from), minor);
+                self.netlink.ask(libc::RTM_NEWTFILTER, NEW, &choose).map_err(failed(NetemStep::Filters))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates or changes the discipline of an ordered pair.
+    fn set(&mut self, from: usize, to: usize, flags: libc::c_int) -> io::Result<()> {
+        let is_probe = to >= self.ends;
+        let discipline =
+            if is_probe { self.disciplines.of_probes(self.probe_delay_ns) } else { self.disciplines.of(from, to) };
+        let (parent, handle) = class_of(from);
+        let body = netem(self.interfaces[to], handle, parent, &discipline);
+        self.netlink.ask(libc::RTM_NEWQDISC, flags, &body)
+    }
+
+    /// Delays probes by this time in nanoseconds, less the correction.
+    pub fn mirror(&mut self, delay_ns: u64) -> io::Result<()> {
+        self.probe_delay_ns = delay_ns;
+        self.set(self.ends, self.interfaces.len() - 1, 0)
+    }
+
+    /// Shortens all delays by the time that the kernel itself takes.
+    pub fn correct(&mut self, correction_ns: u64) -> io::Result<()> {
+        self.disciplines.set_correction(correction_ns);
+        self.mirror(self.probe_delay_ns)?;
+        for from in 0..self.ends {
+            for to in (0..self.ends).filter(|to| *to != from) {
+                self.set(from, to, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a change of the plan.
+    pub fn change(&mut self, change: &Change) -> io::Result<()> {
+        // What was dropped until now belongs to the state until now.
+        self.count()?;
+        for (from, to) in self.disciplines.change(change) {
+            self.set(from, to, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the drops since the start.
+    pub fn count(&mut self) -> io::Result<Drops> {
+        let mut now = Vec::new();
+        self.netlink.list(libc::RTM_GETQDISC, &every_discipline(), |one| now.extend(dropped(one)))?;
+        let now: HashMap<(u32, u32), u64> =
+            now.into_iter().map(|(place, handle, drops)| ((place, handle), drops)).collect();
+        for from in 0..self.ends {
+            for to in (0..self.ends).filter(|to| *to != from) {
+                let key = (self.interfaces[to], class_of(from).1);
+                let (drops, before) = (now.get(&key).copied().unwrap_or(0), self.seen.entry(key).or_insert(0));
+                let more = drops.saturating_sub(*before);
+                *before = drops;
+                let which = if self.disciplines.is_cut(from, to) { &mut self.drops.cut } else { &mut self.drops.lost };
+                *which += more;
+            }
+        }
+        Ok(self.drops)
+    }
+
+    /// Returns the packets that an endpoint did not take from the middle, or the middle not from it.
+    pub fn not_taken(&self) -> io::Result<u64> {
+        self.middle.interfaces().map(|all| all.iter().map(|one| one.not_sent).sum())
+    }
+}
+
+/// Creates a pair of interfaces: `name` in the namespace of the socket, and the endpoint's in its namespace.
+fn pair(netlink: &mut Netlink, name: &str, end: &Namespace, mtu_bytes: u32) -> io::Result<()> {
+    let common = |name: &str| {
+        let mut body = vec![0; LINK_BYTES];
+        attribute(&mut body, libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());
+        attribute(&mut body, libc::IFLA_ADDRESS, &HARDWARE_ADDRESS);
+        attribute(&mut body, libc::IFLA_MTU, &mtu_bytes.to_ne_bytes());
+        // A loss hits one packet, not several in one buffer.
+        attribute(&mut body, libc::IFLA_GSO_MAX_SEGS, &1u32.to_ne_bytes());
+        body
+    };
+    let mut peer = common(INTERFACE);
+    attribute(&mut peer, libc::IFLA_NET_NS_FD, &end.descriptor().as_raw_fd().to_ne_bytes());
+    let (mut information, mut data) = (Vec::new(), Vec::new());
+    attribute(&mut data, VETH_PEER, &peer);
+    attribute(&mut information, libc::IFLA_INFO_KIND, b"veth\0");
+    attribute(&mut information, libc::IFLA_INFO_DATA, &data);
+    let mut body = common(name);
+    attribute(&mut body, libc::IFLA_LINKINFO, &information);
+    netlink.ask(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &body)
+}
+
+/// Sets the card of an endpoint. Call it in the endpoint's namespace.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn send_card(netlink: &mut Netlink, ps_per_byte: u64) -> io::Result<()> {
+    let Some(rate) = bytes_per_second(ps_per_byte) else { return Ok(()) };
+    let discipline = super::discipline::Discipline {
+        delay_ns: 0,
+        spread_ns: 0,
+        table: None,
+        loss: Loss::default(),
+        rate: Some(rate),
+        seed: 0,
+    };
+    let body = netem(number_of(INTERFACE), ROOT_HANDLE, ROOT, &discipline);
+    netlink.ask(libc::RTM_NEWQDISC, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &body)
+}
+
+/// Address of an endpoint's interface: the mirror is the last.
+pub fn address_in(end: usize, all: usize) -> Ipv4Addr {
+    if end + 1 == all { MIRROR } else { address_of(end) }
+}

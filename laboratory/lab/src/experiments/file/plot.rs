@@ -1,0 +1,146 @@
+//! `[[plot]]` and `[[paper_value]]`: what is drawn.
+
+use super::claim::Selection;
+use crate::experiments::figures::Vocabulary;
+use crate::experiments::names::PlotKind;
+use crate::experiments::source::{Node, Table, unknown};
+use crate::experiments::value::Value;
+use quorate_types::Fault;
+
+const KEYS: &[&str] = &[
+    "kind", "title", "x", "y", "value", "series", "panel", "where", "log_x", "log_y", "x_label", "y_label", "x_unit",
+    "y_unit",
+];
+
+/// A plot: what is drawn against what.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plot {
+    pub kind: PlotKind,
+    pub title: String,
+    /// An axis or a figure; empty for `seconds` and `scatter`, which are drawn over time, and for
+    /// `stages`.
+    pub x: String,
+    /// Figures, several for `stacked` only; for `seconds` series; for `heat` an axis; empty for `scatter` and
+    /// `stages`.
+    pub y: Vec<String>,
+    /// The figure that the colours of `heat` show; empty for other kinds.
+    pub value: String,
+    /// A line for each combination of values of these axes.
+    pub series: Vec<String>,
+    /// A panel for each value of this axis.
+    pub panel: Option<String>,
+    /// Cells that are drawn.
+    pub selection: Selection,
+    pub log_x: bool,
+    pub log_y: bool,
+    /// Labels and units; `None`: those of the figure or the axis.
+    pub x_label: Option<String>,
+    pub y_label: Option<String>,
+    pub x_unit: Option<String>,
+    pub y_unit: Option<String>,
+    /// File, line and key, for errors.
+    pub place: String,
+}
+
+/// A value that the paper gives, drawn beside ours.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PaperValue {
+    /// Coordinates. The paper may have points that no profile has.
+    pub at: Vec<(String, Value)>,
+    /// Name of the figure.
+    pub figure: String,
+    pub value: f64,
+    /// Section, figure or table.
+    pub source: String,
+    /// File, line and key, for errors.
+    pub place: String,
+}
+
+impl Plot {
+    /// `axes` are the names of all coordinates.
+    pub(crate) fn read(table: &Table, axes: &[&str], vocabulary: &Vocabulary) -> Result<Plot, Fault> {
+        table.known(KEYS)?;
+        let kind = table.need("kind")?.choice::<PlotKind>()?;
+        let over_time = matches!(kind, PlotKind::Seconds | PlotKind::Scatter);
+        let of_stages = kind == PlotKind::Stages;
+        let wants_y = kind != PlotKind::Scatter && !of_stages;
+        for (key, wanted) in [("x", !over_time && !of_stages), ("y", wants_y), ("value", kind == PlotKind::Heat)] {
+            match table.get(key) {
+                Some(node) if !wanted => {
+                    return Err(node.fault(format!("means nothing in a {kind} plot"), "leave it out"));
+                }
+                None if wanted => drop(table.need(key)?),
+                _ => {}
+            }
+        }
+        let is_heat = kind == PlotKind::Heat;
+        let figures = vocabulary.figure_names();
+        let x_names = match kind {
+            PlotKind::Curve => figures.clone(),
+            PlotKind::Line => [axes, &figures[..]].concat(),
+            _ => axes.to_vec(),
+        };
+        let y_names = match kind {
+            PlotKind::Seconds => vocabulary.series_names(),
+            PlotKind::Heat => axes.to_vec(),
+            _ => figures.clone(),
+        };
+        let y = read_names(table, "y", "figure or series", &y_names)?;
+        if y.len() > 1 && !matches!(kind, PlotKind::Stacked | PlotKind::Seconds) {
+            return Err(table.need("y")?.fault("has several figures", "use kind = \"stacked\", or a plot for each"));
+        }
+        let flag = |key| table.flag(key);
+        Ok(Plot {
+            kind,
+            title: table.need("title")?.text()?,
+            x: read_name(table, "x", "axis or figure", &x_names)?.unwrap_or_default(),
+            y,
+            value: read_name(table, "value", "figure", &figures)?.filter(|_| is_heat).unwrap_or_default(),
+            series: read_names(table, "series", "axis", axes)?,
+            panel: read_name(table, "panel", "axis", axes)?,
+            selection: table.table("where")?.map_or(Ok(Selection::default()), |table| Selection::read(&table))?,
+            log_x: flag("log_x")?,
+            log_y: flag("log_y")?,
+            x_label: table.text("x_label")?,
+            y_label: table.text("y_label")?,
+            x_unit: table.text("x_unit")?,
+            y_unit: table.text("y_unit")?,
+            place: table.place(),
+        })
+    }
+}
+
+impl PaperValue {
+    pub(crate) fn read(table: &Table, axes: &[&str], vocabulary: &Vocabulary) -> Result<PaperValue, Fault> {
+        table.known(&["at", "figure", "value", "source"])?;
+        let mut at = Vec::new();
+        for (key, node) in table.need("at")?.table()?.nodes() {
+            if !axes.contains(&key.as_str()) {
+                return Err(unknown(node.place(), "axis", &key, axes));
+            }
+            at.push((key, node.value()?));
+        }
+        table.need("figure")?;
+        let figure = read_name(table, "figure", "figure", &vocabulary.figure_names())?.unwrap_or_default();
+        let value = table.need("value")?.number()?;
+        Ok(PaperValue { at, figure, value, source: table.need("source")?.text()?, place: table.place() })
+    }
+}
+
+fn read_name(table: &Table, key: &str, what: &str, known: &[&str]) -> Result<Option<String>, Fault> {
+    table.get(key).map(|node| checked(&node, what, known)).transpose()
+}
+
+/// Reads a name or a list of names.
+fn read_names(table: &Table, key: &str, what: &str, known: &[&str]) -> Result<Vec<String>, Fault> {
+    match table.get(key) {
+        None => Ok(Vec::new()),
+        Some(node) if node.is_list() => node.list()?.iter().map(|node| checked(node, what, known)).collect(),
+        Some(node) => Ok(vec![checked(&node, what, known)?]),
+    }
+}
+
+fn checked(node: &Node, what: &str, known: &[&str]) -> Result<String, Fault> {
+    let name = node.text()?;
+    if known.contains(&name.as_str()) { Ok(name) } else { Err(unknown(node.place(), what, &name, known)) }
+}

@@ -1,0 +1,214 @@
+//! Figures that are no field of a result: ratios, choices between results, formulas and plans.
+
+use super::run::{Run, ratio};
+use crate::experiments::figures::{Figure, Fold};
+use crate::spec::WorkloadKind;
+use quorate_types::stages::{MessageKind, Stage};
+
+const BITS_PER_BYTE: f64 = 8.0;
+const BITS_PER_MBIT: f64 = 1e6;
+/// Figure that counts the requests behind probabilities.
+const REQUESTS: &str = "requests";
+
+/// A figure and the way to get it from a run.
+pub(super) struct Derived {
+    pub figure: Figure,
+    pub of: fn(&Run) -> Option<f64>,
+}
+
+/// Declares figures: name, unit, meaning, the way to get it from a run, and fields that differ from [`Figure::new`].
+macro_rules! derived {
+    ($($name:literal, $unit:literal, $about:literal => $of:expr $(, $field:ident: $value:expr)*;)*) => {
+        &[$(Derived { figure: Figure { $($field: $value,)* ..Figure::new($name, $unit, $about) }, of: $of }),*]
+    };
+}
+
+/// Figures of clusters.
+pub(super) const OF_CLUSTERS: &[Derived] = derived! {
+    "payload_mbit_per_s", "Mbit/s", "Payload of the completed commands" =>
+        |run| {
+            let bench = run.bench().filter(|bench| bench.spec.workload == WorkloadKind::Fixed)?;
+            Some(bench.throughput_ops * f64::from(bench.spec.payload) * BITS_PER_BYTE / BITS_PER_MBIT)
+        };
+    "mean_ms", "ms", "Mean latency, from the intended sending of a command to its completion" =>
+        |run| run.latency()?.mean;
+    "p50_ms", "ms", "Median latency" => |run| run.latency()?.p50;
+    "p90_ms", "ms", "90th percentile of the latency" => |run| run.latency()?.p90;
+    "p99_ms", "ms", "99th percentile of the latency" => |run| run.latency()?.p99;
+    "p999_ms", "ms", "99.9th percentile of the latency" => |run| run.latency()?.p999;
+    "max_ms", "ms", "Highest latency" => |run| run.latency()?.max;
+    "commit_mean_ms", "ms", "Mean latency up to the commit at the replica nearest to the client; simulated only" =>
+        |run| run.commit_latency()?.mean;
+    "commit_p50_ms", "ms", "Median latency up to the commit at the replica nearest to the client; simulated only" =>
+        |run| run.commit_latency()?.p50;
+    "commit_p99_ms", "ms", "99th percentile of the latency up to that commit; simulated only" =>
+        |run| run.commit_latency()?.p99;
+    "tail_ratio", "", "99th percentile of the latency by its median" =>
+        |run| {
+            let latency = run.bench().and_then(|_| run.latency())?;
+            ratio(latency.p99, latency.p50)
+        };
+    "commands_per_block", "commands", "Executed commands by committed blocks, both as one replica counts them" =>
+        |run| {
+            let bench = run.bench()?;
+            ratio(Some(bench.executed_commands as f64), Some(bench.committed_blocks as f64))
+        };
+    "core_percent", "%", "Time that the core's thread worked, at the replica with the busiest thread" =>
+        |run| run.busy_percent("core");
+    "network_percent", "%", "Time that the thread of its network worked; 0 without one" =>
+        |run| run.busy_percent("network");
+    "verifiers_percent", "%", "Time that each of its threads for signatures worked; 0 without any" =>
+        |run| run.busy_percent("verifiers");
+    "verification_us", "us", "Processor time of verifying one of the signatures that all replicas verify, the mean; \
+        simulated only" =>
+        |run| {
+            let share = run.verifications()?;
+            ratio(Some(share.us_per_command), Some(share.count_per_command))
+        };
+    "packets", "packets", "Packets sent by replicas, over packets; with TCP by all, in an emulated network only" =>
+        |run| {
+            let bench = run.bench()?;
+            let of_tcp = || bench.emulation.as_ref().map(|emulation| emulation.packets);
+            bench.packets.map(|packets| packets.sent).or_else(of_tcp).map(|packets| packets as f64)
+        };
+    "retransmissions", "packets", "Those of them that were sent again" =>
+        |run| {
+            let bench = run.bench()?;
+            let of_tcp = || bench.emulation.as_ref().map(|emulation| emulation.retransmissions);
+            bench.packets.map(|packets| packets.retransmissions).or_else(of_tcp).map(|packets| packets as f64)
+        };
+    "rto_events", "timeouts", "Retransmission timeouts that were over" =>
+        |run| {
+            let bench = run.bench()?;
+            let of_tcp = || bench.emulation.as_ref().map(|emulation| emulation.rto_events);
+            bench.packets.and_then(|packets| packets.rto_events).or_else(of_tcp).map(|timeouts| timeouts as f64)
+        };
+    "peak_rss_mb", "MB", "Peak resident memory of all processes, in MB of 1,000,000 bytes" =>
+        // A simulation does not measure memory.
+        |run| run.bench().map(|bench| bench.peak_rss_mb).filter(|memory| *memory > 0.0);
+    "leader_codec_cycles", "cycles", "Those of `unmarshal` and `marshal` together" =>
+        |run| run.leader_cycles(&[Stage::Unmarshal, Stage::Marshal]);
+    "codec_and_hash_percent", "%", "`unmarshal`, `marshal` and `hash` by what the leader spends apart from system \
+        calls; needs `stages`" =>
+        |run| run.leader_percent(&[Stage::Unmarshal, Stage::Marshal, Stage::Hash]);
+    "request_hash_cycles", "cycles", "Hashing of one request at the leader, the mean; needs `stages`" =>
+        |run| run.message_cycles(MessageKind::Request, Stage::Hash);
+    "reply_sign_cycles", "cycles", "Signature or code of one reply at the leader, the mean; needs `stages`" =>
+        |run| run.message_cycles(MessageKind::Reply, Stage::Sign);
+    "leader_receive_cycles", "cycles", "Cycles of the leader's stage `receive` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Receive]);
+    "leader_unmarshal_cycles", "cycles",
+        "Cycles of the leader's stage `unmarshal` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Unmarshal]);
+    "leader_authenticate_cycles", "cycles",
+        "Cycles of the leader's stage `authenticate` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Authenticate]);
+    "leader_hash_cycles", "cycles", "Cycles of the leader's stage `hash` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Hash]);
+    "leader_step_cycles", "cycles", "Cycles of the leader's stage `step` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Step]);
+    "leader_persist_cycles", "cycles", "Cycles of the leader's stage `persist` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Persist]);
+    "leader_execute_cycles", "cycles", "Cycles of the leader's stage `execute` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Execute]);
+    "leader_marshal_cycles", "cycles", "Cycles of the leader's stage `marshal` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Marshal]);
+    "leader_sign_cycles", "cycles", "Cycles of the leader's stage `sign` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Sign]);
+    "leader_send_cycles", "cycles", "Cycles of the leader's stage `send` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Send]);
+    "leader_wait_cycles", "cycles", "Cycles of the leader's stage `wait` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Wait]);
+    "leader_host_cycles", "cycles", "Cycles of the leader's stage `host` per executed command; needs `stages`" =>
+        |run| run.leader_cycles(&[Stage::Host]);
+};
+
+/// Figures of scenarios, requests that nothing repeats, and formulas.
+pub(super) const OF_MODELS: &[Derived] = derived! {
+    "scenarios_until_found", "scenarios", "Scenarios with twins until a bug was found, the one that found it \
+        included" =>
+        Run::scenarios_until_found;
+    "success_probability", "", "Requests that get at least 2f+1 replies without a view change, by all requests" =>
+        |run| match run.requests() {
+            Some(requests) => requests.success_probability,
+            None => Some(run.model()?.success_probability),
+        }, fold: Fold::ShareOf(REQUESTS);
+    "answered_probability", "", "Requests that get at least f+1 replies without a view change, by all requests; \
+        measured only" =>
+        |run| run.requests()?.answered_probability, fold: Fold::ShareOf(REQUESTS);
+    "requests", "requests", "Requests behind these probabilities" => |run| Some(run.requests()?.requests as f64);
+    "agreement_probability", "", "Requests that a quorum commits without a view change; formulas only" =>
+        |run| run.model()?.agreement_probability;
+    "expected_replies", "replies", "Replies to a request that a quorum commits, 0 for the others, the mean; formulas \
+        only" =>
+        |run| Some(run.model()?.expected_replies);
+    "mean_replies", "replies", "Replies to a request, the mean over all requests" =>
+        |run| match run.requests() {
+            Some(requests) => requests.expected_replies,
+            None => run.model()?.mean_replies,
+        };
+    "success_mean_ms", "ms", "Mean time until a request has 2f+1 replies, of those that get them" =>
+        |run| run.success_latency()?.mean;
+    "success_p50_ms", "ms", "Median of that time" => |run| run.success_latency()?.p50;
+    "success_p90_ms", "ms", "90th percentile of that time" => |run| run.success_latency()?.p90;
+    "success_p99_ms", "ms", "99th percentile of that time" => |run| run.success_latency()?.p99;
+    "expected_replies_bound", "replies", "Lower bound of equation 2 on expected_replies; formulas only" =>
+        |run| run.model()?.expected_replies_lower_bound;
+    "bound_ratio", "", "That bound by expected_replies; formulas only" =>
+        |run| {
+            let model = run.model()?;
+            ratio(model.expected_replies_lower_bound, Some(model.expected_replies))
+        };
+    "message_loss", "", "Probability that a vote is lost with all its copies or retransmissions; formulas only" =>
+        |run| Some(run.model()?.message_loss);
+    "messages_per_request", "messages", "Messages of a request if nothing is lost; formulas only" =>
+        |run| Some(run.model()?.messages.without_loss);
+    "printed_messages", "messages", "The same by the paper's formula, with messages to oneself; formulas only" =>
+        |run| Some(run.model()?.messages.printed? as f64);
+    "packets_per_request", "packets", "Expected packets of a request under loss; formulas only" =>
+        |run| Some(run.model()?.messages.packets);
+    "retransmissions_needed", "copies", "Copies or retransmissions by equation 7; formulas only" =>
+        |run| run.model()?.retransmissions_needed.map(f64::from);
+    "repetitions_needed", "copies", "The least number that suffices by equation 1; formulas only" =>
+        |run| run.model()?.repetitions_needed.map(f64::from);
+    "attempts_ratio", "", "Attempts that suffice by equation 1, by those of equation 7; formulas only" =>
+        |run| {
+            // The first attempt counts as well.
+            let attempts = |again: Option<u32>| again.map(|number| f64::from(number) + 1.0);
+            let model = run.model()?;
+            ratio(attempts(model.repetitions_needed), attempts(model.retransmissions_needed))
+        };
+    "view_change_probability", "", "Requests that need a view change at the best timeout; formulas only" =>
+        |run| Some(run.model()?.view_change?.probability);
+    "best_timeout_ms", "ms", "Timeout with the highest throughput of one request at a time; formulas only" =>
+        |run| run.model()?.best_timeout_ms;
+    "operations_limit_per_s", "operations/s", "Operations that the leader's line carries; plans only" =>
+        |run| match run.fpga_point() {
+            Some(point) => Some(point.operations_per_s),
+            None => Some(run.cpu_point()?.line_limit_per_s),
+        };
+    "values_of_line_percent", "%", "Values in proposals at that rate, by the line's rate; plans only" =>
+        |run| Some(run.fpga_point()?.goodput_percent);
+    "signature_slices", "slices", "Logic of an FPGA for signatures, made and verified; plans only" =>
+        |run| Some(run.fpga_point()?.signature_slices);
+    "slices", "slices", "Logic of an FPGA that a replica needs; plans only" =>
+        |run| Some(run.fpga_point()?.total.slices);
+    "dsps", "DSPs", "Multipliers of an FPGA that a replica needs; plans only" =>
+        |run| Some(run.fpga_point()?.total.dsps);
+    "brams", "BRAMs", "Blocks of memory of an FPGA that a replica needs; plans only" =>
+        |run| Some(run.fpga_point()?.total.brams);
+    "remaining_slices", "slices", "Logic of the FPGA that remains, below 0 if it does not fit; plans only" =>
+        |run| Some(run.fpga_point()?.remaining.slices), signed: true;
+    "device_percent", "%", "The resource of the FPGA that is used most, by what there is; plans only" =>
+        |run| Some(run.fpga_point()?.used_percent.largest().1);
+    "least_replicas", "replicas", "Least group from which on all fit the FPGA, up to 100; plans only" =>
+        |run| Some(run.fpga()?.plan.least_replicas.first()?.replicas? as f64);
+    "least_value_bytes", "B", "Least value from which on all fit the FPGA, up to 16 KiB; plans only" =>
+        |run| run.fpga()?.plan.least_values.first()?.value_bytes.map(f64::from);
+    "processor_cores", "cores", "Cores of a replica that are busy, in the busier role; plans only" =>
+        |run| run.busier_role(|role| role.cores);
+    "processor_us", "us", "Processor time of an operation in that role; plans only" =>
+        |run| run.busier_role(|role| role.us_per_operation);
+    "cores_limit_per_s", "operations/s", "Throughput of the first of the numbers of cores; plans only" =>
+        |run| Some(run.cpu_point()?.on_cores.first()?.operations_per_s);
+};

@@ -1,0 +1,30 @@
+//! All tests of this crate in one binary, so that shared code is compiled and linked once.
+
+mod baselines;
+mod calibrate;
+mod chaos;
+mod common;
+mod configuration;
+mod emulated;
+mod fidelity;
+mod loads;
+mod machines;
+mod misbehaviour;
+mod noise;
+#[path = "../../../engine/network/tests/transports/toy/mod.rs"]
+mod packets;
+mod pairs;
+mod recording;
+mod report;
+mod result;
+mod schemes;
+mod simulation;
+mod spec_errors;
+mod spec_round_trip;
+mod stages;
+mod torture;
+mod wires;
+
+/// Tests of counted allocations need an allocator that counts.
+#[global_allocator]
+static ALLOCATOR: quorate_node::allocations::CountingAllocator = quorate_node::allocations::CountingAllocator;

@@ -1,0 +1,275 @@
+//! From a cell to the command that runs it.
+
+use crate::flags::{self, Flags};
+use crate::formulas::{self, Formulas};
+use crate::scenarios::{self, Scenarios};
+use clap::{Args, Command, FromArgMatches};
+use quorate_lab::bench::{EmulationOptions, emulation_obstacle, resolve};
+use quorate_lab::experiments::{Cell, Instrument, Plan};
+use quorate_lab::figures::Outcome;
+use quorate_lab::sim::{SimError, SimOptions, sim_spec};
+use quorate_lab::spec::{BenchSpec, Host, Problem, SpecError, is_of_reproduction};
+use quorate_types::Fault;
+use quorate_types::text::quote;
+use std::time::Duration;
+
+/// Keys of `bench` and `sim` that an experiment cannot set: they name outputs, or are set by the runner.
+const OF_THE_RUNNER: &[&str] = &["json", "report", "record", "record_limit_mb", "seeds", "spec"];
+
+/// A call of the program for one cell.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// `quorate bench`, with the network of `--host emulated`.
+    Bench(Box<BenchSpec>, EmulationOptions),
+    /// `quorate sim`.
+    Sim(Box<BenchSpec>, SimOptions),
+    /// `quorate twins run` or `quorate museum`.
+    Scenarios(Scenarios),
+    /// `quorate model`.
+    Formulas(Formulas),
+}
+
+/// Expected time of a call whose work has no duration.
+const TYPICAL_TIME: Duration = Duration::from_secs(10);
+
+/// Expected time of a call of formulas.
+const FORMULAS_TIME: Duration = Duration::from_millis(300);
+
+const SIM: Flags = Flags { command: flags_of_sim, help: "see `quorate sim --help`" };
+const EMULATION: Flags = Flags { command: flags_of_emulation, help: "see `quorate bench --help`" };
+/// Key that the instrument sets.
+const HOST: &str = "host";
+
+/// Returns the keys that an instrument takes.
+pub fn known(instrument: Instrument) -> Vec<String> {
+    let bench = own_keys(&BenchSpec::augment_args(Command::new("bench")));
+    match instrument {
+        Instrument::Real => bench,
+        Instrument::Simulated => [bench, own_keys(&flags_of_sim())].concat(),
+        Instrument::Scenarios => scenarios::keys(),
+        Instrument::Analytical => formulas::keys(),
+        Instrument::Emulated => {
+            let cluster = bench.into_iter().filter(|key| key != HOST);
+            cluster.chain(own_keys(&flags_of_emulation())).collect()
+        }
+    }
+}
+
+fn flags_of_emulation() -> Command {
+    EmulationOptions::augment_args(Command::new("bench").no_binary_name(true))
+}
+
+fn flags_of_sim() -> Command {
+    SimOptions::augment_args(Command::new("sim").no_binary_name(true))
+}
+
+fn own_keys(command: &Command) -> Vec<String> {
+    let mut keys = flags::keys_of(command);
+    keys.retain(|key| !OF_THE_RUNNER.contains(&key.as_str()));
+    keys
+}
+
+impl Call {
+    /// Returns the call for a cell, checked as the command checks its flags. `costs` is the path of the cost table for
+    /// simulations that name none.
+    ///
+    /// # Errors
+    /// The place in the experiment file, what is wrong, and what to do.
+    pub fn of(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Call, Fault> {
+        match cell.instrument {
+            Instrument::Scenarios => Scenarios::of(plan, cell).map(Call::Scenarios),
+            Instrument::Analytical => Formulas::of(plan, cell).map(Call::Formulas),
+            Instrument::Real | Instrument::Emulated | Instrument::Simulated => Call::of_cluster(plan, cell, costs),
+        }
+    }
+
+    fn of_cluster(plan: &Plan, cell: &Cell, costs: Option<&str>) -> Result<Call, Fault> {
+        let flags = if cell.instrument == Instrument::Emulated { EMULATION } else { SIM };
+        let own = own_keys(&(flags.command)());
+        let (mut of_host, mut of_bench, mut switches) = (toml::Table::new(), toml::Table::new(), toml::Table::new());
+        for (key, value) in &cell.specification {
+            let table = match own.contains(key) {
+                true => &mut of_host,
+                false if is_of_reproduction(key) => &mut switches,
+                false => &mut of_bench,
+            };
+            table.insert(key.clone(), value.clone());
+        }
+        let overrides = plan.experiment.profiles.get(&plan.profile).map(|overrides| &overrides.base);
+        for base in overrides.into_iter().chain([&plan.experiment.base]) {
+            let outside = |key: &String| base.place_outside_switches(cell.instrument, key);
+            if let Some(place) = switches.keys().find_map(outside) {
+                let help = "move it to the table [base.reproduction], or [base.INSTRUMENT.reproduction]";
+                return Err(Fault::new(place, "is a switch that reproduces a paper", help));
+            }
+        }
+        of_bench.insert("reproduction".to_owned(), toml::Value::Table(switches));
+        let text = toml::to_string(&of_bench).map_err(|error| not_toml(plan, &error))?;
+        let name = &plan.experiment.file;
+        let mut spec = BenchSpec::from_toml(&text, name).map_err(|error| blame(plan, cell, &of_bench, error))?;
+        if cell.instrument != Instrument::Simulated {
+            spec.validate_real_faults().map_err(|error| blame(plan, cell, &of_bench, error))?;
+        }
+        if cell.instrument == Instrument::Real {
+            return Ok(Call::Bench(Box::new(spec), EmulationOptions::default()));
+        }
+        let (_, parsed) = flags.words_of(plan, cell, &of_host)?;
+        let refused = |error| flags.refused(&plan.experiment.file, &error);
+        if cell.instrument == Instrument::Emulated {
+            spec.host = Host::Emulated;
+            let options = EmulationOptions::from_arg_matches(&parsed).map_err(refused)?;
+            resolve(&spec, &options).map_err(|error| blame_simulation(plan, cell, error))?;
+            return Ok(Call::Bench(Box::new(spec), options));
+        }
+        let mut options = SimOptions::from_arg_matches(&parsed).map_err(refused)?;
+        if options.costs.is_none() {
+            options.costs = costs.map(str::to_owned);
+        }
+        sim_spec(&spec, &options).map_err(|error| blame_simulation(plan, cell, error))?;
+        Ok(Call::Sim(Box::new(spec), options))
+    }
+
+    /// Says why this machine or this build cannot run the call; `None` if it can.
+    pub fn obstacle(&self) -> Option<String> {
+        match self {
+            Call::Bench(spec, _) => {
+                let lacks = spec.lacking_cores().map(|what| format!("--cores: {what}"));
+                lacks.or_else(|| emulation_obstacle().filter(|_| spec.host == Host::Emulated))
+            }
+            Call::Sim(..) | Call::Formulas(_) => None,
+            Call::Scenarios(scenarios) => scenarios.obstacle(),
+        }
+    }
+
+    /// Returns the call for a repetition. Each has the next seed.
+    pub fn repetition(&self, repetition: u32) -> Call {
+        let mut call = self.clone();
+        let seed = match &mut call {
+            Call::Bench(spec, _) | Call::Sim(spec, _) => &mut spec.seed,
+            Call::Scenarios(scenarios) => &mut scenarios.seed,
+            // Nothing in a formula depends on chance.
+            Call::Formulas(_) => return call,
+        };
+        *seed = seed.saturating_add(u64::from(repetition)).min(i64::MAX as u64);
+        call
+    }
+
+    pub fn seed(&self) -> u64 {
+        match self {
+            Call::Bench(spec, _) | Call::Sim(spec, _) => spec.seed,
+            Call::Scenarios(scenarios) => scenarios.seed,
+            Call::Formulas(_) => 0,
+        }
+    }
+
+    /// Returns the arguments after `quorate`.
+    pub fn arguments(&self) -> Vec<String> {
+        match self {
+            Call::Bench(spec, options) => [spec.arguments(), options.arguments()].concat(),
+            Call::Sim(spec, options) => {
+                let mut words = spec.arguments();
+                "sim".clone_into(&mut words[0]);
+                words.extend(options.arguments());
+                words
+            }
+            Call::Scenarios(scenarios) => scenarios.arguments(),
+            Call::Formulas(formulas) => formulas.arguments(),
+        }
+    }
+
+    /// Returns the command, quoted for a shell.
+    pub fn command_line(&self) -> String {
+        let words = self.arguments();
+        std::iter::once("quorate").chain(words.iter().map(String::as_str)).map(quote).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Reads the result of the call from its JSON.
+    ///
+    /// # Errors
+    /// If it is not the JSON of this command.
+    pub fn outcome(&self, json: &str) -> serde_json::Result<Outcome> {
+        Ok(match self {
+            Call::Bench(..) => Outcome::Bench(serde_json::from_str(json)?),
+            Call::Sim(..) => Outcome::Sim(serde_json::from_str(json)?),
+            Call::Scenarios(scenarios) if scenarios.is_museum => Outcome::Museum(serde_json::from_str(json)?),
+            Call::Scenarios(_) => Outcome::Twins(serde_json::from_str(json)?),
+            Call::Formulas(formulas) if formulas.is_plan => Outcome::Plan(serde_json::from_str(json)?),
+            Call::Formulas(_) => Outcome::Model(serde_json::from_str(json)?),
+        })
+    }
+
+    /// Returns the time under load, real or simulated; for scenarios, a guess.
+    pub fn load_time(&self) -> Duration {
+        match self {
+            Call::Bench(spec, _) | Call::Sim(spec, _) => Duration::from(spec.warmup) + Duration::from(spec.duration),
+            Call::Scenarios(_) => TYPICAL_TIME,
+            Call::Formulas(_) => FORMULAS_TIME,
+        }
+    }
+}
+
+fn not_toml(plan: &Plan, error: &toml::ser::Error) -> Fault {
+    Fault::new(plan.experiment.file.as_str(), error.to_string(), "use smaller numbers")
+}
+
+/// Returns where the key stands that a flag names, such as `--batch 5` or `--reproduction batch_wait_ms`; the file if it
+/// names none.
+fn place_of_flag(plan: &Plan, cell: &Cell, flag: &str) -> String {
+    let words = flag.split(|c: char| !c.is_ascii_alphanumeric() && !['-', '_'].contains(&c));
+    let mut keys = words.filter_map(|word| match word.strip_prefix("--") {
+        Some(flag) => Some(flag.replace('-', "_")),
+        None => is_of_reproduction(word).then(|| word.to_owned()),
+    });
+    match keys.find(|key| cell.specification.contains_key(key)) {
+        Some(key) => plan.experiment.place_of(plan.profile, cell.instrument, &key),
+        None => plan.experiment.file.clone(),
+    }
+}
+
+/// Turns the error of a specification into one that names the place in the experiment file.
+fn blame(plan: &Plan, cell: &Cell, table: &toml::Table, error: SpecError) -> Fault {
+    match error {
+        SpecError::Impossible(problems) => {
+            let mut faults = problems.into_iter().map(|Problem { place, what, help }| {
+                let at = place_of_flag(plan, cell, &place);
+                Fault::new(at, format!("the cell {}: {place}: {what}", cell.label()), help)
+            });
+            faults.next().expect("an impossible specification has a problem")
+        }
+        SpecError::File(problem) => {
+            // Alone in a file, the value at fault is refused again.
+            let switches = table.get("reproduction").and_then(toml::Value::as_table);
+            let is_wrong = |(key, value): &(&String, &toml::Value)| {
+                let mut alone = toml::Table::from_iter([((*key).clone(), (*value).clone())]);
+                if is_of_reproduction(key) {
+                    alone = toml::Table::from_iter([("reproduction".to_owned(), toml::Value::Table(alone))]);
+                }
+                let text = toml::to_string(&alone).unwrap_or_default();
+                matches!(BenchSpec::from_toml(&text, ""), Err(SpecError::File(_)))
+            };
+            let key = switches.into_iter().flatten().chain(table).find(is_wrong).map(|(key, _)| key);
+            let place = key.map(|key| plan.experiment.place_of(plan.profile, cell.instrument, key));
+            problem.at(|_| place.unwrap_or_else(|| plan.experiment.file.clone()))
+        }
+        other => Fault::new(plan.experiment.file.as_str(), other.to_string(), "change the specification"),
+    }
+}
+
+fn blame_simulation(plan: &Plan, cell: &Cell, error: SimError) -> Fault {
+    let place = |key: &str| plan.experiment.place_of(plan.profile, cell.instrument, key);
+    match error {
+        SimError::Fault(fault) if fault.place.starts_with("--") => {
+            fault.at(|at| format!("{}: {at}", place_of_flag(plan, cell, &at)))
+        }
+        SimError::Fault(fault) => fault.at(|at| format!("{}: {at}", place("network"))),
+        SimError::Read { key, .. } => {
+            let help = match key {
+                "network" => "name a file that is there, or lan, wan4, us4, world12, loopback or lossmodel",
+                "costs" => "write one with `quorate calibrate`",
+                _ => "name a file that is there",
+            };
+            Fault::new(place(key), error.to_string(), help)
+        }
+        other => Fault::new(plan.experiment.file.as_str(), other.to_string(), "change the specification"),
+    }
+}

@@ -1,0 +1,41 @@
+//! Errors of runs and of directories of results.
+
+use quorate_types::Fault;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Reason why experiments could not be run, read or written.
+#[derive(Debug, Error)]
+pub enum RunnerError {
+    /// Something that the user wrote cannot work.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write {path}: {source}")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot start {program}: {source}")]
+    Start { program: PathBuf, source: io::Error },
+    #[error("cannot write the table: {0}")]
+    Table(String),
+}
+
+impl RunnerError {
+    /// Returns whether the input is wrong, rather than the run having failed.
+    pub fn is_wrong_call(&self) -> bool {
+        match self {
+            RunnerError::Fault(_) | RunnerError::Read { .. } => true,
+            RunnerError::Write { source, .. } => quorate_types::files::is_named_wrongly(source),
+            RunnerError::Start { .. } | RunnerError::Table(_) => false,
+        }
+    }
+
+    pub(crate) fn read(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> RunnerError {
+        |source| RunnerError::Read { path: path.into(), source }
+    }
+
+    pub(crate) fn write(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> RunnerError {
+        |source| RunnerError::Write { path: path.into(), source }
+    }
+}

@@ -1,0 +1,128 @@
+//! This program and this machine, as far as results depend on them.
+
+use crate::call::Call;
+use crate::error::RunnerError;
+use quorate_lab::experiments::Surroundings;
+use quorate_lab::input;
+use quorate_lab::result::{Machine, version};
+use quorate_lab::sim::ClientPlaces;
+use quorate_lab::spec::WorkloadKind;
+use quorate_simulator::{CostTable, NetworkSpec};
+use quorate_types::{Hasher, tags};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Tag of the hash over the program's file.
+const PROGRAM_TAG: [u8; 4] = tags::PROGRAM;
+/// Tag of the hash over files that a specification names.
+const INPUT_TAG: [u8; 4] = tags::INPUT;
+/// Digits of a digest that a row shows.
+const SHOWN_DIGITS: usize = 16;
+/// Machine of simulated rows: their results do not depend on it.
+const VIRTUAL: &str = "virtual time";
+/// Machine of analytical rows.
+const FORMULAS: &str = "formulas";
+/// Cost table that is part of the program, and so of the build.
+const SHIPPED: &str = "shipped";
+/// Name of a cost table that is used without being named.
+pub const COSTS_FILE: &str = "costs.toml";
+
+/// What decides results beside the specification.
+#[derive(Clone, Debug)]
+pub struct Here {
+    /// The program that runs cells.
+    pub program: PathBuf,
+    pub build: String,
+    pub machine: String,
+    pub kernel: String,
+    /// Path of the cost table for simulations that name none; `None` for the one in the program.
+    pub costs: Option<String>,
+}
+
+impl Here {
+    /// Describes this machine, and `program`, which was built from `commit`.
+    ///
+    /// # Errors
+    /// If the program's file cannot be read.
+    pub fn new(program: PathBuf, commit: &str, costs: Option<String>) -> Result<Here, RunnerError> {
+        let digest = digest(PROGRAM_TAG, &[&program])?;
+        let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+        let machine = Machine::here();
+        Ok(Here {
+            build: format!("{} commit {commit} {profile} {digest}", version()),
+            machine: format!("{}, {} cores, {} MB", machine.cpu, machine.cores, machine.memory_mb),
+            kernel: machine.kernel,
+            program,
+            costs,
+        })
+    }
+
+    /// Returns what decides the results of a call.
+    ///
+    /// # Errors
+    /// If a file that the call names cannot be read.
+    pub fn surroundings(&self, call: &Call) -> Result<Surroundings, RunnerError> {
+        let mut inputs: Vec<&Path> = Vec::new();
+        if let Call::Bench(spec, _) | Call::Sim(spec, _) = call
+            && let WorkloadKind::File(path) = &spec.workload
+        {
+            inputs.push(path);
+        }
+        let options = if let Call::Sim(_, options) = call { Some(options) } else { None };
+        let network = match call {
+            Call::Bench(_, options) => options.network.as_deref(),
+            Call::Sim(_, options) => Some(options.network.as_str()),
+            Call::Scenarios(_) | Call::Formulas(_) => None,
+        };
+        inputs.extend(network.filter(|name| NetworkSpec::preset(name).is_none()).map(Path::new));
+        let places = options.and_then(|options| options.clients_at.as_ref());
+        inputs.extend(places.and_then(ClientPlaces::file).map(Path::new));
+        let inputs = if inputs.is_empty() { String::new() } else { digest(INPUT_TAG, &inputs)? };
+        let (machine, costs) = match options {
+            None if matches!(call, Call::Formulas(_)) => (FORMULAS.to_owned(), String::new()),
+            None => (self.machine.clone(), String::new()),
+            Some(options) => (VIRTUAL.to_owned(), name_of_costs(options.costs.as_deref())?),
+        };
+        Ok(Surroundings { build: self.build.clone(), machine, costs, inputs })
+    }
+}
+
+/// Returns the cost table of this machine if there is one: `costs.toml` in the directory of results, or here, where
+/// `quorate calibrate` writes it.
+pub fn calibrated(dir: &Path) -> Option<String> {
+    let places = [dir.join(COSTS_FILE), PathBuf::from(COSTS_FILE)];
+    places.iter().find(|path| path.is_file()).map(|path| path.display().to_string())
+}
+
+fn name_of_costs(costs: Option<&str>) -> Result<String, RunnerError> {
+    let path = match costs {
+        None => return Ok(SHIPPED.to_owned()),
+        Some(name) if CostTable::named(name).is_some() => return Ok(name.to_owned()),
+        Some(path) => Path::new(path),
+    };
+    let text = input::settings(path).map_err(RunnerError::read(path))?;
+    let table = CostTable::parse(&text, &path.display().to_string())?;
+    Ok(format!("{} {}", table.source, digest(INPUT_TAG, &[path])?))
+}
+
+/// Returns the first digits of a digest over files, each preceded by its length.
+fn digest(tag: [u8; 4], files: &[impl AsRef<Path>]) -> Result<String, RunnerError> {
+    let mut hasher = Hasher::new(tag);
+    for path in files.iter().map(AsRef::as_ref) {
+        hash_file(&mut hasher, path).map_err(RunnerError::read(path))?;
+    }
+    Ok(hasher.finish().to_hex()[..SHOWN_DIGITS].to_owned())
+}
+
+fn hash_file(hasher: &mut Hasher, path: &Path) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    hasher.update(&file.metadata()?.len().to_le_bytes());
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}

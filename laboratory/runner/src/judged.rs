@@ -1,0 +1,175 @@
+//! An experiment with its rows and the verdicts about its claims.
+
+use comfy_table::{ContentArrangement, Table, presets};
+use quorate_lab::experiments::{Instrument, Judgement, Plan, Profile, Row, Verdict, judge};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Width of the table of claims in columns.
+const TABLE_WIDTH: u16 = 120;
+/// Maximum number of failures that are shown one by one.
+const MAX_FAILURES_SHOWN: usize = 5;
+
+/// Rows of an experiment, and what they say about its claims.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Judged {
+    /// `PAPER/ID`.
+    pub experiment: String,
+    pub title: String,
+    pub paper: String,
+    /// The paper's figure or table.
+    pub figure: String,
+    pub about: String,
+    pub profile: Profile,
+    pub instruments: Vec<Instrument>,
+    pub rows: Vec<Row>,
+    pub claims: Vec<Judgement>,
+    /// How far the run had come when a signal ended it; `None` if it completed.
+    pub partial: Option<String>,
+}
+
+/// A claim in the JSON of results.
+#[derive(Serialize)]
+struct ClaimForm<'j> {
+    experiment: &'j str,
+    profile: Profile,
+    #[serde(flatten)]
+    judgement: &'j Judgement,
+}
+
+/// Results as JSON.
+#[derive(Serialize)]
+struct Form<'j> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<String>,
+    claims: Vec<ClaimForm<'j>>,
+    rows: Vec<&'j Row>,
+}
+
+impl Judged {
+    /// Judges the claims of a plan on rows.
+    pub fn of(plan: &Plan, rows: Vec<Row>) -> Judged {
+        let experiment = plan.experiment;
+        Judged {
+            experiment: experiment.name(),
+            title: experiment.title.clone(),
+            paper: experiment.paper.clone(),
+            figure: experiment.figure.clone(),
+            about: experiment.about.clone(),
+            profile: plan.profile,
+            instruments: plan.instruments.clone(),
+            claims: judge(plan, &rows),
+            rows,
+            partial: None,
+        }
+    }
+
+    /// Returns the number of runs. Cells that cannot be run here have none.
+    pub fn runs(&self) -> usize {
+        self.rows.iter().filter(|row| row.not_measurable.is_none()).count()
+    }
+
+    /// Returns the rows of runs that failed.
+    pub fn failed(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.failure.is_some())
+    }
+
+    /// Returns the number of claims with a verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+
+    /// Returns the table for a terminal.
+    pub fn to_table(&self) -> String {
+        let instruments: Vec<&str> = self.instruments.iter().map(|own| own.name()).collect();
+        let mut text = format!("\n {}  {}\n", self.experiment, self.title);
+        let (failed, runs) = (self.failed().count(), self.runs());
+        text.push_str(&format!(
+            " profile {}, {}: {runs} runs, {failed} failed\n",
+            self.profile,
+            instruments.join(", ")
+        ));
+        if let Some(partial) = &self.partial {
+            text.push_str(&format!(" PARTIAL  {partial}\n"));
+        }
+        text.push_str(&self.obstacles());
+        text.push_str(&self.failures());
+        text.push('\n');
+        text.push_str(&self.claims_table());
+        text
+    }
+
+    /// Returns the cells that cannot be run here, by reason.
+    fn obstacles(&self) -> String {
+        let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for row in &self.rows {
+            if let Some(why) = &row.not_measurable {
+                by_reason.entry(why).or_default().push(place_of(row));
+            }
+        }
+        let line = |(why, cells): (&str, Vec<String>)| format!(" NOT HERE  {}: {why}\n", cells.join("; "));
+        by_reason.into_iter().map(line).collect()
+    }
+
+    fn failures(&self) -> String {
+        let mut text = String::new();
+        for row in self.failed().take(MAX_FAILURES_SHOWN) {
+            let why = row.failure.as_deref().unwrap_or_default();
+            text.push_str(&format!(" FAILED  {}: {why}\n", place_of(row)));
+            text.push_str(&format!("         reproduce: {}\n", row.provenance.command));
+        }
+        let more = self.failed().count().saturating_sub(MAX_FAILURES_SHOWN);
+        if more > 0 {
+            text.push_str(&format!(" FAILED  and {more} more; --json has all\n"));
+        }
+        text
+    }
+
+    fn claims_table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(TABLE_WIDTH);
+        table.set_header(["claim", "verdict", "measured", "paper"]);
+        for claim in &self.claims {
+            let overturned = claim.overturned.as_ref().map_or_else(String::new, |why| format!("\n{why}"));
+            let measured = format!("{}{overturned}", claim.measured);
+            table.add_row([claim.id.as_str(), claim.verdict.name(), &measured, &claim.paper]);
+        }
+        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+        lines.concat()
+    }
+}
+
+/// Returns the instrument and the coordinates of a row.
+fn place_of(row: &Row) -> String {
+    let cell: Vec<String> = row.cell.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    format!("{} {}", row.instrument, cell.join(", "))
+}
+
+/// Returns the JSON of results: `rows` and `claims`, indented, with a line feed at the end.
+pub fn to_json(judged: &[Judged]) -> String {
+    let form = Form {
+        partial: judged.iter().find_map(|own| own.partial.clone()),
+        claims: judged
+            .iter()
+            .flat_map(|own| {
+                own.claims.iter().map(|judgement| ClaimForm {
+                    experiment: &own.experiment,
+                    profile: own.profile,
+                    judgement,
+                })
+            })
+            .collect(),
+        rows: judged.iter().flat_map(|own| &own.rows).collect(),
+    };
+    serde_json::to_string_pretty(&form).expect("results are plain data") + "\n"
+}
+
+/// Returns a line that counts the verdicts.
+pub fn summary(judged: &[Judged]) -> String {
+    let counts = Verdict::ALL.iter().map(|verdict| {
+        let count: usize = judged.iter().map(|own| own.count(*verdict)).sum();
+        format!("{count} {verdict}")
+    });
+    format!(" claims: {}", counts.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,30 @@
+//! Runs experiment files cell by cell, keeps the rows, and judges, compares and exports them.
+//!
+//! [`catalogue`] finds the experiments that a call names. [`run`] runs their cells in turns, each in a process of its
+//! own ([`call`], `process`), and keeps every row in a directory ([`store`]). [`report`] judges what a directory holds,
+//! [`compare`] compares two directories, and [`export`] writes rows as tables.
+
+pub mod call;
+pub mod catalogue;
+pub mod compare;
+mod error;
+pub mod export;
+pub mod figures;
+mod flags;
+mod formulas;
+pub mod here;
+pub mod judged;
+pub mod page;
+mod process;
+pub mod reference;
+pub mod report;
+pub mod run;
+mod scenarios;
+pub mod store;
+
+pub use catalogue::Source;
+pub use error::RunnerError;
+pub use here::Here;
+pub use judged::Judged;
+pub use run::{Observer, Run, Step};
+pub use store::Store;

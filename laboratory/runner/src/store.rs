@@ -1,0 +1,249 @@
+//! A directory of results.
+//!
+//! `cells/KEY-REPETITION.json` is a row, kept under what decides it (`Cell::key`); `runs/NAME.json` is an experiment as
+//! it was run, from which the rows that belong to it are found again. Files are replaced atomically. A run locks the
+//! directory, so that two runs do not measure at once and disturb each other.
+
+use crate::catalogue::Source;
+use crate::error::RunnerError;
+use quorate_lab::experiments::{Experiment, Instrument, Profile, Row};
+use quorate_lab::figures::vocabulary;
+use quorate_types::{Fault, Hasher, tags};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// Directory of results, unless another is named.
+pub const DEFAULT_DIR: &str = "quorate-lab";
+/// Name of the file that a run locks; it holds the number of its process.
+const LOCK_FILE: &str = "lock";
+/// Maximum size of a kept file in bytes.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+/// Tag of the hash that tells names apart that are written alike.
+const NAME_TAG: [u8; 4] = tags::ROW_NAME;
+const SHOWN_DIGITS: usize = 8;
+
+/// A directory of results.
+#[derive(Clone, Debug)]
+pub struct Store(PathBuf);
+
+/// Drop guard of a locked directory.
+#[derive(Debug)]
+pub struct Lock(#[allow(dead_code, reason = "the lock ends when the file is closed")] File);
+
+/// An experiment as it was run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// As errors call the file.
+    pub file: String,
+    pub text: String,
+    pub profile: Profile,
+    /// Seed of repetition 0 if it was given on the command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Keys of the cells, in the order of the plan, by the instruments that were run.
+    pub cells: BTreeMap<String, Vec<String>>,
+}
+
+impl Record {
+    /// Parses the experiment.
+    ///
+    /// # Errors
+    /// If the text is not sound, for instance because a later version of the program wrote it.
+    pub fn experiment(&self) -> Result<Experiment, Fault> {
+        let mut experiment = Source { file: self.file.clone(), text: self.text.clone() }.experiment()?;
+        seed(&mut experiment, self.seed);
+        Ok(experiment)
+    }
+
+    /// Returns the instruments that were run, in the order of the experiment.
+    pub fn instruments(&self, experiment: &Experiment) -> Vec<Instrument> {
+        let ran = |instrument: &&Instrument| self.cells.contains_key(instrument.name());
+        experiment.instruments.iter().filter(ran).copied().collect()
+    }
+}
+
+/// Sets the seed of repetition 0.
+pub(crate) fn seed(experiment: &mut Experiment, seed: Option<u64>) {
+    if let Some(seed) = seed.and_then(|seed| i64::try_from(seed).ok()) {
+        experiment.base.common.insert("seed".to_owned(), seed.into());
+    }
+}
+
+impl Store {
+    /// Names a directory, which [`create`](Store::create) makes.
+    pub fn at(dir: &Path) -> Store {
+        Store(dir.to_owned())
+    }
+
+    /// Locks the directory until the lock is dropped or the process ends.
+    ///
+    /// # Errors
+    /// If another run has locked it, or it cannot be locked.
+    pub fn lock(&self) -> Result<Lock, RunnerError> {
+        let path = self.0.join(LOCK_FILE);
+        let options = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = options.map_err(RunnerError::write(&path))?;
+        // SAFETY: the descriptor is open during the call, and flock does not access our memory.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return Err(RunnerError::write(&path)(error));
+            }
+            let mut holder = String::new();
+            // Ignore errors: the holder may be about to write its number.
+            let _ = file.read_to_string(&mut holder);
+            let holder = match holder.trim() {
+                "" => "another process".to_owned(),
+                process => format!("process {process}"),
+            };
+            let what = format!("is in use by the run of {holder}");
+            let place = self.0.display().to_string();
+            return Err(Fault::new(place, what, "wait until it ends, or name another --dir").into());
+        }
+        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        written.map_err(RunnerError::write(&path))?;
+        Ok(Lock(file))
+    }
+
+    /// Creates the directory if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn create(&self) -> Result<(), RunnerError> {
+        for below in [self.cells(), self.runs()] {
+            fs::create_dir_all(&below).map_err(RunnerError::write(below))?;
+        }
+        Ok(())
+    }
+
+    /// Opens a directory that `quorate lab run` has written.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn open(dir: &Path) -> Result<Store, RunnerError> {
+        let store = Store(dir.to_owned());
+        if store.runs().is_dir() {
+            return Ok(store);
+        }
+        let place = dir.display().to_string();
+        Err(Fault::new(place, "is no directory of results", "name the --dir of a `quorate lab run`").into())
+    }
+
+    fn cells(&self) -> PathBuf {
+        self.0.join("cells")
+    }
+
+    fn runs(&self) -> PathBuf {
+        self.0.join("runs")
+    }
+
+    /// Returns the path of a row.
+    pub fn path(&self, key: &str, repetition: u32) -> PathBuf {
+        self.cells().join(format!("{key}-{repetition}.json"))
+    }
+
+    /// Returns the beginning of the paths of temporary files for a run.
+    pub(crate) fn scratch(&self, key: &str, repetition: u32) -> PathBuf {
+        self.cells().join(format!("{key}-{repetition}-{}", std::process::id()))
+    }
+
+    /// Returns a kept row, or `None` if it was not kept.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no row.
+    pub fn load(&self, key: &str, repetition: u32) -> Result<Option<Row>, RunnerError> {
+        let path = self.path(key, repetition);
+        match fs::metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Ok(about) if !about.is_file() => {
+                let place = path.display().to_string();
+                return Err(Fault::new(place, "is not a regular file", "move it away").into());
+            }
+            _ => {}
+        }
+        let row: Row = parse(&path)?;
+        row.validate(&vocabulary())?;
+        if row.repetition != repetition {
+            let what = format!("holds repetition {}", row.repetition);
+            return Err(Fault::new(path.display().to_string(), what, "delete the file").into());
+        }
+        Ok(Some(row))
+    }
+
+    /// Keeps a row, also across a power loss.
+    ///
+    /// # Errors
+    /// If the directory cannot be written.
+    pub fn save(&self, key: &str, row: &Row) -> Result<(), RunnerError> {
+        write(&self.path(key, row.repetition), row)
+    }
+
+    /// Keeps an experiment as it is run. Instruments that were run before stay, if everything else is the same.
+    ///
+    /// # Errors
+    /// If the directory cannot be written.
+    pub fn record(&self, name: &str, record: &Record) -> Result<(), RunnerError> {
+        let path = self.runs().join(format!("{}.json", file_name(&format!("{name}-{}", record.profile))));
+        let mut record = record.clone();
+        if let Ok(before) = parse::<Record>(&path)
+            && (&before.text, before.seed) == (&record.text, record.seed)
+        {
+            for (instrument, cells) in before.cells {
+                record.cells.entry(instrument).or_insert(cells);
+            }
+        }
+        write(&path, &record)
+    }
+
+    /// Returns all experiments that were run, by name.
+    ///
+    /// # Errors
+    /// If the directory or one of its files cannot be read.
+    pub fn records(&self) -> Result<Vec<Record>, RunnerError> {
+        let runs = self.runs();
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(&runs).map_err(RunnerError::read(&runs))? {
+            let path = entry.map_err(RunnerError::read(&runs))?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        paths.iter().map(|path| parse(path)).collect()
+    }
+}
+
+/// Returns a name that can be a file's: other characters than letters, digits and hyphens are replaced, and a digest
+/// keeps names apart that are then the same.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let mut hasher = Hasher::new(NAME_TAG);
+    hasher.update(name.as_bytes());
+    let short: String = name.chars().take(100).map(plain).collect();
+    format!("{short}-{}", &hasher.finish().to_hex()[..SHOWN_DIGITS])
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, RunnerError> {
+    let length = fs::metadata(path).map_err(RunnerError::read(path))?.len();
+    let place = path.display().to_string();
+    if length > MAX_FILE_BYTES {
+        let what = format!("is {length} bytes long, more than {MAX_FILE_BYTES}");
+        return Err(Fault::new(place, what, "delete it and run the cell again").into());
+    }
+    let text = fs::read_to_string(path).map_err(RunnerError::read(path))?;
+    let unreadable = |error: serde_json::Error| {
+        Fault::new(place, format!("cannot be read: {error}"), "delete it and run the cell again")
+    };
+    Ok(serde_json::from_str(&text).map_err(unreadable)?)
+}
+
+fn write(path: &Path, value: &impl Serialize) -> Result<(), RunnerError> {
+    let text = serde_json::to_string_pretty(value).expect("it is plain data") + "\n";
+    quorate_types::files::replace(path, text.as_bytes(), quorate_types::files::DEFAULT_MODE)
+        .map_err(RunnerError::write(path))
+}

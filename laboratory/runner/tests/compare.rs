@@ -1,0 +1,53 @@
+//! Comparison of two directories.
+
+use crate::common::{experiment, row};
+use quorate_lab::experiments::{Instrument, Profile, Row};
+use quorate_runner::compare::{check_figures, compare};
+use quorate_runner::report::Archived;
+
+fn archived(rows: Vec<Row>) -> Vec<Archived> {
+    let experiment = experiment("", "");
+    vec![Archived { experiment, profile: Profile::Quick, instruments: vec![Instrument::Real], rows }]
+}
+
+fn runs(batch: i64, throughputs: &[f64]) -> Vec<Row> {
+    let runs = throughputs.iter().enumerate();
+    runs.map(|(at, value)| row(batch, at as u32, &[("throughput_per_s", *value)])).collect()
+}
+
+fn figures() -> Vec<String> {
+    vec!["throughput_per_s".to_owned()]
+}
+
+#[test]
+fn a_difference_is_significant_if_it_exceeds_the_spread() {
+    let before = archived([runs(10, &[100.0, 102.0, 98.0]), runs(400, &[100.0, 150.0, 60.0])].concat());
+    let after = archived([runs(10, &[150.0, 152.0, 149.0]), runs(400, &[120.0, 170.0, 70.0])].concat());
+    let found = compare(&before, &after, &figures());
+    let verdicts: Vec<_> = found.comparisons.iter().map(|own| own.is_significant).collect();
+    assert_eq!(verdicts, [Some(true), Some(false)]);
+    let ratio = found.comparisons[0].ratio.expect("values above 0");
+    assert!((ratio.ratio - 1.503).abs() < 0.01, "{ratio:?}");
+    assert!(ratio.interval.is_some_and(|own| own.low > 1.4 && own.high < 1.6), "{ratio:?}");
+    assert!(found.to_table().contains("1 of 2 differences are significant"), "{}", found.to_table());
+}
+
+#[test]
+fn one_run_decides_nothing_and_failures_do_not_count() {
+    let mut failed = runs(400, &[100.0]);
+    failed[0].failure = Some("why".into());
+    let before = archived([runs(10, &[100.0]), failed].concat());
+    let after = archived([runs(10, &[300.0, 301.0]), runs(400, &[1.0])].concat());
+    let found = compare(&before, &after, &figures());
+    assert_eq!((found.comparisons.len(), found.only_before, found.only_after), (1, 0, 1));
+    assert_eq!(found.comparisons[0].is_significant, None);
+    let json: serde_json::Value = serde_json::from_str(&found.to_json()).expect("JSON");
+    assert_eq!(json["comparisons"][0]["after_runs"], 2);
+}
+
+#[test]
+fn only_figures_can_be_compared() {
+    assert!(check_figures(&figures()).is_ok());
+    let error = check_figures(&["p50".to_owned()]).expect_err("it is none").to_string();
+    assert!(error.contains("did you mean `p50_ms`?"), "{error}");
+}

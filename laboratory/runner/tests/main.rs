@@ -1,0 +1,13 @@
+//! The tests of this crate, as one binary. Whole runs are tested with the binary, in `laboratory/cli/tests/lab.rs`.
+
+mod calls;
+mod catalogue;
+mod common;
+mod compare;
+mod documents;
+mod experiments;
+mod export;
+mod figures;
+mod page;
+mod reproduction;
+mod store;

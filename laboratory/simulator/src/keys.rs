@@ -1,0 +1,256 @@
+//! Keys of a simulated cluster, drawn from the seed: the replicas' and their clients'.
+
+use crate::links::{Purpose, Random};
+use crate::signatures::{Device, Modelled};
+use crate::spec::{Signatures, SimSpec};
+use quorate_crypto::{
+    BundleVerifier, CertificateFault, ClientAuthentication, ClientIdentity, Crypto, DEFAULT_CACHE_BUNDLES,
+    IDENTITY_SCHEME, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, SEED_BYTES, SchemeKind, VerifiedCache,
+};
+use quorate_hosting::desk::ClientVerifier;
+use quorate_types::{Address, Bundle, ClientId, ClusterId, Committee, Digest, Genesis, ReplicaId};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::ControlFlow;
+
+/// A committee and its private keys.
+struct Members {
+    committee: Committee,
+    keys: Vec<ReplicaKeys>,
+}
+
+impl Members {
+    /// Draws the keys. The identity keys do not depend on the voting scheme.
+    fn new(scheme: SchemeKind, genesis: &Genesis, seed: u64) -> Members {
+        let mut random = Random::new(seed, Purpose::Keys, 0);
+        let mut draw = || {
+            let mut bytes = [0; SEED_BYTES];
+            bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&random.bits().to_le_bytes()));
+            ReplicaKeys::from_seed(scheme, bytes)
+        };
+        let keys: Vec<ReplicaKeys> = (0..genesis.quorum.replicas()).map(|_| draw()).collect();
+        let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+        let members = keys.iter().map(|keys| keys.member(address.clone())).collect();
+        Members { committee: Committee { members, ..genesis.committee() }, keys }
+    }
+}
+
+/// Returns the genesis of a simulated cluster. It has no members: their keys depend on the seed alone, and no two runs
+/// share a network.
+pub fn genesis(spec: &SimSpec) -> Genesis<'static> {
+    Genesis {
+        quorum: spec.quorum,
+        protocol: spec.consensus.protocol.name(),
+        scheme: spec.scheme.name(),
+        vote_macs: spec.macs.map(SchemeKind::name),
+        ..Genesis::of_name("quorate")
+    }
+}
+
+/// Returns the crypto device of each replica.
+pub fn devices(spec: &SimSpec, seed: u64) -> Vec<Device> {
+    let genesis = genesis(spec);
+    let (profile, remembered) = (spec.scheme.profile(), spec.certificate_cache.certificates());
+    if spec.signatures == Signatures::Modelled || !profile.unforgeable {
+        let model = |_| {
+            let macs = spec.macs.map(SchemeKind::profile);
+            Device::Modelled(Box::new(Modelled::new(genesis.epoch(), spec.quorum, profile, macs, remembered)))
+        };
+        return (0..spec.quorum.replicas()).map(model).collect();
+    }
+    let Members { committee, keys } = Members::new(spec.scheme, &genesis, seed);
+    let shared = Keyring::shared(spec.scheme, &committee).expect("generated keys are valid");
+    let device = |(me, ReplicaKeys { identity, voting: key }): (ReplicaId, ReplicaKeys)| {
+        let crypto = match shared.clone() {
+            Some(keyring) => Crypto::with_keyring(keyring, &committee, me, key, remembered),
+            None => Crypto::new(spec.scheme, &committee, me, key, remembered),
+        };
+        let crypto = crypto.expect("generated keys are valid");
+        let macs = spec.macs.map(|kind| MacKeys::new(kind, &committee, me, &identity));
+        Device::Real(Box::new(match macs {
+            Some(macs) => crypto.with_macs(macs.expect("generated keys are valid")),
+            None => crypto,
+        }))
+    };
+    committee.replicas().zip(keys).map(device).collect()
+}
+
+/// What clients authenticate bundles with, and replicas judge them by.
+///
+/// Codes are real, whether or not signatures are: a replica judges a bundle by its own code, so no model can say that a
+/// bundle is genuine. What codes cost comes from the table, as for signatures.
+pub struct ClientKeys {
+    cluster: ClusterId,
+    authentication: ClientAuthentication,
+    codes: Option<(SchemeKind, Members)>,
+}
+
+impl ClientKeys {
+    /// # Panics
+    /// If clients have codes and `spec.macs` names no scheme.
+    pub fn new(spec: &SimSpec, seed: u64) -> ClientKeys {
+        let genesis = genesis(spec);
+        let authentication = spec.client_authentication;
+        let codes = (authentication == ClientAuthentication::Mac).then(|| {
+            let scheme = spec.macs.expect("clients have codes only where votes have");
+            (scheme, Members::new(IDENTITY_SCHEME, &genesis, seed))
+        });
+        ClientKeys { cluster: genesis.cluster(), authentication, codes }
+    }
+
+    /// Returns the identity of an owner, with a key if clients have any.
+    pub fn identity(&self, owner: u128) -> ClientIdentity {
+        if self.authentication == ClientAuthentication::None {
+            return ClientIdentity::claimed(ClientId(owner << ClientId::SESSION_BITS));
+        }
+        let mut seed = [0; SEED_BYTES];
+        seed[..size_of::<u128>()].copy_from_slice(&owner.to_le_bytes());
+        let identity = ClientIdentity::from_seed(&self.cluster, seed);
+        match &self.codes {
+            None => identity,
+            Some((scheme, members)) => {
+                identity.with_codes(*scheme, &members.committee).expect("generated keys are valid")
+            }
+        }
+    }
+
+    /// Returns what a replica judges bundles by.
+    pub fn judge(&self, me: ReplicaId) -> Judge {
+        match &self.codes {
+            Some((scheme, members)) => {
+                let identity = &members.keys[me.index()].identity;
+                let codes = ReplicaCodes::new(*scheme, &members.committee, me, identity);
+                let verifier = BundleVerifier::new(self.authentication, self.cluster, DEFAULT_CACHE_BUNDLES);
+                Judge::new(JudgesBy::Macs(Box::new(verifier.with_codes(codes.expect("generated keys are valid")))))
+            }
+            None if self.authentication == ClientAuthentication::None => Judge::new(JudgesBy::Nothing),
+            None => Judge::new(JudgesBy::Signatures(VerifiedCache::new(DEFAULT_CACHE_BUNDLES))),
+        }
+    }
+}
+
+/// Verifier of clients' bundles at a simulated replica.
+pub struct Judge {
+    by: JudgesBy,
+    /// Bundles to take for forged, as a model has no forged signatures.
+    forged: BTreeSet<Digest>,
+    verifications: u64,
+}
+
+enum JudgesBy {
+    /// Clients are not authenticated.
+    Nothing,
+    /// Signatures. They are genuine by construction, and each is verified once.
+    Signatures(VerifiedCache),
+    /// MACs, which each replica judges alone.
+    Macs(Box<BundleVerifier>),
+}
+
+/// Modelled verification of bundles that were not verified before.
+#[derive(Clone, Debug, Default)]
+pub struct ModelledCheck {
+    pub genuine: Vec<Digest>,
+    pub forged: BTreeSet<Digest>,
+}
+
+impl Judge {
+    fn new(by: JudgesBy) -> Judge {
+        Judge { by, forged: BTreeSet::new(), verifications: 0 }
+    }
+
+    /// Takes a bundle for forged when it is verified in this round. Forgets those that were not verified in the last.
+    pub fn forge(&mut self, bundle: Digest) {
+        self.forged.insert(bundle);
+    }
+
+    pub fn begin_round(&mut self) {
+        self.forged.clear();
+    }
+
+    fn is_new(&self, bundle: &Digest) -> bool {
+        matches!(&self.by, JudgesBy::Signatures(verified) if !verified.contains(bundle))
+    }
+
+    fn verified(&mut self, bundle: Digest) {
+        if let JudgesBy::Signatures(verified) = &mut self.by {
+            self.verifications += 1;
+            verified.insert(bundle);
+        }
+    }
+}
+
+impl ClientVerifier for Judge {
+    type Task = ModelledCheck;
+    type Checked = ModelledCheck;
+
+    fn kind(&self) -> ClientAuthentication {
+        match self.by {
+            JudgesBy::Nothing => ClientAuthentication::None,
+            JudgesBy::Signatures(_) => ClientAuthentication::Ed25519,
+            JudgesBy::Macs(_) => ClientAuthentication::Mac,
+        }
+    }
+
+    fn requires_certificates(&self) -> bool {
+        false
+    }
+
+    fn lacks_certificate(&mut self, _: &Bundle) -> Option<CertificateFault> {
+        None
+    }
+
+    fn is_verified(&self, bundle: &Digest) -> bool {
+        match &self.by {
+            JudgesBy::Nothing => false,
+            JudgesBy::Signatures(verified) => verified.contains(bundle),
+            JudgesBy::Macs(verifier) => verifier.is_verified(bundle),
+        }
+    }
+
+    fn begin<'a>(
+        &mut self,
+        bundles: impl IntoIterator<Item = &'a Bundle>,
+    ) -> ControlFlow<BTreeSet<Digest>, ModelledCheck> {
+        if let JudgesBy::Macs(verifier) = &mut self.by {
+            let (forged, others): (Vec<&Bundle>, Vec<&Bundle>) =
+                bundles.into_iter().partition(|bundle| self.forged.remove(&bundle.digest()));
+            self.verifications += forged.len() as u64;
+            let forged = forged.into_iter().map(Bundle::digest);
+            return ControlFlow::Break(verifier.forged(others).into_iter().chain(forged).collect());
+        }
+        let (mut check, mut seen) = (ModelledCheck::default(), BTreeSet::new());
+        for digest in bundles.into_iter().map(Bundle::digest) {
+            if self.forged.remove(&digest) {
+                check.forged.insert(digest);
+            } else if self.is_new(&digest) && seen.insert(digest) {
+                check.genuine.push(digest);
+            }
+        }
+        match check.genuine.is_empty() && check.forged.is_empty() {
+            true => ControlFlow::Break(BTreeSet::new()),
+            false => ControlFlow::Continue(check),
+        }
+    }
+
+    fn finish(&mut self, checked: ModelledCheck) -> BTreeSet<Digest> {
+        checked.genuine.into_iter().for_each(|bundle| self.verified(bundle));
+        checked.forged
+    }
+
+    fn are_genuine<'a>(&mut self, bundles: impl IntoIterator<Item = &'a Bundle>) -> bool {
+        if let JudgesBy::Macs(verifier) = &mut self.by {
+            return verifier.are_genuine(bundles);
+        }
+        for digest in bundles.into_iter().map(Bundle::digest) {
+            if self.is_new(&digest) {
+                self.verified(digest);
+            }
+        }
+        true
+    }
+
+    fn verifications(&self) -> u64 {
+        let real = if let JudgesBy::Macs(verifier) = &self.by { verifier.verifications() } else { 0 };
+        self.verifications + real
+    }
+}

@@ -1,0 +1,167 @@
+//! Tables of hardware cores and devices, each row with its source.
+//!
+//! The rows are in `data/fpga.toml`. A slice of a Virtex-7 has four look-up tables and eight flip-flops, one of
+//! UltraScale+ (a CLB) eight and sixteen, so that resources are counted in tables and flip-flops and converted to the
+//! slices of the device: as many as hold both, if they are packed without a gap.
+
+use quorate_types::choice::nearest;
+use quorate_types::{Fault, choice};
+use serde::{Deserialize, Serialize};
+
+/// The shipped tables.
+const SHIPPED: &str = include_str!("../../../data/fpga.toml");
+
+choice!(
+    /// Stage of a replica in hardware.
+    Stage, "stage",
+    /// TCP/IP and the controller of the memory that it needs.
+    Network = "network",
+    /// The protocol itself, and the log.
+    Decision = "decision",
+    /// SHA-256 of what arrives and leaves.
+    Hash = "hash",
+    /// Codes on messages, made and checked.
+    Codes = "codes",
+    /// Verification of clients' signatures and, in the profile `pk`, those of replicas.
+    Verify = "verify",
+    /// Signatures on votes or replies.
+    Sign = "sign",
+);
+
+choice!(
+    /// How far the figures of a row can be trusted.
+    Basis, "basis",
+    /// The source prints all of them.
+    Published = "published",
+    /// The source prints the resources; the cycles follow from its code or its rate.
+    Derived = "derived",
+    /// The source prints the rate; the resources are an upper bound.
+    Bound = "bound",
+    /// No source prints them.
+    Assumed = "assumed",
+);
+
+/// A hardware core.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Core {
+    pub name: String,
+    pub stage: Stage,
+    /// Signature scheme, of the stages that have one.
+    #[serde(default)]
+    pub scheme: Option<String>,
+    pub luts: f64,
+    pub ffs: f64,
+    pub dsps: f64,
+    /// Blocks of 36 Kbit.
+    pub brams: f64,
+    pub clock_mhz: f64,
+    /// Cycles for one unit of the stage: a block of 64 B, a code, a signature, a message.
+    pub cycles: f64,
+    pub basis: Basis,
+    /// Paper or data sheet, table, year.
+    pub source: String,
+    /// What the figures leave open.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+/// A device.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    pub name: String,
+    pub about: String,
+    pub slices: f64,
+    pub luts_per_slice: f64,
+    pub ffs_per_slice: f64,
+    pub dsps: f64,
+    /// Blocks of 36 Kbit.
+    pub brams: f64,
+    pub year: u32,
+    pub source: String,
+}
+
+/// All cores and devices.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tables {
+    #[serde(rename = "core")]
+    pub cores: Vec<Core>,
+    #[serde(rename = "device")]
+    pub devices: Vec<Device>,
+}
+
+impl Core {
+    /// Returns the units per second of one core, with its clock no faster than a limit.
+    pub fn units_per_s(&self, clock_limit_mhz: Option<f64>) -> f64 {
+        let clock = clock_limit_mhz.map_or(self.clock_mhz, |limit| self.clock_mhz.min(limit));
+        clock * 1e6 / self.cycles
+    }
+}
+
+impl Device {
+    /// Returns the slices that hold these look-up tables and flip-flops.
+    pub fn slices_for(&self, luts: f64, ffs: f64) -> f64 {
+        (luts / self.luts_per_slice).max(ffs / self.ffs_per_slice).ceil()
+    }
+
+    /// Returns the look-up tables of the whole device.
+    pub fn luts(&self) -> f64 {
+        self.slices * self.luts_per_slice
+    }
+}
+
+impl Tables {
+    /// Returns the shipped tables.
+    pub fn shipped() -> Tables {
+        toml::from_str(SHIPPED).expect("a test reads the shipped tables")
+    }
+
+    /// Returns a device by name.
+    ///
+    /// # Errors
+    /// If there is none, with those that there are.
+    pub fn device(&self, name: &str) -> Result<&Device, Fault> {
+        let names: Vec<&str> = self.devices.iter().map(|device| device.name.as_str()).collect();
+        self.devices
+            .iter()
+            .find(|device| device.name == name)
+            .ok_or_else(|| unknown("--device", "device", name, &names))
+    }
+
+    /// Returns a core of a stage by name.
+    ///
+    /// # Errors
+    /// If the stage has none of this name, with those that it has.
+    pub fn core_named(&self, stage: Stage, flag: &str, name: &str) -> Result<&Core, Fault> {
+        let cores: Vec<&Core> = self.cores.iter().filter(|core| core.stage == stage).collect();
+        let names: Vec<&str> = cores.iter().map(|core| core.name.as_str()).collect();
+        cores.iter().find(|core| core.name == name).copied().ok_or_else(|| unknown(flag, "core", name, &names))
+    }
+
+    /// Returns the first core of a stage, for a scheme in the stages that have one.
+    ///
+    /// # Errors
+    /// If no core does this.
+    pub fn core_for(&self, stage: Stage, scheme: &str) -> Result<&Core, Fault> {
+        let fits = |core: &&Core| core.stage == stage && core.scheme.as_deref().is_none_or(|own| own == scheme);
+        self.cores.iter().find(fits).ok_or_else(|| {
+            let of_stage = self.cores.iter().filter(|core| core.stage == stage);
+            let known: Vec<&str> = of_stage.filter_map(|core| core.scheme.as_deref()).collect();
+            let what = format!("no core of the table does the stage `{stage}` with {scheme}");
+            Fault::new("--scheme", what, format!("use one of {}, or another --profile", known.join(", ")))
+        })
+    }
+
+    /// Returns the schemes whose signatures some core verifies.
+    pub fn schemes(&self) -> Vec<&str> {
+        self.cores.iter().filter(|core| core.stage == Stage::Verify).filter_map(|core| core.scheme.as_deref()).collect()
+    }
+}
+
+fn unknown(flag: &str, what: &str, name: &str, known: &[&str]) -> Fault {
+    let hint = nearest(name, known).map_or(String::new(), |name| format!(" (did you mean `{name}`?)"));
+    let known = known.join(", ");
+    Fault::new(flag, format!("unknown {what} `{name}`"), format!("use one of {known}{hint}"))
+}

@@ -1,0 +1,451 @@
+//! Schedules of faults.
+
+use super::end::End;
+use super::endpoints::Endpoints;
+use crate::clock::{NS_PER_MS, TRUE_RATE, ms_to_ns};
+use crate::hostile::{Hostility, SERVED_WITHIN_MS};
+use crate::off_path::{Forgery, MAX_PACKETS_PER_S, PACKETS_PER_S};
+use quorate_adversary::byzantine::{Fault, Misbehaviour, Times};
+use quorate_types::{ReplicaId, Time, choice};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+choice!(
+    /// Part of a journal that survives a crash.
+    #[derive(Default)]
+    Leaves, "rest of a journal",
+    /// All written records: the process died, but the machine did not.
+    #[default]
+    Written = "written",
+    /// All flushed records: the machine lost power.
+    Flushed = "flushed",
+    /// All flushed records and a torn part of those being flushed: the machine lost power while it wrote.
+    Torn = "torn",
+    /// Nothing. The replica restarts without its journal, and detects that.
+    Nothing = "nothing",
+);
+
+/// Crash point of a replica, counted from its start: before and after each record is written, and before each message
+/// is signed, before it is sent and after.
+pub type Point = u64;
+
+/// One entry of a fault schedule: from `at_ms` for `for_ms`, in milliseconds of virtual time since the start.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum FaultSpec {
+    /// A replica crashes for good. Its messages in flight still arrive.
+    Crash { at_ms: f64, replica: u16 },
+    /// A replica crashes and restarts with the rest of its journal.
+    Restart {
+        at_ms: f64,
+        for_ms: f64,
+        replica: u16,
+        /// `written`, `flushed`, `torn` or `nothing`; see [`Leaves`].
+        #[serde(default)]
+        journal: Leaves,
+    },
+    /// A replica crashes and restarts. It loses its disk, unless f others that lost theirs have not recovered or
+    /// misbehave; then its journal keeps the flushed records.
+    LoseDisk { at_ms: f64, for_ms: f64, replica: u16 },
+    /// A replica crashes at a [`Point`], and restarts.
+    Strike {
+        /// Counted from 1.
+        point: Point,
+        for_ms: f64,
+        /// A schedule may strike each replica once.
+        replica: u16,
+        #[serde(default)]
+        journal: Leaves,
+    },
+    /// A replica's clock drifts, and with it its timers.
+    Drift {
+        at_ms: f64,
+        for_ms: f64,
+        replica: u16,
+        /// Drift in parts per million; negative if the clock is slow.
+        ppm: f64,
+    },
+    /// A replica does nothing. Messages to it wait.
+    Pause { at_ms: f64, for_ms: f64, replica: u16 },
+    /// A replica's processor takes `factor` times as long.
+    SlowCpu { at_ms: f64, for_ms: f64, replica: u16, factor: f64 },
+    /// A replica's disk takes `factor` times as long to make its journal durable.
+    SlowDisk { at_ms: f64, for_ms: f64, replica: u16, factor: f64 },
+    /// Messages between two groups of endpoints are lost.
+    Cut {
+        at_ms: f64,
+        for_ms: f64,
+        from: Vec<End>,
+        to: Vec<End>,
+        /// Messages in the other direction still arrive.
+        #[serde(default)]
+        one_way: bool,
+    },
+    /// Packets between two groups of endpoints take `by_ms` longer, in one direction.
+    Spike { at_ms: f64, for_ms: f64, from: Vec<End>, to: Vec<End>, by_ms: f64 },
+    /// Packets between two groups of endpoints are lost with a further probability, in one direction.
+    Lose { at_ms: f64, for_ms: f64, from: Vec<End>, to: Vec<End>, probability: f64 },
+    /// A replica misbehaves.
+    Misbehave {
+        #[serde(default)]
+        at_ms: f64,
+        /// To the end of the run by default.
+        #[serde(default)]
+        for_ms: Option<f64>,
+        /// Time from one start of a misbehaviour that recurs to the next. It does not recur by default.
+        #[serde(default)]
+        every_ms: Option<f64>,
+        replica: u16,
+        /// `silent`, `slow=50`, `equivocate` and so on; see [`Fault`].
+        fault: Fault,
+    },
+    /// A client without a replica's key attacks the cluster. If the schedule has no other kind of fault, each bundle of
+    /// an honest client must be executed within a bound.
+    Hostile {
+        at_ms: f64,
+        for_ms: f64,
+        client: Hostility,
+        /// The client shares the link of the honest clients, as behind a proxy. Then all share one queue, and the bound
+        /// does not hold.
+        #[serde(default)]
+        shares_link: bool,
+        /// The bound, in milliseconds.
+        #[serde(default = "served_within_ms")]
+        within_ms: f64,
+    },
+    /// Somebody off the path sends packets in the name of any address. Needs a transport over packets. If the schedule
+    /// has no other kind of fault, each bundle of an honest client must be executed within a bound, and on a network
+    /// that loses nothing all pairs must be connected within [round trips](crate::CONNECTED_WITHIN_ROUND_TRIPS).
+    OffPath {
+        at_ms: f64,
+        for_ms: f64,
+        packets: Forgery,
+        /// Packets per second to each target.
+        #[serde(default = "packets_per_s")]
+        packets_per_s: f64,
+        /// Endpoints that it attacks; all by default.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        to: Vec<End>,
+        /// The bound, in milliseconds.
+        #[serde(default = "served_within_ms")]
+        within_ms: f64,
+    },
+}
+
+impl FaultSpec {
+    /// Returns a misbehaviour that lasts to the end of the run.
+    pub fn misbehave(at_ms: f64, replica: u16, fault: impl Into<Fault>) -> FaultSpec {
+        FaultSpec::Misbehave { at_ms, for_ms: None, every_ms: None, replica, fault: fault.into() }
+    }
+
+    /// Returns the link ends that the fault names.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
+        let (from, to): (&[End], &[End]) = match self {
+            FaultSpec::Cut { from, to, .. } | FaultSpec::Spike { from, to, .. } | FaultSpec::Lose { from, to, .. } => {
+                (from, to)
+            }
+            FaultSpec::OffPath { to, .. } => (&[], to),
+            _ => (&[], &[]),
+        };
+        from.iter().chain(to)
+    }
+
+    /// Returns why a schedule cannot contain both faults, or `None` if it can.
+    pub(crate) fn clash(&self, other: &FaultSpec) -> Option<String> {
+        match (self, other) {
+            (FaultSpec::Strike { replica, .. }, FaultSpec::Strike { replica: same, .. }) if replica == same => {
+                Some(format!("strikes replica {replica} down again"))
+            }
+            (FaultSpec::Misbehave { replica, .. }, FaultSpec::Misbehave { replica: same, .. }) if replica == same => {
+                Some(format!("makes replica {replica} misbehave in a second way"))
+            }
+            _ => None,
+        }
+    }
+
+    fn replicas(&self) -> Vec<u16> {
+        let replica = |end: &End| match end {
+            End::Replica(replica) => Some(*replica),
+            End::Named(_) => None,
+        };
+        match self {
+            FaultSpec::Crash { replica, .. }
+            | FaultSpec::Pause { replica, .. }
+            | FaultSpec::SlowCpu { replica, .. }
+            | FaultSpec::SlowDisk { replica, .. }
+            | FaultSpec::Restart { replica, .. }
+            | FaultSpec::LoseDisk { replica, .. }
+            | FaultSpec::Strike { replica, .. }
+            | FaultSpec::Drift { replica, .. }
+            | FaultSpec::Misbehave { replica, .. } => vec![*replica],
+            FaultSpec::Cut { .. } | FaultSpec::Spike { .. } | FaultSpec::Lose { .. } | FaultSpec::OffPath { .. } => {
+                self.ends().filter_map(replica).collect()
+            }
+            FaultSpec::Hostile { .. } => Vec::new(),
+        }
+    }
+
+    /// Returns start and duration in milliseconds, 0 where the fault has none.
+    fn times_ms(&self) -> (f64, f64) {
+        match *self {
+            FaultSpec::Crash { at_ms, .. } => (at_ms, 0.0),
+            FaultSpec::Misbehave { at_ms, for_ms, .. } => (at_ms, for_ms.unwrap_or(0.0)),
+            FaultSpec::Strike { for_ms, .. } => (0.0, for_ms),
+            FaultSpec::Pause { at_ms, for_ms, .. }
+            | FaultSpec::Restart { at_ms, for_ms, .. }
+            | FaultSpec::LoseDisk { at_ms, for_ms, .. }
+            | FaultSpec::Cut { at_ms, for_ms, .. }
+            | FaultSpec::Hostile { at_ms, for_ms, .. }
+            | FaultSpec::OffPath { at_ms, for_ms, .. }
+            | FaultSpec::SlowCpu { at_ms, for_ms, .. }
+            | FaultSpec::SlowDisk { at_ms, for_ms, .. }
+            | FaultSpec::Drift { at_ms, for_ms, .. }
+            | FaultSpec::Lose { at_ms, for_ms, .. }
+            | FaultSpec::Spike { at_ms, for_ms, .. } => (at_ms, for_ms),
+        }
+    }
+
+    /// Returns why a cluster of `replicas` cannot have this fault, or `None` if it can.
+    pub fn misfit(&self, replicas: usize) -> Option<String> {
+        let absent = self.replicas().into_iter().find(|replica| usize::from(*replica) >= replicas);
+        match (absent, self) {
+            (Some(absent), _) => Some(format!("names replica {absent}, but the last one is {}", replicas - 1)),
+            (None, FaultSpec::Misbehave { for_ms, every_ms, .. })
+                if *for_ms == Some(0.0) || every_ms.is_some_and(|every| for_ms.is_none_or(|lasts| every <= lasts)) =>
+            {
+                Some("is always on or always off; expected 0 < for_ms < every_ms, or neither key".to_owned())
+            }
+            (None, FaultSpec::Lose { probability, .. }) if !(0.0..=1.0).contains(probability) => {
+                Some(format!("has the probability {probability}; expected 0 to 1"))
+            }
+            (None, FaultSpec::OffPath { packets_per_s, .. }) if !(1.0..=MAX_PACKETS_PER_S).contains(packets_per_s) => {
+                Some(format!("sends {packets_per_s} packets_per_s; expected 1 to {MAX_PACKETS_PER_S}"))
+            }
+            (None, FaultSpec::Misbehave { replica, fault, .. }) => fault.misfit(ReplicaId(*replica), replicas),
+            _ => None,
+        }
+    }
+}
+
+fn served_within_ms() -> f64 {
+    SERVED_WITHIN_MS
+}
+
+fn packets_per_s() -> f64 {
+    PACKETS_PER_S
+}
+
+/// Returns the service bound for bundles of honest clients if a schedule has only hostile clients and senders off the
+/// path; `None` if it has other faults too.
+pub fn served_within(faults: &[FaultSpec]) -> Option<Duration> {
+    let within = faults.iter().map(|fault| match fault {
+        FaultSpec::Hostile { within_ms, .. } | FaultSpec::OffPath { within_ms, .. } => {
+            Some(time(*within_ms).since(Time(0)))
+        }
+        _ => None,
+    });
+    within.collect::<Option<Vec<Duration>>>()?.into_iter().max()
+}
+
+/// Returns the number of hostile clients of a schedule, each with its own link, if one of them favours one replica and
+/// no fault delays honest replicas or their messages: the others are hostile clients and misbehaving replicas.
+pub fn favours(faults: &[FaultSpec]) -> Option<u64> {
+    let mut clients = 0;
+    let mut favours = false;
+    for fault in faults {
+        match fault {
+            FaultSpec::Hostile { client, shares_link: false, .. } => {
+                clients += 1;
+                favours |= client.favours_one();
+            }
+            FaultSpec::Misbehave { .. } => {}
+            _ => return None,
+        }
+    }
+    favours.then_some(clients)
+}
+
+/// Returns the misbehaving replicas of a schedule.
+pub fn misbehaviour(faults: &[FaultSpec]) -> impl Iterator<Item = (ReplicaId, Misbehaviour)> {
+    faults.iter().filter_map(|fault| match fault {
+        FaultSpec::Misbehave { at_ms, for_ms, every_ms, replica, fault } => {
+            let span = |ms: f64| time(ms).since(Time(0));
+            let times = Times { start: span(*at_ms), lasts: for_ms.map(span), every: every_ms.map(span) };
+            Some((ReplicaId(*replica), Misbehaviour { fault: *fault, times }))
+        }
+        _ => None,
+    })
+}
+
+/// Crash of a replica at a crash point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Strike {
+    pub replica: usize,
+    pub point: Point,
+    pub leaves: Leaves,
+    /// Time until the restart.
+    pub down: Duration,
+}
+
+/// Returns the strikes of a schedule.
+pub fn strikes(faults: &[FaultSpec]) -> Vec<Strike> {
+    let strike = |fault: &FaultSpec| match fault {
+        FaultSpec::Strike { point, for_ms, replica, journal } => Some(Strike {
+            replica: usize::from(*replica),
+            point: *point,
+            leaves: *journal,
+            down: time(*for_ms).since(Time(0)),
+        }),
+        _ => None,
+    };
+    faults.iter().filter_map(strike).collect()
+}
+
+/// Start or end of a fault.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Change {
+    /// Crash for good.
+    Crash(usize),
+    /// Crash with a restart at the given time.
+    Down(usize, Leaves, Time),
+    /// Crash of a replica until the given time. It loses its disk if fewer replicas than allowed lack theirs then.
+    LoseDisk(usize, Time),
+    /// Rate of the replica's clock, relative to [`TRUE_RATE`].
+    Clock(usize, u64),
+    /// Pause until the given time.
+    Pause(usize, Time),
+    /// CPU time relative to the normal one, in thousandths.
+    Speed(usize, u64),
+    /// Flush time relative to the normal one, in thousandths.
+    Disk(usize, u64),
+    /// Start (true) or end of a cut between pairs.
+    Cut(Vec<(usize, usize)>, bool),
+    /// Extra delay between pairs, in nanoseconds.
+    Spike(Vec<(usize, usize)>, u64),
+    /// Further loss between pairs, as a probability.
+    Lose(Vec<(usize, usize)>, f64),
+    /// Sender off the path, with its packets per second to each target, until the given time.
+    OffPath(Forgery, f64, Vec<usize>, Time),
+    /// Hostile client until the given time. The flag tells whether it shares the link of the honest clients.
+    Hostile(Hostility, bool, Time),
+}
+
+impl Change {
+    /// Describes the change, given the names of endpoints.
+    pub fn describe(&self, name: impl Fn(usize) -> String) -> String {
+        let ways = |pairs: &[(usize, usize)]| {
+            let words = pairs.iter().map(|(from, to)| format!("{} to {}", name(*from), name(*to)));
+            words.collect::<Vec<_>>().join(", ")
+        };
+        match self {
+            Change::Crash(replica) => format!("R{replica} crashes for good"),
+            Change::Down(replica, leaves, until) => {
+                format!("R{replica} crashes until {until:?}; its journal: {leaves:?}")
+            }
+            Change::LoseDisk(replica, until) => {
+                format!("R{replica} crashes until {until:?}, and loses its disk if that makes no more than f faults")
+            }
+            Change::Clock(replica, rate) => format!("R{replica}'s clock advances {rate} us per second"),
+            Change::Pause(replica, until) => format!("R{replica} pauses until {until:?}"),
+            Change::Speed(replica, thousandths) => {
+                format!("R{replica}'s processor takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
+            }
+            Change::Disk(replica, thousandths) => {
+                format!("R{replica}'s disk takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
+            }
+            Change::Cut(pairs, true) => format!("cut: {}", ways(pairs)),
+            Change::Cut(pairs, false) => format!("reconnected: {}", ways(pairs)),
+            Change::OffPath(packets, packets_per_s, targets, until) => {
+                let targets = targets.iter().map(|target| name(*target)).collect::<Vec<_>>().join(", ");
+                format!("off the path until {until:?}: {packets}, {packets_per_s} per second to each of {targets}")
+            }
+            Change::Hostile(client, _, until) => format!("hostile client until {until:?}: {client}"),
+            Change::Lose(pairs, probability) => format!("lost with probability {probability}: {}", ways(pairs)),
+            Change::Spike(pairs, by_ns) => format!("delayed by {} ms: {}", *by_ns as f64 / NS_PER_MS, ways(pairs)),
+        }
+    }
+}
+
+/// Maximum time in a schedule, in milliseconds: an hour.
+pub(crate) const MAX_MS: f64 = 3_600_000.0;
+/// Range of a processor's or disk's slowness, relative to the cost table.
+pub(crate) const MIN_FACTOR: f64 = 0.001;
+pub(crate) const MAX_FACTOR: f64 = 1e6;
+/// Range of a clock's drift. A clock must not stop.
+pub(crate) const MAX_LOSS_PPM: f64 = 999_000.0;
+pub(crate) const MAX_GAIN_PPM: f64 = 9e6;
+/// Normal speed of a processor or disk, in thousandths.
+pub const FULL_SPEED: u64 = 1000;
+
+fn time(ms: f64) -> Time {
+    Time(ms_to_ns(ms))
+}
+
+/// Returns the ordered pairs of different endpoints in `from` and `to`.
+pub(crate) fn pairs(from: &[usize], to: &[usize], both_ways: bool) -> Vec<(usize, usize)> {
+    let forth = from.iter().flat_map(|one| to.iter().map(move |other| (*one, *other)));
+    let mut pairs: Vec<_> = forth.filter(|(one, other)| one != other).collect();
+    if both_ways {
+        pairs.extend(pairs.clone().into_iter().map(|(one, other)| (other, one)));
+        pairs.sort_unstable();
+        pairs.dedup();
+    }
+    pairs
+}
+
+/// Returns the starts and ends of a schedule's faults, ordered by time.
+///
+/// # Panics
+/// If a fault does not fit the cluster; see [`FaultSpec::misfit`].
+pub fn changes(faults: &[FaultSpec], endpoints: &Endpoints<'_>) -> Vec<(Time, Change)> {
+    let misfit = faults.iter().find_map(|fault| fault.misfit(endpoints.replicas));
+    assert_eq!(misfit, None, "the schedule was not checked against the cluster");
+    let ends = |list: &[End]| list.iter().flat_map(|end| endpoints.of(end)).collect::<Vec<_>>();
+    let thousandths = |factor: f64| (factor.clamp(MIN_FACTOR, MAX_FACTOR) * FULL_SPEED as f64) as u64;
+    let mut changes = Vec::new();
+    for fault in faults {
+        let (at_ms, for_ms) = fault.times_ms();
+        let (at, until) = (time(at_ms), time(at_ms + for_ms));
+        let (begin, end) = match fault {
+            FaultSpec::Crash { replica, .. } => (Change::Crash(usize::from(*replica)), None),
+            FaultSpec::Pause { replica, .. } => (Change::Pause(usize::from(*replica), until), None),
+            FaultSpec::SlowCpu { replica, factor, .. } => {
+                let replica = usize::from(*replica);
+                (Change::Speed(replica, thousandths(*factor)), Some(Change::Speed(replica, FULL_SPEED)))
+            }
+            FaultSpec::SlowDisk { replica, factor, .. } => {
+                let replica = usize::from(*replica);
+                (Change::Disk(replica, thousandths(*factor)), Some(Change::Disk(replica, FULL_SPEED)))
+            }
+            FaultSpec::Cut { from, to, one_way, .. } => {
+                let pairs = pairs(&ends(from), &ends(to), !one_way);
+                (Change::Cut(pairs.clone(), true), Some(Change::Cut(pairs, false)))
+            }
+            FaultSpec::Spike { from, to, by_ms, .. } => {
+                let pairs = pairs(&ends(from), &ends(to), false);
+                (Change::Spike(pairs.clone(), ms_to_ns(*by_ms)), Some(Change::Spike(pairs, 0)))
+            }
+            FaultSpec::Lose { from, to, probability, .. } => {
+                let pairs = pairs(&ends(from), &ends(to), false);
+                (Change::Lose(pairs.clone(), *probability), Some(Change::Lose(pairs, 0.0)))
+            }
+            FaultSpec::Restart { replica, journal, .. } => (Change::Down(usize::from(*replica), *journal, until), None),
+            FaultSpec::LoseDisk { replica, .. } => (Change::LoseDisk(usize::from(*replica), until), None),
+            FaultSpec::Drift { replica, ppm, .. } => {
+                let (replica, gain) = (usize::from(*replica), ppm.clamp(-MAX_LOSS_PPM, MAX_GAIN_PPM) as i64);
+                let drifting = Change::Clock(replica, TRUE_RATE.saturating_add_signed(gain));
+                (drifting, Some(Change::Clock(replica, TRUE_RATE)))
+            }
+            FaultSpec::Hostile { client, shares_link, .. } => (Change::Hostile(*client, *shares_link, until), None),
+            FaultSpec::OffPath { packets, packets_per_s, to, .. } => {
+                let targets = if to.is_empty() { (0..endpoints.count()).collect() } else { ends(to) };
+                (Change::OffPath(*packets, *packets_per_s, targets, until), None)
+            }
+            FaultSpec::Misbehave { .. } | FaultSpec::Strike { .. } => continue,
+        };
+        changes.push((at, begin));
+        changes.extend(end.map(|end| (until, end)));
+    }
+    changes.sort_by_key(|(time, _)| *time);
+    changes
+}

@@ -1,0 +1,59 @@
+//! The end of a replica's process, and the next one.
+
+use super::Node;
+use super::gateway::{Door, open_desk};
+use crate::clock::NEVER;
+use crate::faults::Leaves;
+use quorate_adversary::byzantine::Behaviour;
+use quorate_applications::Executor;
+use quorate_consensus::{Input, Protocol, Replica, Timer};
+use quorate_storage::Identity;
+use quorate_types::Height;
+
+/// Parts that a restarting replica is rebuilt from.
+pub struct Reborn<P: Protocol> {
+    pub replica: Replica<P>,
+    pub executor: Executor,
+    /// New behaviour: a misbehaving process loses its state when it ends.
+    pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
+    pub salt: u64,
+}
+
+impl<P: Protocol> Node<P> {
+    /// Crashes. Without `returns` it never restarts.
+    pub fn crash(&mut self, returns: Option<Leaves>) {
+        (self.alive, self.returns) = (false, returns);
+        self.peers.clear();
+        self.close_desk();
+        self.local.clear();
+        self.gate.clear();
+    }
+
+    /// Drops all connections and replies.
+    fn close_desk(&mut self) {
+        let desk = self.desk.take().expect("nobody is at the desk");
+        self.desk = Some(open_desk(&self.parts, desk.into_verifier()));
+        self.door = Door::new(self.parts.origins.len());
+    }
+
+    /// Restarts as a new replica, from the journal that the crash has left.
+    pub fn restart(&mut self, reborn: Reborn<P>, leaves: Leaves) {
+        let Reborn { replica, executor, behaviour, salt } = reborn;
+        let identity = Identity { epoch: self.parts.epoch, replica: self.parts.me };
+        let (records, is_gone) = self.journal.recover(leaves, identity, salt);
+        let forgot = is_gone.then_some(Input::Forgot);
+        self.recalled = records.into_iter().map(|(id, record)| Input::Recall { id, record }).chain(forgot).collect();
+        (self.parts.replica, self.parts.executor, self.parts.salt) = (replica, executor, salt);
+        self.parts.behaviour = behaviour;
+        self.lose_states(leaves);
+        (self.adopted, self.adopting) = (Height(0), None);
+        self.close_desk();
+        (self.alive, self.started, self.struck, self.struck_at) = (true, false, false, None);
+        self.born = None;
+        (self.alarms, self.alarm_known) = ([NEVER; Timer::ALL.len()], NEVER);
+        self.verifiers.clear();
+        if let Some(network) = &mut self.network {
+            network.clear();
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Threads that verify signatures for a simulated replica, as the node's verifiers do.
+//!
+//! What the replica asks goes to the thread that is done first. Bundles of clients go, a batch at a time, to a thread
+//! that is idle; all others wait, so agreement waits for one batch at most.
+
+use super::Node;
+use crate::charges::{Checks, nanos};
+use crate::faults::FULL_SPEED;
+use crate::keys::ModelledCheck;
+use crate::ledger::Ledger;
+use crate::work::Place;
+use quorate_consensus::Protocol;
+use quorate_network::gateway::budget::MAX_BATCHES_PER_VERIFIER;
+use quorate_types::Time;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Bundles of clients that are verified together.
+struct Batch {
+    /// The desk's number.
+    number: u64,
+    check: ModelledCheck,
+    checks: Checks,
+}
+
+/// The threads of one replica; none: it verifies itself.
+pub(super) struct Verifiers {
+    /// When each thread is done.
+    free: Vec<Time>,
+    waiting: VecDeque<Batch>,
+    /// Batches that threads work on, or that come back.
+    open: usize,
+    /// What the threads did.
+    ledger: Ledger,
+    busy_ns: u64,
+}
+
+impl Verifiers {
+    pub fn new(threads: usize, has_probes: bool) -> Verifiers {
+        Verifiers {
+            free: vec![Time(0); threads],
+            waiting: VecDeque::new(),
+            open: 0,
+            ledger: if has_probes { Ledger::with_probes() } else { Ledger::default() },
+            busy_ns: 0,
+        }
+    }
+
+    pub fn exist(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Returns whether no further bundles of clients may be read for now.
+    pub fn have_enough(&self) -> bool {
+        self.exist() && self.open + self.waiting.len() >= MAX_BATCHES_PER_VERIFIER * self.free.len()
+    }
+
+    /// Has a thread verify bundles once one is idle.
+    pub fn check_later(&mut self, number: u64, check: ModelledCheck, checks: Checks) {
+        self.waiting.push_back(Batch { number, check, checks });
+    }
+
+    /// Notes that a thread has returned a batch.
+    pub fn has_checked(&mut self) {
+        self.open -= 1;
+    }
+
+    /// Returns when the first thread is done with work on `place` that it gets at `asked`, and gives it that work.
+    pub fn work(&mut self, asked: Time, checks: &Checks, speed: u64, place: Place) -> Time {
+        let took_ns = nanos(checks.picoseconds * speed / FULL_SPEED);
+        self.ledger.go(place);
+        checks.charge(&mut self.ledger);
+        self.busy_ns += took_ns;
+        let first = self.free.iter_mut().min().expect("there are threads");
+        *first = (*first).max(asked) + Duration::from_nanos(took_ns);
+        *first
+    }
+
+    /// Gives the next batch to a thread that is idle. Returns when it comes back, its number and its outcome.
+    pub fn next_batch(&mut self, now: Time, speed: u64, place: Place) -> Option<(Time, u64, ModelledCheck)> {
+        if self.free.iter().all(|free| *free > now) {
+            return None;
+        }
+        let Batch { number, check, checks } = self.waiting.pop_front()?;
+        let messages = (check.genuine.len() + check.forged.len()) as u64;
+        let done = self.work(now, &checks, speed, Place { messages, ..place });
+        self.open += 1;
+        Some((done, number, check))
+    }
+
+    /// Forgets all work, of a replica that has crashed.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.open = 0;
+        self.free.fill(Time(0));
+    }
+
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Returns the number of threads.
+    pub fn threads(&self) -> u16 {
+        self.free.len() as u16
+    }
+
+    /// Returns the processor time of all threads.
+    pub fn busy_ns(&self) -> u64 {
+        self.busy_ns
+    }
+}
+
+impl<P: Protocol> Node<P> {
+    /// Returns the time of a question that the replica asks now.
+    pub(super) fn asks_at(&self) -> Time {
+        self.now + Duration::from_nanos(nanos(self.spent()))
+    }
+}

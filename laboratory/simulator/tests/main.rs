@@ -1,0 +1,30 @@
+//! All tests of this crate in one binary, so that shared code is compiled and linked once.
+
+mod adoption_sweep;
+mod chaos;
+mod charges;
+mod clients;
+mod codes;
+mod common;
+mod crash_sweep;
+mod determinism;
+mod hardships;
+mod hostile;
+mod late_votes;
+mod lost_disks;
+mod machines;
+mod marks;
+mod network;
+mod off_path;
+mod one_desk;
+mod overload;
+#[path = "../../../engine/network/tests/transports/toy/mod.rs"]
+mod packets;
+mod phases;
+mod probes;
+mod state_transfer;
+mod tcp;
+#[path = "../../../engine/crypto/tests/toy/mod.rs"]
+mod toy;
+mod transfers;
+mod verifiers;
