@@ -5,7 +5,7 @@
 #   mutation/run.sh --check                              # only whether the mutants still apply and compile
 #
 # Needs git and cargo. Copies the last commit, not the working tree. DIRECTORY keeps the copy and its build for another
-# run. docs/MUTATION.md lists the mutants by number.
+# run. docs/MUSEUM.md lists the mutants by number.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -35,7 +35,7 @@ tree=$copy/tree
 if [ ! -e "$tree" ]; then
     git -C "$here" worktree add --quiet --detach "$tree" HEAD
     git -C "$tree" apply --3way "$here/mutation/mutants.patch" || {
-        echo "mutation/run.sh: the code under some mutants has changed; help: docs/MUTATION.md, \"Keeping the patch\"" >&2
+        echo "mutation/run.sh: the code under some mutants has changed; help: docs/MUSEUM.md, \"Keeping the patch\"" >&2
         exit 1
     }
 fi
@@ -77,7 +77,7 @@ checkers=${MUTATION_CHECKERS:-ambush chaos twins hostile hardship conformance sw
 
 killed=0
 run=0
-[ $# -gt 0 ] || set -- $(sed -n 's/^| \([0-9][0-9]*\) |.*/\1/p' "$here/docs/MUTATION.md")
+[ $# -gt 0 ] || set -- $(sed -n '/^## The mutation score/,$ s/^| \([0-9][0-9]*\) |.*/\1/p' "$here/docs/MUSEUM.md")
 for number in 0 "$@"; do
     by=
     for checker in $checkers; do

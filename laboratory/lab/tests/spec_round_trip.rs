@@ -313,7 +313,7 @@ fn switches_are_keys_of_a_table_or_words_of_one_flag() {
 
 #[test]
 fn the_documentation_lists_the_switches() {
-    let page = include_str!("../../../docs/EXPERIMENT_FILES.md");
+    let page = include_str!("../../../docs/EXPERIMENTS.md");
     let section = page.split("## Switches").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a section");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let listed: Vec<&str> = rows.map(|(key, _)| key).collect();

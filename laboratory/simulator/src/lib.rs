@@ -5,8 +5,8 @@
 //! seed determines everything, and [`SimReport::trace_hash`] is the same on every machine.
 //!
 //! Start reading at `run.rs`, which builds nodes, clients, links and oracles from a [`SimSpec`] and runs the world.
-//! `docs/SIMULATOR.md` describes network files and what is not modelled. [`models`] computes some of the same figures in
-//! closed form.
+//! `docs/SIMULATOR_FILES.md` describes network files, `docs/SIMULATOR.md` what is not modelled. [`models`] computes some
+//! of the same figures in closed form.
 
 pub mod chaos;
 mod charges;

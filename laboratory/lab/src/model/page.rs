@@ -70,7 +70,7 @@ pub fn page(swept: &Swept, protocol: Protocol, command: &[String]) -> Result<Str
     let blocks = blocks.chain([Block::Command(format!("quorate {}", words.join(" ")))]).collect();
     quorate_plots::page(&Page {
         title: format!("{protocol} by {}", swept.flag),
-        lead: vec!["Closed forms: nothing was run. docs/LOSS_MODEL.md says what they assume.".to_owned()],
+        lead: vec!["Closed forms: nothing was run. docs/MODELS.md lists their assumptions.".to_owned()],
         sections: vec![Section { id: "sweep".to_owned(), title: String::new(), blocks }],
         footer: crate::result::version(),
     })

@@ -21,7 +21,7 @@ pub fn page(plan: &Plan, command: &[String]) -> Result<String, PlotError> {
     let blocks = blocks.chain([Block::Command(format!("quorate {}", words.join(" ")))]).collect();
     quorate_plots::page(&Page {
         title,
-        lead: vec![lead, "Arithmetic: nothing was run. docs/PLAN.md says what it assumes.".to_owned()],
+        lead: vec![lead, "Arithmetic: nothing was run. docs/MODELS.md lists its assumptions.".to_owned()],
         sections: vec![Section { id: "plan".to_owned(), title: String::new(), blocks }],
         footer: crate::result::version(),
     })

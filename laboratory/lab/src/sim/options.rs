@@ -40,7 +40,7 @@ pub struct SimOptions {
     /// Run these seeds, from A to B-1, on all cores [default: the seed of --seed].
     #[arg(long, help_heading = SIMULATION, value_name = "A..B", value_parser = parse_seeds)]
     pub seeds: Option<Range<u64>>,
-    /// Network: lan, wan4, us4, world12, loopback, lossmodel, or a file as described in docs/SIMULATOR.md.
+    /// Network: lan, wan4, us4, world12, loopback, lossmodel, or a file as described in docs/SIMULATOR_FILES.md.
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4|world12|loopback|lossmodel",
           default_value = "lan")]
     pub network: String,

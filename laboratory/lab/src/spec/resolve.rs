@@ -153,7 +153,7 @@ fn with_keys(command: Command) -> Command {
         .value_delimiter(',')
         .hide_short_help(true);
     let help = "Switches that reproduce figures of single papers, such as payload_path=copied \
-                (docs/EXPERIMENT_FILES.md); also the table [reproduction] of the file";
+                (docs/EXPERIMENTS.md); also the table [reproduction] of the file";
     command
         .arg(file.help("Read flags that are not given from this file; its keys are the flags, with _ for -"))
         .arg(switches.action(ArgAction::Append).help(help))

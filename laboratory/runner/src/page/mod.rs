@@ -1,6 +1,6 @@
 //! Page of experiments: figures, claims and rows, offline, with each figure as SVG and PDF beside it.
 //!
-//! `docs/FIGURES.md` describes how figures look and behave.
+//! `docs/EXPERIMENTS.md` describes how figures look and behave.
 
 mod categories;
 mod cells;

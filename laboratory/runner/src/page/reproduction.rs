@@ -92,7 +92,7 @@ pub fn render(catalogue: &Catalogue, findings: &[Finding]) -> String {
          `quorate lab report DIR --reproduction docs/REPRODUCTION.md` from the results in DIR and from\n\
          [experiments/catalogue.toml](../experiments/catalogue.toml); do not edit it by hand.\n\n\
          A claim *holds*, *does not hold*, is *undecided* if the interval of the measurement straddles a limit, or is\n\
-         *not measurable here*; [EXPERIMENT_FILES.md](EXPERIMENT_FILES.md) says how claims are judged. The quick\n\
+         *not measurable here*; [EXPERIMENTS.md](EXPERIMENTS.md#claims) says how claims are judged. The quick\n\
          profile takes about a minute on two cores; the full one has the parameters of the paper.\n",
     );
     for paper in &catalogue.papers {

@@ -238,7 +238,8 @@ impl NetworkSpec {
         let spec: NetworkSpec = toml::from_str(text).map_err(|error| Fault {
             place: name.to_owned(),
             what: error.to_string().trim_end().to_owned(),
-            help: "docs/SIMULATOR.md lists every key, and laboratory/simulator/networks/lan.toml is an example".into(),
+            help: "docs/SIMULATOR_FILES.md lists every key, and laboratory/simulator/networks/lan.toml is an example"
+                .into(),
         })?;
         spec.validate(name)?;
         Ok(spec)
@@ -263,7 +264,7 @@ impl NetworkSpec {
         let refuse = |key: &str, at: usize, what: String| {
             let help = match what.starts_with("names ") {
                 true => format!("name replicas from 0 to {}", replicas - 1),
-                false => "set it as in docs/SIMULATOR.md".to_owned(),
+                false => "set it as in docs/SIMULATOR_FILES.md".to_owned(),
             };
             Err(Fault { place: format!("{name}: `{key}[{at}]`"), what, help })
         };

@@ -32,7 +32,8 @@ pub struct BenchCommand {
 /// The network of `--host emulated`. No flag has an effect with other hosts, which refuse them.
 #[derive(Args, Clone, PartialEq, Debug, Default)]
 pub struct EmulationOptions {
-    /// Network: lan, wan4, us4, world12, loopback, lossmodel, or a file as described in docs/SIMULATOR.md [default: lan].
+    /// Network: lan, wan4, us4, world12, loopback, lossmodel, or a file as described in docs/SIMULATOR_FILES.md
+    /// [default: lan].
     #[arg(long, help_heading = EMULATION, value_name = "FILE|lan|wan4|us4|world12|loopback|lossmodel")]
     pub network: Option<String>,
     /// Fraction of packets to drop, from 0 to 1; overrides the network's loss.

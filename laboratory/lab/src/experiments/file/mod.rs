@@ -1,4 +1,4 @@
-//! An experiment, read from its file. `docs/EXPERIMENT_FILES.md` describes the keys.
+//! An experiment, read from its file. `docs/EXPERIMENTS.md` describes the keys.
 
 mod axis;
 mod claim;
