@@ -9,7 +9,7 @@
 //!
 //! **Datagrams**, as an option, for votes between replicas: those that a packet can carry wait for no stream, and are
 //! not sent again if they are lost. An end that takes none says so in the handshake, and votes to it travel on the
-//! stream (ADR 087).
+//! stream (ADR 067).
 //!
 //! **Strangers.** An end that accepts begins nothing, and keeps nothing, before the other end has repeated a token that
 //! was sent to its address (Retry). The connection ID that comes with the token is computed from the address, so that a

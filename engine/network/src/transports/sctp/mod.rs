@@ -9,7 +9,7 @@
 //!
 //! **Acknowledgements.** The library delays them by 200 ms, whatever is configured; with a smaller timeout, each lone
 //! packet would be sent twice. So the sender sets the bit of RFC 7053 in the last packet of each burst, which its
-//! receiver acknowledges at once (ADR 068).
+//! receiver acknowledges at once (ADR 067).
 
 mod immediate;
 mod machine;

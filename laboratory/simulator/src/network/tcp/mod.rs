@@ -4,7 +4,7 @@
 //! its outputs are segments to send and the time to wake it. It handles positions in a stream, not bytes. It behaves as
 //! Linux does by default, with Reno: selective acknowledgements, time stamps, proportional rate reduction, loss
 //! detection by time (RACK) and tail-loss probes (RFC 8985), delayed acknowledgements, and timers that run in ticks of
-//! the kernel's clock. There is no receive window, no handshake and no pacing (ADR 071).
+//! the kernel's clock. There is no receive window, no handshake and no pacing (ADR 038).
 
 mod clock;
 mod congestion;
