@@ -1,9 +1,9 @@
 //! The settings of the consensus core, and the check that refuses combinations which cannot work.
 
-pub use crate::protocols::registry::ProtocolKind;
+pub use crate::facts::ProtocolKind;
 pub use quorate_types::{BatchSize, Dissemination, UnknownName};
 
-use crate::protocols::facts::Shape;
+use crate::facts::Shape;
 use quorate_types::{Fault, Quorum, ReplicaId, choice};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -495,5 +495,23 @@ impl Config {
                 two_chains.join(", ")
             )
         })
+    }
+}
+
+impl ProtocolKind {
+    /// Returns the leader elections that the protocol supports. In PBFT, replica `v - 1 mod n` is the primary for all
+    /// of view `v`.
+    pub fn leaders(self) -> &'static [LeaderKind] {
+        if self.has_slots() { &[LeaderKind::Fixed] } else { LeaderKind::ALL }
+    }
+
+    /// Returns how many consecutive views need live leaders before anything commits. In a chain whose votes go to the
+    /// next leader, that is one more than the blocks to certify; with votes to all, it equals that number. One view is
+    /// enough if all phases of a block belong to it.
+    pub fn live_leaders_in_a_row(self, votes: VotesTo) -> usize {
+        match votes {
+            VotesTo::Collector if self.is_chained() && !self.facts().optimistic_proposals => self.chain_length() + 1,
+            _ => self.chain_length(),
+        }
     }
 }

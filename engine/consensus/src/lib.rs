@@ -23,12 +23,16 @@ macro_rules! bug {
 
 pub mod config;
 pub mod data;
+pub mod drops;
+pub mod facts;
+pub mod ids;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod protocols;
 pub mod recovery;
 pub mod replica;
 pub mod seam;
+pub mod store;
 pub mod voting;
 
 pub use config::Config;

@@ -15,11 +15,12 @@ use quorate_consensus::protocols::chained::rules::*;
 use quorate_consensus::protocols::views::{Family, ViewEngine};
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::recovery::journal::{Record, Standing};
+use quorate_consensus::replica::make;
 use quorate_consensus::seam::encoding::Fingerprint;
 use quorate_consensus::seam::{Drop, Job, MAX_FETCHED_BLOCKS, RecordId};
 use quorate_consensus::voting::safety::{Promise, timeout_subject};
 use quorate_consensus::{
-    Action, Config, Envelope, Evidence, Halt, Input, Mark, Refusal, Replica, Timer, To, protocols::chained, seam::text,
+    Action, Config, Envelope, Evidence, Halt, Input, Mark, Refusal, Replica, Timer, To, seam::text,
 };
 use quorate_types::codec::{DecodeReason, WIRE_VERSION};
 use quorate_types::*;
@@ -661,7 +662,7 @@ fn certificates_of_the_last_possible_view_are_handled() {
         })),
     ];
     for message in messages {
-        let mut replica = chained::replica::<Jolteon>(config(), quorum(4), epoch(), ReplicaId(0), 7);
+        let mut replica = make::chained::<Jolteon>(config(), quorum(4), epoch(), ReplicaId(0), 7);
         let mut actions = Vec::new();
         replica.step(at(1), Input::Start, &mut actions);
         replica.step(at(1), Input::Receive { from: sender, message: Envelope::Protocol(message) }, &mut actions);

@@ -7,7 +7,7 @@ use quorate_consensus::Config;
 use quorate_consensus::config::LeaderKind;
 use quorate_consensus::data::block_tree::BlockTree;
 use quorate_consensus::data::digest_map::Salt;
-use quorate_consensus::data::store::Store;
+use quorate_consensus::store::Store;
 use quorate_consensus::voting::leader::LeaderElection;
 use quorate_types::*;
 use std::collections::BTreeSet;

@@ -1,8 +1,7 @@
 //! The remedy for lossy links: its estimate, and the copies that it chooses.
 
 use crate::common::random::Random;
-use quorate_consensus::protocols::outbox::Copies;
-use quorate_consensus::voting::remedy::{MIN_SUCCESS, Remedy, enough, success};
+use quorate_consensus::voting::remedy::{Copies, MIN_SUCCESS, Remedy, enough, success};
 use quorate_types::{Digest, Domain, Height, Quorum, ReplicaId, Subject, View};
 
 /// A replica that hears its peers over lossy links.

@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use quorate_consensus::Config;
 use quorate_consensus::config::LeaderKind;
 use quorate_consensus::data::digest_map::Salt;
-use quorate_consensus::data::store::{Store, Taken};
+use quorate_consensus::store::{Store, Taken};
 use quorate_consensus::voting::leader::LeaderElection;
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};

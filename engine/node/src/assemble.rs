@@ -19,7 +19,7 @@ use crate::snapshots::SnapshotFiles;
 use crate::states::States;
 use quorate_applications::{CheckpointRule, Executor, Parallelism};
 use quorate_consensus::Protocol;
-use quorate_consensus::protocols::MakeReplica;
+use quorate_consensus::replica::MakeReplica;
 use quorate_crypto::{
     BundleVerifier, ClientAuthentication, ClientVerdicts, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, Identities,
     Identity as IdentityKey, Keyring, MacKeys, ReplicaCodes, ReplicaKeys, ReplySealer, SchemeKind, SharedVerdicts,

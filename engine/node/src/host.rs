@@ -19,7 +19,7 @@ use crate::network::{Arrival, Frame, Report};
 use crate::observer::NodeEvent;
 use crate::peers::PeerFrames;
 use crate::progress::Progress;
-use quorate_consensus::protocols::facts::Shape;
+use quorate_consensus::facts::Shape;
 use quorate_consensus::{Action, Envelope, Evidence, Input, Protocol, Replica};
 use quorate_hosting::EventLoop;
 use quorate_hosting::recording::Recorder;

@@ -2,7 +2,7 @@
 //! compiled.
 
 use crate::config_file::ConfigFault;
-pub(crate) use quorate_consensus::protocols::{ForProtocol as ForReplica, for_protocol as for_replica};
+pub(crate) use quorate_consensus::replica::{ForProtocol as ForReplica, for_protocol as for_replica};
 pub(crate) use quorate_consensus::seam::Message as Malleable;
 use quorate_consensus::{Action, Input};
 use quorate_types::identity::ProofShape;

@@ -200,9 +200,6 @@ fn paths(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The crate whose folders still import each other: blocks and bundles, votes, recovery and the seam.
-const NOT_LAYERED: &str = "consensus";
-
 #[test]
 fn files_and_folders_of_a_crate_do_not_import_each_other_in_cycles() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -213,13 +210,40 @@ fn files_and_folders_of_a_crate_do_not_import_each_other_in_cycles() {
         let name = path.file_name().and_then(|name| name.to_str()).expect("names are UTF-8");
         let sources = Sources::of(&path.join("src"));
         let mut circles = sources.circles();
-        if name != NOT_LAYERED {
-            circles.extend(sources.circles_of_folders());
-        }
+        circles.extend(sources.circles_of_folders());
         assert!(circles.is_empty(), "{name}: files or folders import each other in a cycle: {circles:?}");
         count += 1;
     }
     assert!(count > 12, "all crates were checked");
+}
+
+/// Modules of `consensus`, lowest first.
+const LAYERS_OF_CONSENSUS: [&str; 12] = [
+    "ids",
+    "drops",
+    "facts",
+    "config",
+    "mutants",
+    "data",
+    "voting",
+    "recovery",
+    "seam",
+    "store",
+    "protocols",
+    "replica",
+];
+
+#[test]
+fn each_layer_of_the_consensus_core_imports_only_lower_ones() {
+    let sources = Sources::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../engine/consensus/src"));
+    let layer = |at: &Module| {
+        let name = at[0].as_str();
+        LAYERS_OF_CONSENSUS.iter().position(|layer| *layer == name).unwrap_or_else(|| panic!("`{name}` has no layer"))
+    };
+    for (at, targets) in within(&[], &sources.imports()) {
+        let upward: Vec<&Module> = targets.iter().filter(|target| layer(target) > layer(&at)).collect();
+        assert!(upward.is_empty(), "{at:?} imports layers above it: {upward:?}");
+    }
 }
 
 #[test]

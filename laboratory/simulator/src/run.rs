@@ -21,7 +21,7 @@ use quorate_adversary::oracles::{Property, Violation};
 use quorate_applications::{CheckpointRule, Executor};
 use quorate_client::load::{LoadReport, Stage};
 use quorate_consensus::config::Dissemination;
-use quorate_consensus::protocols::MakeReplica;
+use quorate_consensus::replica::MakeReplica;
 use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::{ClientIdentity, ReplyAuthentication};
 use quorate_hosting::desk::BundleLimits;

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use quorate_adversary::byzantine::malleable::{ForMalleable, Malleable, for_malleable};
 use quorate_applications::Executor;
 use quorate_consensus::Protocol;
-use quorate_consensus::protocols::MakeReplica;
+use quorate_consensus::replica::MakeReplica;
 use quorate_hosting::desk::{AdmissionPolicy, QuestionPolicy};
 use quorate_types::{Bundle, ClientId, ClientRequest, ReplicaId, ReplicaReply, Time, decode_message};
 use std::sync::Arc;

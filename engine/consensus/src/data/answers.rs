@@ -6,8 +6,8 @@
 //! progresses: neither is delayed.
 
 use crate::config::Config;
-use crate::recovery::transfer::Part;
-use crate::seam::Drop;
+use crate::drops::Drop;
+use crate::ids::Part;
 use quorate_types::{Digest, Height, Quorum, ReplicaId, Subject, Time, View};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -18,6 +18,3 @@ pub mod pace;
 pub mod pool;
 pub(crate) mod shares;
 pub mod sizing;
-pub mod spreading;
-pub mod store;
-pub mod wants;

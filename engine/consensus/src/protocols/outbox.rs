@@ -1,34 +1,13 @@
 //! Output of a step: actions for the host, and items that the shell handles before the step ends.
 
-use crate::data::store::Store;
 use crate::recovery::journal::{BUNDLES_RECORD_BYTES, Record};
 use crate::seam::{Action, Drop, Envelope, Evidence, Halt, Mark, Message, Purpose, RecordId, Timer, To};
+use crate::store::Store;
+use crate::voting::remedy::Copies;
 use quorate_types::{Block, Bundle, Digest, Encoder, Height, ReplicaId, View, Vote};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Number of copies of each message, besides the first.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Copies {
-    /// Of PBFT's PRE-PREPARE; `all` if that is more.
-    pub pre_prepare: usize,
-    /// Of each message of the protocol.
-    pub all: usize,
-    /// Of each reply to a client.
-    pub replies: usize,
-}
-
-impl Copies {
-    /// Returns whether messages of the protocol are copied at all.
-    pub fn any(self) -> bool {
-        self.pre_prepare > 0 || self.all > 0
-    }
-
-    fn of(self, purpose: Purpose) -> usize {
-        if purpose == Purpose::Proposal { self.pre_prepare.max(self.all) } else { self.all }
-    }
-}
 
 /// Collector of the actions of a step, in order.
 pub struct Outbox<M> {
@@ -140,7 +119,7 @@ impl<M: Message> Outbox<M> {
                 Action::Send { to, message: Envelope::Protocol(message), after, sign } => {
                     let to = if *to == To::All { To::Others } else { *to };
                     let (purpose, message) = (message.purpose(), Envelope::Protocol(message.clone()));
-                    Some((copies.of(purpose), Action::Send { to, message, after: *after, sign: *sign }))
+                    Some((copies_of(copies, purpose), Action::Send { to, message, after: *after, sign: *sign }))
                 }
                 _ => None,
             };
@@ -221,4 +200,8 @@ impl<M: Message> Outbox<M> {
             self.actions.push(Action::Send { to, message: Envelope::Relay(bundles), after: None, sign: false });
         }
     }
+}
+
+fn copies_of(copies: Copies, purpose: Purpose) -> usize {
+    if purpose == Purpose::Proposal { copies.pre_prepare.max(copies.all) } else { copies.all }
 }

@@ -3,15 +3,14 @@
 use crate::config::{Config, Dissemination};
 use crate::data::alone::Alone;
 use crate::data::answers::Answers;
-use crate::data::spreading::Spreading;
-use crate::data::store::Store;
-use crate::protocols::outbox::Copies;
 use crate::recovery::checkpoints::Checkpoints;
+use crate::store::Store;
 use crate::voting::fairness::Fairness;
 use crate::voting::leader::LeaderElection;
 use crate::voting::pacemaker::Pacemaker;
-use crate::voting::remedy::Remedy;
+use crate::voting::remedy::{Copies, Remedy};
 use crate::voting::safety::Safety;
+use crate::voting::spreading::Spreading;
 use crate::voting::tally::Tally;
 use quorate_types::{Block, Bundle, Certificate, EpochId, Quorum, ReplicaId};
 

@@ -1,6 +1,6 @@
 //! The interface between a protocol and the shell around it.
 
-use crate::protocols::facts::Facts;
+use crate::facts::Facts;
 use crate::protocols::parts::Parts;
 use crate::protocols::turn::Turn;
 use crate::recovery::journal::{Record, Standing};

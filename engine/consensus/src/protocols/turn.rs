@@ -1,13 +1,13 @@
 //! Context in which a protocol handles one event: the shared parts, the outbox, and operations on both.
 
 use crate::data::pool::{MAX_RELAYED_BUNDLES, Need};
-use crate::data::store::Taken;
-use crate::data::store::delivery::in_messages;
 use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
 use crate::recovery::checkpoints::Meaning;
 use crate::recovery::journal::Record;
 use crate::seam::{Action, Envelope, Halt, MAX_COVERS, MAX_SPREAD_BYTES, Mark, Message, RecordId, To};
+use crate::store::Taken;
+use crate::store::delivery::in_messages;
 use crate::voting::fairness::Finding;
 use crate::voting::safety::Ballot;
 use quorate_types::{Block, Bundle, Certificate, Digest, Height, ReplicaId, Time, View, Vote};

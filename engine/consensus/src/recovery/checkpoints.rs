@@ -6,7 +6,7 @@
 //! any replica that has them.
 
 use crate::config::Config;
-use crate::seam::Drop;
+use crate::drops::Drop;
 use crate::voting::tally::{Counting, Tally};
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, Quorum, ReplicaId, Subject, View, Vote};
 use std::collections::BTreeMap;

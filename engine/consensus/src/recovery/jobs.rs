@@ -2,7 +2,7 @@
 //!
 //! Hosts answer nearly in that order, so a queue suffices: an entry stays empty until all earlier jobs are answered.
 
-use crate::seam::Job;
+use crate::ids::Job;
 use std::collections::VecDeque;
 
 /// Continuations that wait for the results of jobs.

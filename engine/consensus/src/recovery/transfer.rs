@@ -4,6 +4,8 @@
 //! peers are asked at the same time, each for a few chunks. A slow peer is asked for less, a peer that sends wrong data
 //! is not asked again, and a peer that no longer has the state is skipped.
 
+pub use crate::ids::{MANIFEST, Part};
+
 use bytes::Bytes;
 use quorate_types::{Certificate, Decoder, Height, Manifest, Quorum, ReplicaId, Time, Wire};
 use std::collections::BTreeMap;
@@ -15,11 +17,6 @@ const MAX_CHUNKS_PER_PEER: u32 = 2;
 const MANIFEST_PATIENCE: u32 = 16;
 /// Maximum number of doublings of the timeout for an unresponsive peer.
 const MAX_DOUBLINGS: u32 = 6;
-
-/// Part of a state that can be requested: 0 is the manifest, and `i + 1` is chunk `i`.
-pub type Part = u32;
-/// The manifest's part number.
-pub const MANIFEST: Part = 0;
 
 #[derive(Clone, Copy)]
 struct Asked {

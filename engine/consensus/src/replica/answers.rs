@@ -2,10 +2,10 @@
 
 use super::{Protocol, Replica};
 use crate::data::answers::Question;
-use crate::data::store::answers::bytes_of;
 use crate::recovery::journal::FORGOTTEN;
 use crate::recovery::transfer::Part;
 use crate::seam::{Action, Envelope, MAX_FETCHED_BLOCKS, To};
+use crate::store::answers::bytes_of;
 use bytes::Bytes;
 use quorate_types::{Digest, Height, ReplicaId, Time};
 

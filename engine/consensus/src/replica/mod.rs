@@ -3,6 +3,7 @@
 //! It rejects strangers and malformed messages, has certificates verified before the protocol sees them, counts votes,
 //! fetches missing data and answers peers' requests. The protocol is left with agreement only.
 
+pub mod make;
 pub mod silence;
 
 mod absence;
@@ -21,9 +22,7 @@ use crate::data::answers::Answers;
 use crate::data::batches::{Cover, Entry};
 use crate::data::digest_map::Salt;
 use crate::data::pool::{Need, Offered, Source};
-use crate::data::spreading::Spreading;
-use crate::data::store::Store;
-use crate::protocols::outbox::{Copies, Outbox};
+use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::{Admission, Event, Protocol, Recalled};
 use crate::protocols::turn::Turn;
@@ -32,17 +31,20 @@ use crate::recovery::jobs::Jobs;
 use crate::recovery::journal::{Asking, Standing};
 use crate::recovery::transfer::Transfer;
 use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, Message, Refusal, Timer, To};
+use crate::store::Store;
 use crate::voting::fairness::Fairness;
 use crate::voting::leader::{LeaderElection, LeaderScript};
 use crate::voting::pacemaker::Pacemaker;
-use crate::voting::remedy::Remedy;
+use crate::voting::remedy::{Copies, Remedy};
 use crate::voting::safety::Safety;
+use crate::voting::spreading::Spreading;
 use crate::voting::tally::{Counted, Tally};
 use quorate_types::{Bundle, Certificate, Domain, EpochId, Height, Quorum, ReplicaId, Subject, Time, View, Vote};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use make::{ForProtocol, MakeReplica, for_protocol};
 use recovery::{Recollection, Returning};
 
 /// Maximum number of verifications pending at the crypto device per peer.

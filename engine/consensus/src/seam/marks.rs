@@ -1,7 +1,7 @@
 //! Observable events of a replica. A host need not act on any of them.
 
+use crate::drops::Drop;
 use quorate_types::{Digest, Height, ReplicaId, View};
-use std::fmt::{self, Write};
 
 /// Event in a replica's life, for transcripts, logs and metrics. A host that ignores all of them decides and answers
 /// the same (ADR 027).
@@ -78,55 +78,4 @@ pub enum Mark {
     },
     /// A message was ignored.
     Dropped { from: ReplicaId, why: Drop },
-}
-
-/// Reason why a message is ignored; counted by kind.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Drop {
-    /// The sender is not in the committee.
-    Stranger,
-    /// The vote or proposal is another replica's, sent as the sender's own.
-    NotTheSender,
-    /// Its view or height has passed.
-    Stale,
-    /// A vote beyond the quorum.
-    Late,
-    /// Its view is too far ahead.
-    TooFarAhead,
-    /// It has no evidence that its view has begun.
-    ViewNotJustified,
-    /// Its parts are inconsistent.
-    Malformed,
-    /// Its block has more commands or bytes than `batch` and `batch_bytes` allow.
-    TooLarge,
-    /// Its sender does not lead that view.
-    NotTheLeader,
-    /// It repeats an earlier message.
-    Repeated,
-    /// It contradicts an earlier statement of the sender.
-    Contradiction,
-    /// It contains an invalid certificate or signature.
-    NotGenuine,
-    PoolFull,
-    /// It lists bundles that did not arrive in time.
-    BundlesMissing,
-    /// It has expired, or will before it can be ordered.
-    Expired,
-    /// It answers no request.
-    Unasked,
-    /// Too much work for its sender is pending already.
-    Overload,
-}
-
-/// Writes the key used in statuses and reports: `not-the-leader` for [`Drop::NotTheLeader`].
-impl fmt::Display for Drop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, letter) in format!("{self:?}").char_indices() {
-            if letter.is_ascii_uppercase() && at > 0 {
-                f.write_char('-')?;
-            }
-            f.write_char(letter.to_ascii_lowercase())?;
-        }
-        Ok(())
-    }
 }

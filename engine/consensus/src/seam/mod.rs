@@ -9,14 +9,16 @@ pub mod marks;
 mod message;
 pub mod text;
 
-pub use crate::seam::marks::{Drop, Mark};
+pub use crate::drops::Drop;
+pub use crate::ids::{Job, RecordId};
+pub use crate::seam::marks::Mark;
 pub use crate::seam::message::{Message, Purpose, Role};
 
 use crate::data::batches::{Batch, Cover};
 use crate::data::pool::{MAX_RELAYED_BUNDLES, Source};
+use crate::ids::Part;
 use crate::recovery::frontier::Frontier;
 use crate::recovery::journal::{RecallError, Record, Standing};
-use crate::recovery::transfer::Part;
 use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::stages::MessageKind;
@@ -27,14 +29,6 @@ use quorate_types::{
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Id that matches a device's answer to its request.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Job(pub u64);
-
-/// Id of a journal record, in the order of writing.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RecordId(pub u64);
 
 /// Timer of a replica; arming it again replaces the earlier deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -5,4 +5,5 @@ pub mod leader;
 pub mod pacemaker;
 pub mod remedy;
 pub mod safety;
+pub mod spreading;
 pub mod tally;

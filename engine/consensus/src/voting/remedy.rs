@@ -7,9 +7,26 @@
 //! the number of copies of the PREPARE that arrived, of those sent. The largest number seen of one message is taken as
 //! the number sent.
 
-use crate::protocols::outbox::Copies;
 use quorate_types::{Domain, Height, Quorum, ReplicaId, Subject, View};
 use std::collections::VecDeque;
+
+/// Number of copies of each message, besides the first.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Copies {
+    /// Of PBFT's PRE-PREPARE; `all` if that is more.
+    pub pre_prepare: usize,
+    /// Of each message of the protocol.
+    pub all: usize,
+    /// Of each reply to a client.
+    pub replies: usize,
+}
+
+impl Copies {
+    /// Returns whether messages of the protocol are copied at all.
+    pub fn any(self) -> bool {
+        self.pre_prepare > 0 || self.all > 0
+    }
+}
 
 /// Slots whose messages are judged together.
 const BLOCK_SLOTS: u64 = 16;

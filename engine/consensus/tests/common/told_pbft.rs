@@ -7,7 +7,8 @@ use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::pbft::selection::Selection;
 use quorate_consensus::protocols::pbft::sets::Sets;
 use quorate_consensus::protocols::pbft::showing::Showing;
-use quorate_consensus::{Config, Replica, protocols::pbft};
+use quorate_consensus::replica::make;
+use quorate_consensus::{Config, Replica};
 use quorate_types::{Block, Domain, EpochId, Height, Quorum, ReplicaId, Subject, View};
 
 /// PBFT, as a protocol that the harness can run.
@@ -21,7 +22,7 @@ impl Play for Pbft {
     type Engine = PbftEngine;
 
     fn replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
-        pbft::replica(config, quorum, epoch, me, salt)
+        make::pbft(config, quorum, epoch, me, salt)
     }
 
     fn claims(replica: &Replica<Self::Engine>) -> Vec<Subject> {
@@ -44,7 +45,7 @@ impl Play for PbftMac {
     type Engine = PbftMacEngine;
 
     fn replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
-        let replica = pbft::mac_replica(config, quorum, epoch, me, salt);
+        let replica = make::pbft_mac(config, quorum, epoch, me, salt);
         #[cfg(feature = "mutants")]
         let replica = super::mutant::mutate(replica);
         replica

@@ -2,7 +2,7 @@
 
 use super::golden_files::wrap;
 use crate::common::play::Viewed;
-use quorate_consensus::protocols::facts::{Facts, Shape};
+use quorate_consensus::facts::{Facts, Shape};
 
 /// Returns the first lines of a transcript.
 pub fn title<R: Viewed>(story: &str) -> String {

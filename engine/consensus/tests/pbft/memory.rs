@@ -6,7 +6,8 @@ use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::recovery::journal::Record;
-use quorate_consensus::{Action, Config, Input, Mark, Silence, To, protocols::pbft};
+use quorate_consensus::replica::make;
+use quorate_consensus::{Action, Config, Input, Mark, Silence, To};
 use quorate_types::{BundleBuilder, ClientId, Domain, EpochId, Height, Quorum, ReplicaId, Time, View};
 use std::time::Duration;
 
@@ -113,7 +114,7 @@ fn a_replica_without_its_journal_votes_again_when_it_is_needed() {
 fn a_repeated_statement_waits_for_its_record_too() {
     let (me, quorum, epoch) =
         (ReplicaId(0), Quorum::of(4).expect("the committee size is valid"), EpochId::of_name("test"));
-    let mut primary = pbft::replica(config::<Pbft>(), quorum, epoch, me, 1);
+    let mut primary = make::pbft(config::<Pbft>(), quorum, epoch, me, 1);
     let (now, mut actions) = (Time::from_millis(1), Vec::new());
     primary.step(now, Input::Start, &mut actions);
     let mut bundle = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());

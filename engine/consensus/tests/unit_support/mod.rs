@@ -2,10 +2,11 @@
 #![allow(dead_code)]
 
 use bytes::Bytes;
+use quorate_consensus::Config;
 use quorate_consensus::data::batching::Room;
 use quorate_consensus::protocols::chained::rules::Jolteon;
+use quorate_consensus::replica::make;
 use quorate_consensus::voting::safety::Safety;
-use quorate_consensus::{Config, protocols::chained};
 use quorate_types::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,6 +107,6 @@ pub fn room(commands: usize, bytes: usize) -> Room {
 /// Returns the safety state of a new replica, which is bound only by genesis.
 pub fn unbound() -> Safety {
     let config = Config::default();
-    let replica = chained::replica::<Jolteon>(config, quorum(4), epoch(), ReplicaId(0), 7);
+    let replica = make::chained::<Jolteon>(config, quorum(4), epoch(), ReplicaId(0), 7);
     replica.into_parts().safety
 }

@@ -5,7 +5,7 @@ use crate::recording::error::RecordingError;
 use crate::recording::reader::{Ending, Reader};
 use crate::recording::recorder::{Deviation, Rerun, Tape};
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::seam::encoding::Fingerprint;
 use quorate_consensus::{Input, Protocol, seam::text};
 use quorate_types::{Decoder, Wire};

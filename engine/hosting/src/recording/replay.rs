@@ -4,7 +4,7 @@ use crate::recording::entry::{Begin, Entry, Step};
 use crate::recording::error::{Fault, RecordingError};
 use crate::recording::reader::{Ending, Reader};
 use crate::recording::requests::Requests;
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::seam::encoding::Fingerprint;
 use quorate_consensus::{Action, Input, Protocol, Replica, seam::text};
 use quorate_types::{Bundle, Decoder, Encoder, ReplicaId, Time, View, Wire};

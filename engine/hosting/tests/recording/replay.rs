@@ -114,7 +114,7 @@ fn record_a_panic(path: &Path) {
     let mut recorder = Recorder::new(Writer::create(path, &header, NO_LIMIT).expect("the directory can be written"));
     let me = ReplicaId(2);
     recorder.begin(me, 3);
-    let make = quorate_consensus::protocols::chained::replica::<quorate_consensus::protocols::chained::rules::Jolteon>;
+    let make = quorate_consensus::replica::make::chained::<quorate_consensus::protocols::chained::rules::Jolteon>;
     let mut replica = make(config(ProtocolKind::Jolteon), quorum(), header.epoch, me, 3);
     step(Some(&mut recorder), &mut replica, Time(1), Input::Start, &mut Vec::new());
     let unasked = Input::Verdict { job: Job(77), genuine: true };

@@ -5,7 +5,7 @@ use super::place::Place;
 use bytes::Bytes;
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::seam::Message;
 use quorate_crypto::{SchemeKind, VerifiedCache, verify_certificate};
 use quorate_types::{Certificate, DecodeError, Decoder, Digest, Domain, Height, Subject, View, Vote, Wire};

@@ -6,10 +6,10 @@
 
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, ViewChange, bare};
 use quorate_consensus::protocols::views::message::{Proposal, Timeout, ViewMessage};
+use quorate_consensus::replica::MakeReplica;
 use quorate_consensus::seam::{Message, Role};
 use quorate_consensus::voting::safety::timeout_subject;
 use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height, Subject, View};

@@ -5,7 +5,7 @@ use crate::oracles::tallies::Tallies;
 use crate::oracles::view_changes::Carried;
 use crate::oracles::voices::Voice;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::facts::Shape;
+use quorate_consensus::facts::Shape;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::seam::Envelope;
 use quorate_consensus::seam::Message;

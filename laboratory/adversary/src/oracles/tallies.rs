@@ -2,7 +2,7 @@
 
 use crate::oracles::words::Words;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::facts::Shape;
+use quorate_consensus::facts::Shape;
 use quorate_types::{Block, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -2,7 +2,7 @@
 
 use crate::oracles::tallies::Tallies;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::facts::{Bond, Facts, Shape};
+use quorate_consensus::facts::{Bond, Facts, Shape};
 use quorate_types::{Digest, Domain, Height, Subject, View};
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use crate::twins::checker::{Property, Violation};
 use crate::twins::scenario::Scenario;
 use crate::twins::world::{World, contested_config, world_config};
 use quorate_consensus::config::{Dissemination, ProtocolKind};
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::{Config, Protocol};
 use quorate_crypto::SchemeKind;
 use quorate_types::ReplicaId;

@@ -24,7 +24,7 @@ use crate::twins::stock::Stock;
 use crate::twins::transcript::Transcript;
 use quorate_consensus::config::{LeaderKind, ProtocolKind, ViewDuration};
 use quorate_consensus::data::pool::Source;
-use quorate_consensus::protocols::MakeReplica;
+use quorate_consensus::replica::MakeReplica;
 use quorate_consensus::seam::{Action, Envelope, Input, Job, Timer};
 use quorate_consensus::voting::leader::LeaderScript;
 use quorate_consensus::{Config, Protocol, Replica};
@@ -150,7 +150,7 @@ fn genesis<'a>(config: &Config, participants: &Participants) -> Genesis<'a> {
 
 impl<P: Protocol> World<P> {
     /// Returns a world at its beginning, with all links open and leaders in turn. `make` comes from
-    /// [`for_protocol`](quorate_consensus::protocols::for_protocol) for the protocol of `config`.
+    /// [`for_protocol`](quorate_consensus::replica::for_protocol) for the protocol of `config`.
     pub fn new(config: Config, participants: Participants, make: MakeReplica<P>) -> World<P> {
         let epoch = genesis(&config, &participants).epoch();
         let instances_of =

@@ -3,7 +3,7 @@
 use super::fixture::*;
 use quorate_adversary::oracles::{Property, Statements, quorum};
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::facts::Shape;
+use quorate_consensus::facts::Shape;
 use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_types::{Block, Digest, Domain, Height, ReplicaId, Subject, View};
 

@@ -3,7 +3,7 @@
 use super::fixture::*;
 use quorate_adversary::oracles::Property;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::facts::Bond;
+use quorate_consensus::facts::Bond;
 use quorate_consensus::protocols::pbft::message::{NewView, PbftMessage};
 use quorate_types::{Attachment, Digest, Domain, Height, ReplicaId, Subject, View};
 

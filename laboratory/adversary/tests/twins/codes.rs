@@ -5,7 +5,7 @@ use quorate_adversary::twins::run::{Choice, Shard, Source};
 use quorate_adversary::twins::{Entry, Participants, Shape, Space, Verdict};
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::{ForProtocol, MakeReplica, for_protocol};
 use quorate_crypto::SchemeKind;
 use quorate_types::Quorum;
 

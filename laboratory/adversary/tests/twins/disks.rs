@@ -7,7 +7,7 @@ use quorate_adversary::twins::shrink::shrink;
 use quorate_adversary::twins::{Entry, Participants, Round, Scenario, Shape, Space, Verdict};
 use quorate_consensus::Protocol;
 use quorate_consensus::config::{Dissemination, ProtocolKind};
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::{ForProtocol, MakeReplica, for_protocol};
 use quorate_types::{Quorum, ReplicaId};
 
 /// Number of replicas, of twins and of rounds.

@@ -9,7 +9,7 @@ use quorate_adversary::twins::{Entry, Participants, Property, Scenario, Shape, S
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::mutants::Bug;
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::{ForProtocol, MakeReplica, for_protocol};
 use quorate_types::Quorum;
 
 /// Number of replicas, of twins and of rounds.

@@ -5,7 +5,7 @@ use crate::partial;
 use crate::sim::{SimOptions, sim_spec};
 use crate::spec::{BenchSpec, Interval, ProtocolKind};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::{Action, Input, Protocol, Replica};
 use quorate_hosting::recording::{Begin, Entry, Header, Recorder, RecordingError, Rerun, Step, Tape};
 use quorate_simulator::costs::MemoryCosts;

@@ -41,7 +41,7 @@ use quorate_adversary::byzantine::Behaviour;
 use quorate_adversary::oracles::Property;
 use quorate_applications::{Executor, Reply};
 use quorate_client::ReplyMode;
-use quorate_consensus::protocols::facts::Shape;
+use quorate_consensus::facts::Shape;
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Refusal, Replica, Timer, seam::text};

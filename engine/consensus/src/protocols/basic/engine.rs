@@ -3,7 +3,7 @@
 use super::message::BasicMessage;
 use super::rules;
 use crate::data::block_tree::BlockTree;
-use crate::protocols::facts::{Bond, Facts, Shape};
+use crate::facts::{Bond, Facts, Shape};
 use crate::protocols::protocol::Admission;
 use crate::protocols::views::{Candidate, Consequence, Family, Known, Refusal};
 use crate::seam::Drop;

@@ -23,17 +23,8 @@ pub mod engine;
 pub mod message;
 pub mod rules;
 
-use crate::config::Config;
 use crate::protocols::views::ViewEngine;
-use crate::replica::Replica;
 pub use engine::BasicHotStuff;
-use quorate_types::{EpochId, Quorum, ReplicaId};
 
-/// Replica of basic HotStuff.
-pub type BasicReplica = Replica<ViewEngine<BasicHotStuff>>;
-
-/// Creates a replica in its initial state.
-pub fn replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> BasicReplica {
-    let engine = ViewEngine::new(&config, &epoch);
-    Replica::new(engine, config, quorum, epoch, me, salt)
-}
+/// Engine of basic HotStuff.
+pub type BasicEngine = ViewEngine<BasicHotStuff>;

@@ -4,7 +4,7 @@
 use super::message::ChainedMessage;
 use super::rules::{Candidate, Refusal, Rules};
 use crate::data::block_tree::BlockTree;
-use crate::protocols::facts::Facts;
+use crate::facts::Facts;
 use crate::protocols::views::{Consequence, Family, Known, ViewEngine};
 use crate::seam::Drop;
 use quorate_types::{Block, Certificate, Digest, Domain, Subject, View};

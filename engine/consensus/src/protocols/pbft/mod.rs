@@ -36,27 +36,3 @@ pub mod selection;
 pub mod sets;
 pub mod showing;
 mod view_change;
-
-use crate::config::Config;
-use crate::replica::Replica;
-use engine::{Engine, PbftEngine, PbftMacEngine};
-use quorate_types::{EpochId, Quorum, ReplicaId};
-use showing::Showing;
-
-/// Replica of PBFT.
-pub type PbftReplica = Replica<PbftEngine>;
-
-/// Creates a replica in its initial state.
-pub fn replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> PbftReplica {
-    create(config, quorum, epoch, me, salt)
-}
-
-/// Does the same for the variant for codes.
-pub fn mac_replica(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Replica<PbftMacEngine> {
-    create(config, quorum, epoch, me, salt)
-}
-
-fn create<S: Showing>(config: Config, quorum: Quorum, epoch: EpochId, me: ReplicaId, salt: u64) -> Replica<Engine<S>> {
-    let engine = Engine::new(&config, &epoch);
-    Replica::new(engine, config, quorum, epoch, me, salt)
-}

@@ -81,7 +81,7 @@ use super::log::Log;
 use super::message::{Declaration, MAX_VOTES_PER_SLOT, NewView, ViewChange, bare};
 use super::selection::Selection;
 use super::showing::{Proofs, Showing};
-use crate::protocols::facts::Facts;
+use crate::facts::Facts;
 use quorate_types::{Certificate, Height, Quorum, Subject};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

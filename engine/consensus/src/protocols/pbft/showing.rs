@@ -7,7 +7,7 @@
 use super::log::Log;
 use super::message::{Declaration, NewView, ViewChange};
 use super::selection::Selection;
-use crate::protocols::facts::{Bond, Facts, Shape};
+use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Attachment, Certificate, Domain, Height, Quorum, Subject};
 
 /// A variant of the view change.

@@ -15,7 +15,7 @@ pub use engine::ViewEngine;
 
 use crate::config::VotesTo;
 use crate::data::block_tree::BlockTree;
-use crate::protocols::facts::Facts;
+use crate::facts::Facts;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::Admission;
 use crate::seam::{Drop, To};

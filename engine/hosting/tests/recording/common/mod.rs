@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::{Action, Config, Input, Message, Protocol, Replica, To};
 use quorate_hosting::recording::{Entry, Header, Reader, Recorder, Tape, Writer, step};
 use quorate_types::{

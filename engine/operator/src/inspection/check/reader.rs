@@ -9,7 +9,7 @@ use crate::inspection::certificates::caveat;
 use bytes::Bytes;
 use quorate_client::ClientConfig;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::facts::Shape;
+use quorate_consensus::facts::Shape;
 use quorate_crypto::{
     BundleVerifier, ClientAuthentication, ED25519_AUTHENTICATOR, Keyring, SchemeKind, genesis_differences,
     verify_certificate,

@@ -5,7 +5,7 @@ use crate::byzantine::malleable::{ForMalleable, Malleable};
 use crate::twins::bugs::for_rules;
 use crate::twins::world::World;
 use quorate_consensus::Protocol;
-use quorate_consensus::protocols::MakeReplica;
+use quorate_consensus::replica::MakeReplica;
 
 /// A script that is generic over protocols.
 pub(super) trait Script {

@@ -5,8 +5,8 @@ use super::scene::{Ending, Play, Setting, builds_on, genesis, has_purpose, leade
 use crate::twins::participants::InstanceId;
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::chained::replica;
 use quorate_consensus::protocols::chained::rules::SimpleMoonshot;
+use quorate_consensus::replica::make::chained as replica;
 use quorate_consensus::seam::Purpose;
 use quorate_types::ReplicaId;
 

@@ -5,9 +5,9 @@ use crate::twins::participants::InstanceId;
 use crate::twins::world::{Rewrite, World};
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::pbft;
 use quorate_consensus::protocols::pbft::engine::PbftMacEngine;
 use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, ViewChange, bare};
+use quorate_consensus::replica::make;
 use quorate_consensus::seam::Action;
 use quorate_types::{Block, BundleBuilder, ClientId, Domain, Height, ReplicaId, View};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const LAST: View = View(3);
 const SLOT: Height = Height(1);
 
 fn world(how: &Play, script: impl FnOnce(&mut World<PbftMacEngine>)) -> Ending {
-    play(how, Setting::new(ProtocolKind::PbftMac, 4), pbft::mac_replica, script)
+    play(how, Setting::new(ProtocolKind::PbftMac, 4), make::pbft_mac, script)
 }
 
 /// Returns a rewriting of the claims in a replica's VIEW-CHANGEs.

@@ -9,7 +9,7 @@ use crate::twins::world::{Divide, World};
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::chained::rules::Jolteon;
-use quorate_consensus::protocols::{MakeReplica, chained, pbft};
+use quorate_consensus::replica::{MakeReplica, make};
 use quorate_types::ReplicaId;
 
 /// Views before the network is healed.
@@ -42,7 +42,7 @@ fn one_slot(protocol: ProtocolKind) -> Setting {
 
 /// 15: in each view a client sends a bundle whose codes are good for the leader only. Without the bug, clients sign.
 pub fn codes_for_the_leader(how: &Play) -> Ending {
-    play(how, one_slot(ProtocolKind::PbftMac), pbft::mac_replica, |world| {
+    play(how, one_slot(ProtocolKind::PbftMac), make::pbft_mac, |world| {
         let everybody = world.participants().everybody();
         world.divide(judged(how.broken, everybody, Box::new(|leader| 1 << leader.index())));
         run(world, 1..=VIEWS);
@@ -53,7 +53,7 @@ pub fn codes_for_the_leader(how: &Play) -> Ending {
 /// 39: the network is divided in halves for some views. Then a client sends each leader bundles that no other has.
 pub fn other_bundles_for_each_leader(how: &Play) -> Ending {
     let setting = Setting::beside(HostileClient::LeaderOnly, ProtocolKind::Jolteon);
-    play(how, setting, chained::replica::<Jolteon>, |world| {
+    play(how, setting, make::chained::<Jolteon>, |world| {
         for view in 1..=DIVIDED_VIEWS {
             world.links().partition(view, [0b0011, 0b1100]);
         }

@@ -5,16 +5,16 @@ use crate::twins::participants::InstanceId;
 use crate::twins::world::World;
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::pbft;
 use quorate_consensus::protocols::pbft::engine::PbftMacEngine;
 use quorate_consensus::protocols::pbft::message::PbftMessage;
+use quorate_consensus::replica::make;
 use quorate_types::{Domain, ReplicaId};
 
 /// Replica that alone learns of the decision, or that a block is prepared.
 const INFORMED: InstanceId = InstanceId(1);
 
 fn world(how: &Play, script: impl FnOnce(&mut World<PbftMacEngine>)) -> Ending {
-    play(how, Setting::new(ProtocolKind::PbftMac, 4), pbft::mac_replica, script)
+    play(how, Setting::new(ProtocolKind::PbftMac, 4), make::pbft_mac, script)
 }
 
 /// Loses the votes for which `lost` returns true, given their receiver, view and kind.

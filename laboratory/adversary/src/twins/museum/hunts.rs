@@ -23,7 +23,7 @@ use crate::twins::space::{Shape, Space};
 use crate::twins::world::{Rewrite, World};
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::MakeReplica;
+use quorate_consensus::replica::MakeReplica;
 use quorate_consensus::seam::{Action, Envelope, Timer, To};
 use quorate_types::{Quorum, ReplicaId, View};
 use std::collections::BTreeMap;

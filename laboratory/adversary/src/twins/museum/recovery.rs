@@ -7,10 +7,11 @@ use super::scene::{
 use crate::twins::participants::InstanceId;
 use crate::twins::world::{Rewrite, World};
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::protocols::basic::BasicHotStuff;
 use quorate_consensus::protocols::basic::message::BasicMessage;
-use quorate_consensus::protocols::basic::{self, BasicHotStuff};
 use quorate_consensus::protocols::chained::message::ChainedMessage;
 use quorate_consensus::protocols::views::ViewEngine;
+use quorate_consensus::replica::make;
 use quorate_consensus::seam::{Action, Message, Purpose, Timer};
 use quorate_consensus::{Envelope, Protocol};
 use quorate_types::{Block, BundleBuilder, ClientId, Domain, ReplicaId, View};
@@ -127,7 +128,7 @@ pub fn forgotten_prepare(how: &Play, crash: Crash) -> Ending {
 /// which proposes a rival in view 3: it may have proposed in view 2 before the crash. R3 was never locked.
 pub fn forgotten_lock(how: &Play, crash: Crash) -> Ending {
     let setting = Setting::new(ProtocolKind::BasicHotStuff, 4);
-    play(how, setting, basic::replica, |world: &mut World<ViewEngine<BasicHotStuff>>| {
+    play(how, setting, make::basic_hotstuff, |world: &mut World<ViewEngine<BasicHotStuff>>| {
         let genesis = genesis(world);
         world.misbehave(InstanceId(0), builds_on(3, genesis));
         world.lose(Some(Box::new(|_, to, _, message| match message {

@@ -14,7 +14,7 @@ use quorate_consensus::protocols::chained::message::{ChainedMessage, Proposal};
 use quorate_consensus::protocols::chained::rules::Jolteon;
 use quorate_consensus::protocols::pbft::engine::PbftEngine;
 use quorate_consensus::protocols::pbft::message::{PbftMessage, PrePrepare};
-use quorate_consensus::protocols::{MakeReplica, chained, pbft};
+use quorate_consensus::replica::{MakeReplica, make};
 use quorate_consensus::seam::{Action, Purpose, Role};
 use quorate_consensus::{Config, Envelope, Message, Protocol};
 use quorate_types::{Attachment, Block, Certificate, Domain, Quorum, ReplicaId, Subject, View, Vote};
@@ -97,12 +97,12 @@ pub fn play_jolteon(how: &Play, script: impl FnOnce(&mut Jolteons)) -> Ending {
 pub fn play_jolteon_with(how: &Play, change: impl FnOnce(&mut Config), script: impl FnOnce(&mut Jolteons)) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Jolteon, 4);
     change(&mut setting.config);
-    play(how, setting, chained::replica::<Jolteon>, script)
+    play(how, setting, make::chained::<Jolteon>, script)
 }
 
 /// Plays a script with four replicas of PBFT.
 pub fn play_pbft(how: &Play, script: impl FnOnce(&mut World<PbftEngine>)) -> Ending {
-    play(how, Setting::new(ProtocolKind::Pbft, 4), pbft::replica, script)
+    play(how, Setting::new(ProtocolKind::Pbft, 4), make::pbft, script)
 }
 
 /// Makes replicas retain only the last two blocks.

@@ -10,15 +10,15 @@ use crate::twins::checker::Property;
 use crate::twins::participants::InstanceId;
 use crate::twins::world::{Rewrite, World};
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::protocols::basic::BasicHotStuff;
 use quorate_consensus::protocols::basic::message::BasicMessage;
-use quorate_consensus::protocols::basic::{self, BasicHotStuff};
 use quorate_consensus::protocols::chained::engine::ChainedEngine;
 use quorate_consensus::protocols::chained::message::ChainedMessage;
-use quorate_consensus::protocols::chained::replica;
 use quorate_consensus::protocols::chained::rules::{ChainedHotStuff, Jolteon};
 use quorate_consensus::protocols::pbft::engine::PbftEngine;
 use quorate_consensus::protocols::views::{Family, ViewEngine};
-use quorate_consensus::protocols::{MakeReplica, pbft};
+use quorate_consensus::replica::make::chained as replica;
+use quorate_consensus::replica::{MakeReplica, make};
 use quorate_consensus::seam::{Action, Purpose, Role, Timer, To};
 use quorate_consensus::{Envelope, Message, Protocol, Replica};
 use quorate_types::{Block, Certificate, Quorum, ReplicaId, View};
@@ -96,7 +96,7 @@ pub fn only_the_primary_is_linked(how: &Play) -> Ending {
 pub fn checkpoints_of_different_age(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Pbft, 4);
     (setting.config.checkpoint_interval, setting.config.window) = (2, 64);
-    play(how, setting, pbft::replica, |world: &mut World<PbftEngine>| {
+    play(how, setting, make::pbft, |world: &mut World<PbftEngine>| {
         world.lose(Some(Box::new(|_, to, _, message| match message {
             Envelope::Checkpoint(vote) => {
                 let slot = vote.subject.height.0;
@@ -143,7 +143,7 @@ fn hides_what_is_prepared() -> Rewrite<BasicMessage> {
 /// 13: R0 lies and leads every other view, and R1 the rest; messages of R3 arrive last.
 pub fn hidden_lock(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::BasicHotStuff, 4);
-    play(how, setting, basic::replica, |world: &mut World<ViewEngine<BasicHotStuff>>| {
+    play(how, setting, make::basic_hotstuff, |world: &mut World<ViewEngine<BasicHotStuff>>| {
         world.misbehave(InstanceId(0), hides_what_is_prepared());
         leaders(world, &[1, 2]);
         run(world, 1..=2);
@@ -277,7 +277,7 @@ const SLOW_STEPS: u64 = 12;
 pub fn slow_primary(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Pbft, 4);
     setting.config.view_timeout_ms = 1500;
-    play(how, setting, pbft::replica, |world: &mut World<PbftEngine>| {
+    play(how, setting, make::pbft, |world: &mut World<PbftEngine>| {
         let keeper = Keeper::default();
         world.lose(Some(keeper.keep(|_, _, _, message| has_purpose(message, Purpose::Proposal))));
         for step in 1..=SLOW_STEPS {

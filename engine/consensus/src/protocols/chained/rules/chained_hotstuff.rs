@@ -6,7 +6,7 @@
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::data::block_tree::BlockTree;
 use crate::protocols::basic::rules::safe_node;
-use crate::protocols::facts::{Bond, Facts, Shape};
+use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Subject};
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@
 
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::data::block_tree::BlockTree;
-use crate::protocols::facts::{Bond, Facts, Shape};
+use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Certificate, Domain, Subject, View};
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ macro_rules! declare {
 crate::every_protocol!((declare));
 
 use crate::data::block_tree::BlockTree;
-use crate::protocols::facts::Facts;
+use crate::facts::Facts;
 use quorate_types::{Block, Certificate, Subject, View};
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 
 use super::{Candidate, Refusal, Rules};
 use crate::data::block_tree::BlockTree;
-use crate::protocols::facts::{Bond, Facts, Shape};
+use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Subject};
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@
 
 use super::{Candidate, HotStuff2, Refusal, Rules};
 use crate::data::block_tree::BlockTree;
-use crate::protocols::facts::{Bond, Facts, Shape};
+use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Certificate, Subject, View};
 use std::sync::Arc;
 

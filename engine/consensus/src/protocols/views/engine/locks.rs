@@ -1,5 +1,5 @@
 //! Locks in protocols whose leaders wait after timeouts to hear the highest lock of any honest replica
-//! ([`Facts::awaited_delays`](crate::protocols::facts::Facts::awaited_delays)).
+//! ([`Facts::awaited_delays`](crate::facts::Facts::awaited_delays)).
 //!
 //! Let an honest leader enter a view v by timeouts at time t, when no message takes longer than Δ. The f+1 honest
 //! replicas among those that timed out have told everybody by t+Δ, so every honest replica is then in v, or has timed

@@ -1,6 +1,28 @@
-//! Static facts about protocols, for code that lists, names, describes or checks them.
+//! Names of the protocols and static facts about them, for code that lists, names, describes or checks them.
+//!
+//! Each protocol declares its own facts beside its rules, so [`ProtocolKind::facts`] is defined where the protocols are
+//! known, in [`replica::make`](crate::replica::make).
 
 use quorate_types::Domain;
+use quorate_types::identity::ProofRequirements;
+
+macro_rules! kinds {
+    ($($name:ident: $kind:ident,)+) => {
+        /// A protocol that orders commands.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum ProtocolKind {
+            $($kind),+
+        }
+
+        impl ProtocolKind {
+            /// All protocols, in the order of the documentation.
+            pub const ALL: &'static [ProtocolKind] = &[$(ProtocolKind::$kind),+];
+        }
+
+        quorate_types::named_choice!(ProtocolKind, "protocol");
+    };
+}
+crate::each_protocol!(kinds);
 
 /// Static facts about one protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,4 +91,37 @@ pub enum Bond {
     Timeouts,
     /// The prepared block of the slot.
     Slot,
+}
+
+impl ProtocolKind {
+    /// Returns the name used on the command line and in files.
+    pub fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Returns the requirements on the signature scheme. Every protocol shows signed statements to third parties: in
+    /// proposals, view changes or checkpoints.
+    pub fn requires(self) -> ProofRequirements {
+        ProofRequirements { transferable: true }
+    }
+
+    /// Returns the requirements on what authenticates votes.
+    pub fn requires_of_votes(self) -> ProofRequirements {
+        ProofRequirements { transferable: self.facts().shows_votes }
+    }
+
+    /// Returns whether the protocol agrees on each slot of a window separately.
+    pub fn has_slots(self) -> bool {
+        self.facts().shape == Shape::Slots
+    }
+
+    /// Returns how many blocks in consecutive views must be certified to commit the first of them.
+    pub fn chain_length(self) -> usize {
+        self.facts().shape.chain_length()
+    }
+
+    /// Returns whether a chain of views certifies blocks, so that the next leader may collect the votes.
+    pub fn is_chained(self) -> bool {
+        matches!(self.facts().shape, Shape::Chain(_))
+    }
 }
