@@ -3,18 +3,8 @@
 //! A target is a file of one line in `fuzz_targets/`, `quorate_fuzz::message!(the_crate::TheType);`, and a `[[bin]]`
 //! in `Cargo.toml`. Transports over packets have a check of their own, in [`packets`].
 
-// What the sessions' targets share with the tests of the transports.
-#[allow(dead_code)]
-#[path = "../../engine/network/tests/transports/field.rs"]
-mod field;
-#[allow(dead_code)]
-#[path = "../../engine/network/tests/transports/net.rs"]
-mod net;
 pub mod packets;
 pub mod sessions;
-#[allow(dead_code)]
-#[path = "../../engine/network/tests/transports/support/mod.rs"]
-mod support;
 
 use bytes::Bytes;
 use quorate_types::codec::WIRE_VERSION;

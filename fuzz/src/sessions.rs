@@ -2,13 +2,9 @@
 
 use crate::{ChannelKind, TransportKind};
 
-/// The code of the tests, which finds its modules at the root of a crate.
-#[path = "../../engine/network/tests/transports/two_sessions.rs"]
-mod two_sessions;
-
 /// Lets the data act as strangers beside two honest sessions.
 pub fn check(transport: TransportKind, channel: ChannelKind, data: &[u8]) {
-    two_sessions::check(transport, channel, data);
+    quorate_testkit::strangers::check(transport, channel, data);
 }
 
 /// Body of a fuzz target for a transport over packets and a channel.

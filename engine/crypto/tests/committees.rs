@@ -1,11 +1,11 @@
 //! Keys that do not fit the committee are refused, naming the replica.
 
 use crate::common::*;
-use crate::toy::AGGREGATE;
 use bytes::Bytes;
 use curve25519_dalek::constants::EIGHT_TORSION;
 use curve25519_dalek::edwards::CompressedEdwardsY;
 use quorate_crypto::{Crypto, CryptoError, Identities, Identity, KeyFault, KeyRole, Keyring, SchemeKind};
+use quorate_testkit::schemes::AGGREGATE;
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{Committee, Domain, ReplicaId};
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Key files are read back as they were written, and files of another owner are refused with the owner's name.
 
 use crate::common::*;
-use crate::toy::AGGREGATE;
 use proptest::prelude::*;
 use quorate_crypto::key_file::passphrase::Passphrases;
 use quorate_crypto::key_file::{self, KeyFileFault, MAX_KEY_FILE_BYTES};
 use quorate_crypto::{KeyPair, ReplicaKeys, SchemeKind};
+use quorate_testkit::schemes::AGGREGATE;
 use quorate_types::{ClusterId, ReplicaId};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -18,7 +18,6 @@ mod pairs;
 mod replies;
 mod sealed_key_files;
 mod tasks;
-mod toy;
 mod vectors;
 mod verdicts;
 mod zip215;

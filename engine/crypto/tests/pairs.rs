@@ -2,9 +2,9 @@
 //! for a single member is that part.
 
 use crate::common::{committee, key, subject};
-use crate::toy::TAGS;
 use quorate_crypto::scheme::Recipients;
 use quorate_crypto::{Crypto, Keyring};
+use quorate_testkit::schemes::TAGS;
 use quorate_types::{Attachment, Domain, ReplicaId, Vote};
 
 const MESSAGE: &[u8] = b"a message";

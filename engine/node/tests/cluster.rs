@@ -1,7 +1,6 @@
 //! Whole clusters in this process over real sockets, as seen by a client.
 
 use crate::support::TestClient;
-use crate::toy::{AGGREGATE, TAGS};
 use bytes::Bytes;
 use quorate_adversary::byzantine::behaviours::{Silent, Slow};
 use quorate_applications::{ApplicationKind, compare_histories};
@@ -11,6 +10,7 @@ use quorate_network::transports::Remote;
 use quorate_node::{
     EmbeddedCluster, Fsync, JournalConfig, Laboratory, NoObserver, NodeConfig, NodeEvent, Observer, ReplyMode,
 };
+use quorate_testkit::schemes::{AGGREGATE, TAGS};
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::meter::Primitive;
 use quorate_types::{

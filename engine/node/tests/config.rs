@@ -1,12 +1,12 @@
 //! Configurations: written ones are read back, and every error names the file, line, key and remedy.
 
-use crate::toy;
 use quorate_adversary::byzantine::behaviours::Slow;
 use quorate_crypto::{ReplicaKeys, SchemeKind};
 use quorate_network::channels::ChannelKind;
 use quorate_network::transports::{QuicVotes, RetransmissionProfile, TransportKind};
 use quorate_node::config::{CONFIG_FILE, KEY_FILE};
 use quorate_node::{Laboratory, NodeConfig, NodeError, testnet};
+use quorate_testkit::schemes::AGGREGATE;
 use quorate_types::digest::encode_hex;
 use quorate_types::{Member, ReplicaId};
 use std::fs;
@@ -217,11 +217,11 @@ fn a_configuration_of_an_older_version_is_refused_with_help() {
 #[test]
 fn a_missing_proof_of_possession_is_refused_at_its_member() {
     let mut config = four();
-    config.scheme = toy::AGGREGATE;
+    config.scheme = AGGREGATE;
     let error = config.validate().unwrap_err().to_string();
     assert!(error.contains("`members[0].possession`: is missing") && error.contains("toy-aggregate"), "{error}");
     for (at, member) in config.members.iter_mut().enumerate() {
-        *member = ReplicaKeys::from_seed(toy::AGGREGATE, [at as u8; 32]).member(member.address.clone());
+        *member = ReplicaKeys::from_seed(AGGREGATE, [at as u8; 32]).member(member.address.clone());
     }
     assert_eq!(config.validate(), Ok(()));
 }

@@ -22,5 +22,3 @@ mod secrecy;
 mod sessions;
 mod snapshots;
 mod support;
-#[path = "../../crypto/tests/toy/mod.rs"]
-mod toy;

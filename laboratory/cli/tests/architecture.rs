@@ -22,8 +22,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-plots", &[]),
     ("quorate-lab", &["quorate-operator", "quorate-simulator", "quorate-plots"]),
     ("quorate-runner", &["quorate-lab"]),
+    (TESTKIT, &["quorate-crypto", "quorate-network"]),
     ("quorate", &["quorate-runner"]),
 ];
+
+/// Code that tests share; no crate imports it otherwise.
+const TESTKIT: &str = "quorate-testkit";
 
 fn allowed(name: &str) -> BTreeSet<&'static str> {
     let arrows: BTreeMap<&str, &[&'static str]> = ARROWS.iter().copied().collect();
@@ -59,6 +63,7 @@ fn every_crate_imports_only_allowed_crates() {
             let to = dependency["name"].as_str().expect("a dependency has a name");
             let ours = ARROWS.iter().any(|(ours, _)| *ours == to);
             let shipped = dependency["kind"].is_null();
+            assert!(to != TESTKIT || dependency["kind"] == "dev", "{name} imports {to} outside of its tests");
             assert!(!(ours && shipped) || allowed.contains(to), "{name} must not import {to}");
             let is_optional = dependency["optional"] == true;
             let of_laboratory = dependency["path"].as_str().is_some_and(|path| path.contains("/laboratory/"));

@@ -11,8 +11,6 @@ mod loads;
 mod machines;
 mod misbehaviour;
 mod noise;
-#[path = "../../../engine/network/tests/transports/toy/mod.rs"]
-mod packets;
 mod pairs;
 mod recording;
 mod report;

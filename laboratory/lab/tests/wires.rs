@@ -1,6 +1,5 @@
 //! The transport of a spec reaches replicas and clients.
 
-use crate::packets::{REPEATING, SIGNED};
 use quorate_lab::BenchSpec;
 use quorate_lab::bench::{self, Progress, Watcher};
 use quorate_lab::spec::{Interval, TransportKind};
@@ -8,6 +7,7 @@ use quorate_network::channels::ChannelConfig;
 use quorate_network::transports::{
     Carrier, Endpoint, Endpoints, SetupError, Transport, TransportProfile, WireSettings,
 };
+use quorate_testkit::wires::{REPEATING, SIGNED};
 use quorate_types::{Address, Committee};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,6 @@
 //! Several machines of clients.
 
 use crate::common::{commands, spec};
-use crate::packets::toy_wire;
 use quorate_client::load::{LoadMode, LoadStep};
 use quorate_client::workload::Workload;
 use quorate_consensus::config::ProtocolKind;
@@ -9,6 +8,7 @@ use quorate_simulator::faults::{FaultSpec, changes};
 use quorate_simulator::hostile::{Hostility, SERVED_WITHIN_MS};
 use quorate_simulator::network::{Delay, End, Endpoints, LinkSpec, Loss, Place, endpoint_name};
 use quorate_simulator::{ClientsAt, MachineSpec, NetworkSpec, SimReport, SimSpec, run};
+use quorate_testkit::wires::toy_wire;
 use quorate_types::ClientId;
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
 //! The same seed gives the same run.
 
 use crate::common::{commands, spec};
-use crate::toy::AGGREGATE;
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::SchemeKind;
 use quorate_simulator::costs::SignatureCosts;
 use quorate_simulator::network::Loss;
 use quorate_simulator::{CostTable, NetworkSpec, Signatures, SimSpec, run, run_seeds};
+use quorate_testkit::schemes::AGGREGATE;
 use std::time::Duration;
 
 /// Trace hash of the run below. After an intended change, take the new one from `left` in the failing test's output.

@@ -1,13 +1,13 @@
 //! The node's packet transports on simulated links. The tests `transports datagrams` run the same ones over UDP.
 
 use crate::common::{commands, spec};
-use crate::packets::{REPEATING, toy_wire};
 use quorate_client::load::LoadOptions;
 use quorate_consensus::config::{Dissemination, ProtocolKind};
 use quorate_network::channels::ChannelKind;
 use quorate_network::transports::{QuicVotes, TransportKind, Wire};
 use quorate_simulator::network::Loss;
 use quorate_simulator::{NetworkSpec, SimReport, SimSpec, run};
+use quorate_testkit::wires::{REPEATING, toy_wire};
 use std::time::Duration;
 
 /// A cluster on a packet transport, with loss.

@@ -18,13 +18,9 @@ mod network;
 mod off_path;
 mod one_desk;
 mod overload;
-#[path = "../../../engine/network/tests/transports/toy/mod.rs"]
-mod packets;
 mod phases;
 mod probes;
 mod state_transfer;
 mod tcp;
-#[path = "../../../engine/crypto/tests/toy/mod.rs"]
-mod toy;
 mod transfers;
 mod verifiers;

@@ -3,7 +3,6 @@
 
 use crate::common::{commands, spec};
 use crate::machines::{WIRES, around_the_world};
-use crate::packets::toy_wire;
 use quorate_client::load::LoadMode;
 use quorate_consensus::config::ProtocolKind;
 use quorate_network::channels::ChannelKind;
@@ -11,6 +10,7 @@ use quorate_network::transports::TransportKind;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::off_path::Forgery;
 use quorate_simulator::{Property, SimReport, SimSpec, Wire, run};
+use quorate_testkit::wires::toy_wire;
 use std::time::Duration;
 
 /// Longer than any run.

@@ -14,11 +14,13 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::ed25519::PUBLIC_KEY_BYTES;
 use quorate_crypto::{AdmittedClients, Challenges, ClientAuthentication, ClientIdentity};
 use quorate_hosting::desk::{AdmissionPolicy, AnswerQuotas, Askers, ClientKeys, QuestionPolicy};
-use quorate_network::transports::{Counters, Event, LinkId, Remote, Transport};
+
+use quorate_network::transports::{Event, LinkId, Remote};
 use quorate_node::{ClientRules, Laboratory, NodeConfig};
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::links::{Purpose, Random};
 use quorate_simulator::{CostTable, SimSpec};
+use quorate_testkit::stub::{Stub, Stubbed};
 use quorate_types::digest::encode_hex;
 use quorate_types::{
     Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Digest, Height, Lane, Parameters, Quorum, ReplicaId,
@@ -269,7 +271,7 @@ struct Wires {
 
 struct Scripted(Arc<Mutex<Wires>>);
 
-impl Transport for Scripted {
+impl Stub for Scripted {
     fn send_to(&mut self, _: ReplicaId, _: Bytes, _: Lane) {
         unreachable!("there are no peers");
     }
@@ -283,36 +285,8 @@ impl Transport for Scripted {
         Ok(())
     }
 
-    fn release(&mut self, _: LinkId, _: usize) {}
-
-    fn is_congested(&self, _: LinkId) -> bool {
-        false
-    }
-
-    fn vouch(&mut self, _: LinkId, _: bool) {}
-
     fn crowd(&self, link: LinkId) -> u64 {
         link.0
-    }
-
-    fn close(&mut self, _: LinkId, _: String) {}
-
-    fn is_connected(&self, _: ReplicaId) -> bool {
-        false
-    }
-
-    fn counters(&self) -> Counters {
-        Counters::default()
-    }
-
-    fn stop_accepting(&mut self) {}
-
-    fn has_unsent(&self) -> bool {
-        false
-    }
-
-    fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
-        Arc::new(|| {})
     }
 }
 
@@ -352,7 +326,7 @@ impl Node {
             config.laboratory = Some(laboratory);
         }
         let wires = Arc::<Mutex<Wires>>::default();
-        let transport = Box::new(Scripted(wires.clone()));
+        let transport = Box::new(Stubbed(Scripted(wires.clone())));
         let replica = quorate_node::scripted::ScriptedReplica::start(&config, transport).expect("it starts");
         Node { replica, wires, identities }
     }

@@ -2,8 +2,8 @@
 
 #![allow(dead_code)]
 
-use crate::toy::AGGREGATE;
 use quorate_crypto::{BlsVerification, Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, ReplicaKeys, SchemeKind};
+use quorate_testkit::schemes::AGGREGATE;
 use quorate_types::{
     Address, Attachment, ClusterId, Committee, Digest, Domain, EpochId, Height, ReplicaId, Subject, View, Vote,
 };

@@ -1,59 +1,23 @@
 //! The plain channel's handshake: whom it admits, whom it rejects and why, and that no input makes it panic.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use proptest::prelude::*;
 use quorate_network::channels::{
-    Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, KEY_UPDATE_RECORDS, LocalEnd, PlainChannel,
-    RemoteIdentity, Sessions, Side,
+    Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, LocalEnd, PlainChannel, RemoteIdentity,
+    Sessions, Side,
 };
-use quorate_types::identity::{Signer, Verifier};
-use quorate_types::{ClientId, ClusterId, EpochId, Hasher, Parameters, ReplicaId};
+use quorate_testkit::ends::{ToyKey, end_of};
+use quorate_types::{ClientId, ClusterId, ReplicaId};
 use std::sync::Arc;
 
 const OVER_STREAMS: [ChannelKind; 2] = [ChannelKind::PLAIN, ChannelKind::TLS];
 
-pub struct ToyKey(ReplicaId, u8);
-
-fn toy_signature(replica: ReplicaId, key: u8, message: &[u8]) -> [u8; 32] {
-    let mut hasher = Hasher::new(*b"toy0");
-    hasher.update(&[replica.0 as u8, key]);
-    hasher.update(message);
-    hasher.finish().0
-}
-
-impl Signer for ToyKey {
-    fn replica(&self) -> ReplicaId {
-        self.0
-    }
-    fn sign(&self, message: &[u8]) -> Bytes {
-        Bytes::copy_from_slice(&toy_signature(self.0, self.1, message))
-    }
-}
-
-pub struct ToyVerifier;
-
-impl Verifier for ToyVerifier {
-    fn verify(&self, replica: ReplicaId, message: &[u8], signature: &[u8]) -> bool {
-        signature == toy_signature(replica, replica.0 as u8, message)
-    }
-}
-
 pub fn config(cluster: &str, me: LocalEnd) -> ChannelConfig {
-    let cluster = ClusterId::from_name(cluster);
-    ChannelConfig {
-        kind: ChannelKind::PLAIN,
-        cluster,
-        epoch: EpochId(cluster.0),
-        me,
-        verifier: Arc::new(ToyVerifier),
-        parameters: Parameters::default(),
-        key_update_records: KEY_UPDATE_RECORDS,
-        sessions: Sessions::default(),
-    }
+    ChannelConfig { sessions: Sessions::default(), ..end_of(ClusterId::from_name(cluster), me) }
 }
 
 pub fn key(replica: u16, key: u8) -> LocalEnd {
-    LocalEnd::Replica(Arc::new(ToyKey(ReplicaId(replica), key)))
+    LocalEnd::Replica(Arc::new(ToyKey { replica: ReplicaId(replica), key }))
 }
 
 pub fn replica(id: u16) -> ChannelConfig {

@@ -1,10 +1,10 @@
 //! Limits on clients' links: memory, time and places, and which links are cut first.
 
-use crate::support::{End, connected, drive_with};
-use crate::support::{Ground, R0, Stack, TcpPlain, TcpTls, client, client_end, drive, quick, replica_end};
 use bytes::Bytes;
 use quorate_network::transports::framing::CHUNK_BYTES;
 use quorate_network::transports::{Event, LinkConfig, LinkId};
+use quorate_testkit::ends::{End, connected, drive_with};
+use quorate_testkit::ends::{Ground, R0, Stack, TcpPlain, TcpTls, client, client_end, drive, quick, replica_end};
 use quorate_types::{Lane, ReplicaId, ReplicaReply, decode_message};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::Write;

@@ -1,9 +1,9 @@
 //! Tests that every pair of transport and channel must pass. A new pair is one more line at the end.
 
 use crate::relay::Relay;
-use crate::support::*;
 use bytes::Bytes;
 use quorate_network::transports::{Event, LinkConfig, PathChange};
+use quorate_testkit::ends::*;
 use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{ClusterId, Lane, ReplicaId};
 use std::io::{Read, Write};
@@ -458,7 +458,7 @@ macro_rules! conformance {
     (@if_supported $name:ident, $stack:ty: $($test:ident)*) => {
         mod $name {
             $(#[test] fn $test() {
-                match crate::support::sctp_obstacle() {
+                match quorate_testkit::ends::sctp_obstacle() {
                     Some(why) => eprintln!("not run: {why}"),
                     None => super::$test::<$stack>(),
                 }

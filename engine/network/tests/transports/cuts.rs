@@ -1,9 +1,9 @@
 //! Networks that drop everything silently: missing acknowledgements reveal the cut, long before TCP gives up.
 
-use crate::support::{End, Ground, R1, TcpPlain, drive, drive_with, quick, replica_end};
 use bytes::{Bytes, BytesMut};
 use quorate_network::channels::{ChannelFactory, Side};
 use quorate_network::transports::{TcpConfig, WireSettings};
+use quorate_testkit::ends::{End, Ground, R1, TcpPlain, drive, drive_with, quick, replica_end};
 use quorate_types::{Lane, ReplicaId};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

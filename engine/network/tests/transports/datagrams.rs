@@ -1,8 +1,5 @@
 //! A machine of the tests over the kernel's UDP, for the driver's sockets, clock, timers, links and budgets.
 
-use crate::support::{End, R0, R1, client, connected, drive, drive_with, quick, replica_end, unkeyed};
-use crate::support::{ToyVerifier, client_end};
-use crate::toy::{REPEATING, SIGNED, toy_wire};
 use bytes::Bytes;
 use quorate_network::channels::{
     ChannelConfig, ChannelError, ChannelKind, LocalEnd, Machine, NONCE_BYTES, Output, RemoteIdentity, Side,
@@ -10,6 +7,9 @@ use quorate_network::channels::{
 use quorate_network::transports::{
     Association, Datagrams, Endpoint, Endpoints, LinkConfig, TransportKind, TransportProfile, Wire, WireSettings,
 };
+use quorate_testkit::ends::{End, R0, R1, client, connected, drive, drive_with, quick, replica_end, unkeyed};
+use quorate_testkit::ends::{ToyVerifier, client_end};
+use quorate_testkit::wires::{REPEATING, SIGNED, toy_wire};
 use quorate_types::{ClientId, Committee, EpochId, Lane, Parameters, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

@@ -3,11 +3,11 @@
 //! connected as soon as without them.
 
 use crate::datagrams::PAIRS;
-use crate::field::{DELAY_NS, Field, ROUND_TRIP, association};
-use crate::support::{client_end, replica_end};
 use bytes::Bytes;
 use quorate_network::channels::{ChannelConfig, ChannelKind, Output, Side};
 use quorate_network::transports::{TransportKind, Wire, WireSettings};
+use quorate_testkit::ends::{client_end, replica_end};
+use quorate_testkit::hosts::{DELAY_NS, Field, ROUND_TRIP, association};
 use quorate_types::{ClusterId, ReplicaId, Time};
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -2,10 +2,10 @@
 
 use crate::datagrams::{Ground, PAIRS};
 use crate::strangers::{Relay, dialler};
-use crate::support::{client, drive_with, quick};
 use bytes::Bytes;
 use quorate_network::channels::{ChannelKind, Output};
 use quorate_network::transports::{LinkConfig, TransportKind, Wire, WireSettings};
+use quorate_testkit::ends::{client, drive_with, quick};
 use quorate_types::{ReplicaId, Time};
 use std::cell::RefCell;
 

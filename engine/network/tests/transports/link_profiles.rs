@@ -1,9 +1,9 @@
 //! Profiles of single links.
 
 use crate::relay::Relay;
-use crate::support::{Ground, RudpPlain, SctpPlain, Stack, drive_with, quick, replica_end};
 use bytes::Bytes;
 use quorate_network::transports::{LinkConfig, LinkProfile, RetransmissionConfig, RetransmissionProfile, WireSettings};
+use quorate_testkit::ends::{Ground, RudpPlain, SctpPlain, Stack, drive_with, quick, replica_end};
 use quorate_types::{Lane, ReplicaId};
 
 fn link(text: &str) -> LinkProfile {

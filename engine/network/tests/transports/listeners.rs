@@ -1,8 +1,8 @@
 //! Separate endpoints for peers, clients and operators, and hosts with names.
 
-use crate::support::*;
 use bytes::Bytes;
 use quorate_network::transports::{Endpoints, Event, LinkConfig, Remote, TcpTransport};
+use quorate_testkit::ends::*;
 use quorate_types::{Address, ClientId, Committee, Lane, ReplicaId};
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};

@@ -2,11 +2,11 @@
 //! clients and of replicas, in virtual time; and somebody who wants to take a connection to an address of their own.
 
 use crate::datagrams::PAIRS;
-use crate::field::{DELAY_NS, Field, ROUND_TRIP};
 use crate::foreign::{Dialler, Pair, field};
-use crate::net::Random;
 use bytes::Bytes;
 use quorate_network::channels::ChannelKind;
+use quorate_testkit::hosts::{DELAY_NS, Field, ROUND_TRIP};
+use quorate_testkit::pair::Random;
 use quorate_types::ReplicaId;
 use std::net::SocketAddr;
 use std::time::Duration;

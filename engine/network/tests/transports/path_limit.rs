@@ -2,10 +2,10 @@
 //! virtual time: links stay up, name the limit, and carry frames of any length.
 
 use crate::datagrams::PAIRS;
-use crate::net::{A, B, MS, Net, even, rough};
 use crate::paths::connected;
 use bytes::Bytes;
 use quorate_network::transports::WireSettings;
+use quorate_testkit::pair::{A, B, MS, Net, even, rough};
 use quorate_types::Time;
 
 /// Longest packets that arrive, headers excluded, in bytes.

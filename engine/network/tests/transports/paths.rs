@@ -2,11 +2,11 @@
 //! cut, change, repeat and invent some.
 
 use crate::datagrams::PAIRS;
-use crate::net::{A, B, MS, Net, Random, even};
-use crate::support::replica_end;
 use bytes::Bytes;
 use quorate_network::channels::{ChannelConfig, ChannelKind, Side};
 use quorate_network::transports::{QuicVotes, TransportKind, WireSettings};
+use quorate_testkit::ends::replica_end;
+use quorate_testkit::pair::{A, B, MS, Net, Random, even};
 use quorate_types::{ClusterId, Lane, ReplicaId};
 use std::cell::RefCell;
 use std::rc::Rc;

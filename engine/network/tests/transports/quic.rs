@@ -2,8 +2,6 @@
 //! The tests at the end run it over the kernel's UDP.
 
 use crate::datagrams::{Ground, frames};
-use crate::net::{A, B, Fate, MS, Net, even, rough};
-use crate::support::{End, R0, R1, ToyVerifier, client, connected, drive, drive_with, quick, replica_end};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_network::channels::{
@@ -11,6 +9,8 @@ use quorate_network::channels::{
     Welcome,
 };
 use quorate_network::transports::{LinkConfig, PacketConfig, QuicConfig, TransportKind, Wire, WireSettings};
+use quorate_testkit::ends::{End, R0, R1, ToyVerifier, client, connected, drive, drive_with, quick, replica_end};
+use quorate_testkit::pair::{A, B, Fate, MS, Net, even, rough};
 use quorate_types::{ClientId, ClusterId, EpochId, Lane, Parameters, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

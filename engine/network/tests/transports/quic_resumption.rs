@@ -1,9 +1,9 @@
 //! Sessions of TLS that connections of QUIC resume.
 
-use crate::net::{A, B, Net, even};
-use crate::support::{client_end, replica_end};
 use quorate_network::channels::{ChannelConfig, ChannelError, ChannelKind, Loss, Sessions, Side};
 use quorate_network::transports::{TransportKind, WireSettings};
+use quorate_testkit::ends::{client_end, replica_end};
+use quorate_testkit::pair::{A, B, Net, even};
 use quorate_types::{ClusterId, ReplicaId};
 
 fn keeping(end: ChannelConfig) -> ChannelConfig {

@@ -1,10 +1,10 @@
 //! Votes over QUIC: on the stream, or in datagrams that wait for nothing and are not sent again.
 
-use crate::net::{A, B, Fate, MS, Net, even, rough};
-use crate::support::{client_end, replica_end};
 use bytes::Bytes;
 use quorate_network::channels::{ChannelConfig, ChannelKind, Loss, Machine, Side};
 use quorate_network::transports::{QuicConfig, QuicVotes, TransportKind, Wire, WireSettings};
+use quorate_testkit::ends::{client_end, replica_end};
+use quorate_testkit::pair::{A, B, Fate, MS, Net, even, rough};
 use quorate_types::{ClusterId, Lane, ReplicaId};
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Handshakes whose packets overtake each other.
 
 use crate::datagrams::PAIRS;
-use crate::net::{A, B, MS, Net, Random};
-use crate::support::replica_end;
 use quorate_network::channels::{ChannelConfig, Side};
 use quorate_network::transports::WireSettings;
+use quorate_testkit::ends::replica_end;
+use quorate_testkit::pair::{A, B, MS, Net, Random};
 use quorate_types::{ClusterId, ReplicaId};
 
 const SEEDS: u64 = 60;

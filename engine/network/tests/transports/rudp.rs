@@ -1,13 +1,13 @@
 //! Machines of UDP and robust UDP on a network in virtual time.
 
-use crate::net::{A, B, Fate, MS, Net, Random};
-use crate::support::{client_end, replica_end};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_network::channels::{ChannelConfig, ChannelKind, Loss, Machine, Side};
 use quorate_network::transports::{
     PacketConfig, RetransmissionConfig, RetransmissionProfile, TransportKind, WireSettings,
 };
+use quorate_testkit::ends::{client_end, replica_end};
+use quorate_testkit::pair::{A, B, Fate, MS, Net, Random};
 use quorate_types::{ClusterId, Lane, ReplicaId, Time};
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! SCTP as a machine over a channel of packets: two ends in virtual time, over links that lose, repeat and reorder.
 
 use crate::datagrams::frames;
-use crate::net::{A, B, Fate, MS, Net, even, rough};
-use crate::support::replica_end;
 use bytes::Bytes;
 use quorate_network::channels::{ChannelConfig, ChannelKind, Loss, Machine, Side};
 use quorate_network::transports::{TransportKind, WireSettings};
+use quorate_testkit::ends::replica_end;
+use quorate_testkit::pair::{A, B, Fate, MS, Net, even, rough};
 use quorate_types::{ClusterId, Lane, ReplicaId};
 use std::time::Duration;
 

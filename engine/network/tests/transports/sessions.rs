@@ -1,8 +1,8 @@
 //! Some cases of the fuzz targets `sessions_*`.
 
 use crate::datagrams::PAIRS;
-use crate::two_sessions::check;
 use proptest::prelude::*;
+use quorate_testkit::strangers::check;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]

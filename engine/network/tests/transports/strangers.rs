@@ -3,10 +3,10 @@
 //! client whose address a stranger had before, or forges.
 
 use crate::datagrams::{Ground, PAIRS};
-use crate::support::{End, R1, ToyVerifier, client, client_end, connected, drive, drive_with, quick};
 use bytes::Bytes;
 use quorate_network::channels::{ChannelConfig, ChannelKind, Machine, Output, Side};
 use quorate_network::transports::{Event, LinkConfig, Remote, TransportKind, Wire, WireSettings};
+use quorate_testkit::ends::{End, R1, ToyVerifier, client, client_end, connected, drive, drive_with, quick};
 use quorate_types::{ClusterId, Lane, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

@@ -2,12 +2,12 @@
 //! nothing more, and handshakes that stop in the middle. They take a bounded number of places, and replicas and clients
 //! go on beside them.
 
-use crate::support::{
-    End, Ground, R1, Stack, TcpPlain, TcpTls, client, client_end, connected, drive, quick, replica_end,
-};
 use bytes::{Bytes, BytesMut};
 use quorate_network::channels::Channel;
 use quorate_network::transports::{Event, LinkConfig, Remote};
+use quorate_testkit::ends::{
+    End, Ground, R1, Stack, TcpPlain, TcpTls, client, client_end, connected, drive, quick, replica_end,
+};
 use quorate_types::{Lane, ReplicaId};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -163,7 +163,7 @@ fn an_invalid_setting_is_named_with_its_table() {
 
 #[test]
 fn a_channel_that_does_not_work_over_streams_is_refused() {
-    let end = super::support::client_end(quorate_types::ClusterId::from_name("paper"), 1);
+    let end = quorate_testkit::ends::client_end(quorate_types::ClusterId::from_name("paper"), 1);
     let kind = ChannelKind::of(&DATAGRAM_SEAL);
     let end = ChannelConfig { kind, ..end };
     let opened: Result<Box<dyn Channel>, ChannelError> =

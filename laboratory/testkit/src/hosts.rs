@@ -1,7 +1,7 @@
 //! Two hosts in virtual time, with the router of [`quorate_network::transports`] before their machines, and anybody who sends
 //! packets in the name of an address.
 
-use crate::net::MS;
+use crate::pair::MS;
 use bytes::Bytes;
 use quorate_network::channels::{ChannelConfig, Machine, Output, Side};
 use quorate_network::transports::{Association, LinkId, Route, Router, Wire};

@@ -1,5 +1,4 @@
-//! Shared by the conformance tests: toy keys, a cluster on loopback, and the stacks of transport and channel under
-//! test.
+//! Keys, a cluster on loopback, and the stacks of transport and channel under test.
 
 use bytes::{Bytes, BytesMut};
 use quorate_network::channels::{
@@ -51,9 +50,8 @@ impl Verifier for ToyVerifier {
     }
 }
 
-pub fn replica_end(cluster: ClusterId, replica: u16, key: u8) -> ChannelConfig {
-    let replica = ReplicaId(replica);
-    let me = LocalEnd::Replica(Arc::new(ToyKey { replica, key }));
+/// Returns the configuration of an end whose committee signs with [`ToyKey`].
+pub fn end_of(cluster: ClusterId, me: LocalEnd) -> ChannelConfig {
     ChannelConfig {
         kind: ChannelKind::PLAIN,
         cluster,
@@ -66,18 +64,12 @@ pub fn replica_end(cluster: ClusterId, replica: u16, key: u8) -> ChannelConfig {
     }
 }
 
+pub fn replica_end(cluster: ClusterId, replica: u16, key: u8) -> ChannelConfig {
+    end_of(cluster, LocalEnd::Replica(Arc::new(ToyKey { replica: ReplicaId(replica), key })))
+}
+
 pub fn client_end(cluster: ClusterId, client: u64) -> ChannelConfig {
-    let me = LocalEnd::Client(ClientId(client.into()));
-    ChannelConfig {
-        kind: ChannelKind::PLAIN,
-        cluster,
-        epoch: EpochId(cluster.0),
-        me,
-        verifier: Arc::new(ToyVerifier),
-        parameters: Parameters::default(),
-        key_update_records: KEY_UPDATE_RECORDS,
-        sessions: Sessions::kept(),
-    }
+    end_of(cluster, LocalEnd::Client(ClientId(client.into())))
 }
 
 /// A transport and a channel that work together.

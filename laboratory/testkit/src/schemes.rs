@@ -1,7 +1,5 @@
 //! Two schemes made of hashes that are in no list. They show that a scheme is one file; they protect nothing.
 
-#![allow(dead_code)]
-
 use bytes::Bytes;
 use quorate_crypto::scheme::{
     Claim, Effort, Keys, PrivateKey, ProofFault, Recipients, Scheme, SchemeProfile, SignatureSize,

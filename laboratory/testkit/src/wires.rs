@@ -2,8 +2,6 @@
 //! the simulator run the same one. The transport retransmits by a timer; the channel signs every packet, after a
 //! handshake that it repeats until it is answered.
 
-#![allow(dead_code)]
-
 use bytes::{Buf, Bytes, BytesMut};
 use quorate_network::channels::{
     Carriage, ChannelConfig, ChannelError, ChannelKind, ChannelProfile, ChannelSuite, LocalEnd, Loss, Machine,

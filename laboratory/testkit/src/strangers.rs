@@ -2,8 +2,8 @@
 //! off the path in the names of both ends, and from addresses of their own. The fuzz targets `sessions_*` have the same
 //! body.
 
-use crate::field::{Field, ROUND_TRIP};
-use crate::support::{client_end, replica_end};
+use crate::ends::{client_end, replica_end};
+use crate::hosts::{Field, ROUND_TRIP};
 use bytes::Bytes;
 use quorate_network::channels::ChannelKind;
 use quorate_network::transports::{TransportKind, Wire, WireSettings};
