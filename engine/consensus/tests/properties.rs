@@ -3,6 +3,8 @@
 use crate::unit_support::{at, config, epoch, genesis, millis, quorum};
 use bytes::Bytes;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use proptest::{array, collection, option};
 use quorate_consensus::config::{Dissemination, LeaderKind};
 use quorate_consensus::data::batches::{Batch, Cover, Entry};
@@ -12,6 +14,7 @@ use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::chained::engine::Chained;
 use quorate_consensus::protocols::chained::message::{ChainedMessage, Proposal, Timeout};
 use quorate_consensus::protocols::chained::rules::*;
+use quorate_consensus::protocols::pbft::message::{Declaration, NewView, PbftMessage, PrePrepare, ViewChange};
 use quorate_consensus::protocols::views::{Family, ViewEngine};
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::recovery::journal::{Record, Standing};
@@ -405,6 +408,82 @@ fn spoil(message: &Bytes, changes: &[(prop::sample::Index, u8)], length: prop::s
     }
     spoilt.resize(length.index(message.len() + 3), 0);
     spoilt
+}
+
+/// Returns a digest of the encodings of some values, and of the errors about damaged ones.
+fn fingerprint<T: Wire + Debug>(strategy: impl Strategy<Value = T>) -> String {
+    let (mut runner, mut hasher) = (TestRunner::deterministic(), Hasher::new(*b"test"));
+    for _ in 0..FINGERPRINT_VALUES {
+        let message = encode_message(&strategy.new_tree(&mut runner).expect("it has values").current());
+        hasher.update(&message);
+        for bit in (0..message.len() * 8).step_by(7) {
+            let mut bytes = message.to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let error = decode_message::<T>(bytes.into()).err();
+            hasher.update(error.map_or_else(String::new, |error| error.to_string()).as_bytes());
+        }
+    }
+    hasher.finish().to_hex()[..16].to_owned()
+}
+
+const FINGERPRINT_VALUES: usize = 256;
+
+/// A difference is another wire format, or another error; or the generators of the values have changed.
+#[test]
+fn encodings_and_errors_are_those_of_this_version() {
+    let found = [
+        fingerprint(envelope()),
+        fingerprint((envelope(), phase()).prop_map(|(envelope, phase)| basic(envelope, phase))),
+        fingerprint(pbft()),
+        fingerprint(record()),
+        fingerprint(input()),
+        fingerprint(manifest()),
+    ];
+    assert_eq!(found, FINGERPRINTS);
+}
+
+/// Of an envelope, one of basic HotStuff, a message of PBFT, a record, an input, and a manifest.
+const FINGERPRINTS: [&str; 6] = [
+    "2c28c5d21263ead8",
+    "7f163a025e24e0be",
+    "b4dc891bc6b2264d",
+    "fb6bcf67f394234d",
+    "85c1c7080d43a9e8",
+    "686a0bd50c97898a",
+];
+
+fn pbft() -> BoxedStrategy<PbftMessage> {
+    let slots = || collection::vec(subject(), 0..3);
+    let certificates = || collection::vec(certificate(), 0..3);
+    let declaration = (vote(), subject(), slots(), slots())
+        .prop_map(|(vote, checkpoint, prepared, voted)| Declaration { vote, checkpoint, prepared, voted });
+    prop_oneof![
+        (vote(), block(), collection::vec(bundle(), 0..3)).prop_map(|(endorsement, block, bundles)| {
+            PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles }))
+        }),
+        vote().prop_map(PbftMessage::Prepare),
+        vote().prop_map(PbftMessage::Commit),
+        (vote(), certificate(), certificates(), slots(), number()).prop_map(
+            |(vote, checkpoint, prepared, voted, committed)| {
+                let committed = Height(committed);
+                PbftMessage::ViewChange(Box::new(ViewChange { vote, checkpoint, prepared, voted, committed }))
+            }
+        ),
+        (vote(), collection::vec(declaration, 0..3), certificate(), certificates()).prop_map(
+            |(endorsement, changes, checkpoint, prepared)| {
+                PbftMessage::NewView(Box::new(NewView { endorsement, changes, checkpoint, prepared }))
+            }
+        ),
+        (number(), number())
+            .prop_map(|(view, committed)| PbftMessage::Status { view: View(view), committed: Height(committed) }),
+        (number(), collection::vec(digest(), 0..4), option::of(certificate())).prop_map(
+            |(above, digests, checkpoint)| {
+                let checkpoint = checkpoint.map(Box::new);
+                PbftMessage::Decided { above: Height(above), digests, checkpoint }
+            }
+        ),
+    ]
+    .boxed()
 }
 
 fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {

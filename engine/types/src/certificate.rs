@@ -13,6 +13,7 @@ use crate::ids::{EpochId, Height, ReplicaId, View};
 use crate::limits::{MAX_PROOF_BYTES, MAX_REPLICAS, MAX_SIGNATURE_BYTES};
 use crate::quorum::Quorum;
 use crate::tags;
+use crate::wire;
 use bytes::Bytes;
 
 /// Kind of a signed statement. The signature covers the number.
@@ -92,23 +93,7 @@ pub struct Subject {
 
 const SUBJECT_BYTES: usize = 1 + 8 + 8 + 32;
 
-impl Wire for Subject {
-    fn encode(&self, out: &mut Encoder) {
-        self.domain.encode(out);
-        self.view.encode(out);
-        self.height.encode(out);
-        self.digest.encode(out);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Subject {
-            domain: Domain::decode(input)?,
-            view: View::decode(input)?,
-            height: Height::decode(input)?,
-            digest: Digest::decode(input)?,
-        })
-    }
-}
+wire! { struct Subject { domain, view, height, digest } }
 
 /// An addition to a vote, covered by its signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,31 +116,11 @@ impl Attachment {
     }
 }
 
-impl Wire for Attachment {
-    fn encode(&self, out: &mut Encoder) {
-        match self {
-            Attachment::None => out.put_u8(0),
-            Attachment::HighView(view) => {
-                out.put_u8(1);
-                view.encode(out);
-            }
-            Attachment::HighCertificate(certificate) => {
-                out.put_u8(2);
-                certificate.encode(out);
-            }
-        }
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        match input.get_u8("attachment")? {
-            0 => Ok(Attachment::None),
-            1 => Ok(Attachment::HighView(View::decode(input)?)),
-            2 => {
-                let certificate = Certificate::decode_flat(input)?;
-                Ok(Attachment::HighCertificate(Box::new(certificate)))
-            }
-            _ => Err(input.invalid("attachment", "no such kind")),
-        }
+wire! {
+    enum Attachment as "attachment" {
+        0 = None,
+        1 = HighView(view),
+        2 = HighCertificate(certificate: with[Wire::encode, Certificate::decode_flat]),
     }
 }
 
@@ -230,23 +195,7 @@ impl Vote {
     }
 }
 
-impl Wire for Vote {
-    fn encode(&self, out: &mut Encoder) {
-        self.subject.encode(out);
-        self.attachment.encode(out);
-        self.voter.encode(out);
-        out.put_bytes(&self.signature);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Vote {
-            subject: Subject::decode(input)?,
-            attachment: Attachment::decode(input)?,
-            voter: ReplicaId::decode(input)?,
-            signature: input.get_bytes("signature", MAX_SIGNATURE_BYTES)?,
-        })
-    }
-}
+wire! { struct Vote { subject, attachment, voter, signature: bytes["signature", MAX_SIGNATURE_BYTES] } }
 
 /// Proof that a quorum voted on one subject. Only the signature scheme knows what the proof consists of.
 #[derive(Clone, Eq, Debug)]
@@ -325,17 +274,18 @@ impl Certificate {
     }
 
     /// Decodes an attached certificate, which must not have attachments itself.
-    fn decode_flat(input: &mut Decoder) -> Result<Self, DecodeError> {
+    fn decode_flat(input: &mut Decoder) -> Result<Box<Self>, DecodeError> {
         let subject = Subject::decode(input)?;
         let signers = Signers::decode(input)?;
         if input.get_u32("attachments")? != 0 {
             return Err(input.invalid("attachments", "an attached certificate carries no attachments"));
         }
         let proof = input.get_bytes("proof", MAX_PROOF_BYTES)?;
-        Ok(Certificate { subject, signers, attachments: Vec::new(), proof })
+        Ok(Box::new(Certificate { subject, signers, attachments: Vec::new(), proof }))
     }
 }
 
+/// By hand, because the attachments are checked before the proof is read.
 impl Wire for Certificate {
     fn encode(&self, out: &mut Encoder) {
         self.subject.encode(out);

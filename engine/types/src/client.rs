@@ -5,8 +5,9 @@ use crate::command::Bundle;
 use crate::digest::{Digest, Hasher};
 use crate::ids::Height;
 use crate::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES, MAX_SIGNATURE_BYTES, MAX_TEXT_BYTES};
-use crate::parameters::{MAX_PARAMETERS_BYTES, Parameters};
+use crate::parameters::Parameters;
 use crate::tags;
+use crate::wire;
 use bytes::Bytes;
 
 /// Message from a client to a replica. A reply repeats the `id` of its request.
@@ -40,68 +41,18 @@ pub fn question_digest(question: &[u8]) -> Digest {
 /// Maximum length of a credential: a key of Ed25519 and a certificate.
 pub const MAX_CREDENTIAL_BYTES: usize = 96;
 
-impl Wire for ClientRequest {
-    fn encode(&self, out: &mut Encoder) {
-        match self {
-            ClientRequest::Submit(bundle) => {
-                out.put_u8(1);
-                bundle.encode(out);
-            }
-            ClientRequest::Query { id, question } => {
-                out.put_u8(2);
-                out.put_u64(*id);
-                out.put_bytes(question);
-            }
-            ClientRequest::Status { id, history } => {
-                out.put_u8(3);
-                out.put_u64(*id);
-                out.put_u8((*history).into());
-            }
-            ClientRequest::Height { id } => {
-                out.put_u8(4);
-                out.put_u64(*id);
-            }
-            ClientRequest::Introduce { credential } => {
-                out.put_u8(5);
-                out.put_bytes(credential);
-            }
-            ClientRequest::Prove { credential, signature } => {
-                out.put_u8(6);
-                out.put_bytes(credential);
-                out.put_bytes(signature);
-            }
-            ClientRequest::Compare { id, values } => {
-                out.put_u8(7);
-                out.put_u64(*id);
-                out.put_bytes(&values.encode());
-            }
-        }
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        match input.get_u8("client request")? {
-            1 => Ok(ClientRequest::Submit(Bundle::decode(input)?)),
-            2 => Ok(ClientRequest::Query {
-                id: input.get_u64("query id")?,
-                question: input.get_bytes("question", MAX_PAYLOAD_BYTES)?,
-            }),
-            3 => {
-                let id = input.get_u64("status id")?;
-                match input.get_u8("history flag")? {
-                    0 => Ok(ClientRequest::Status { id, history: false }),
-                    1 => Ok(ClientRequest::Status { id, history: true }),
-                    _ => Err(input.invalid("history flag", "neither 0 nor 1")),
-                }
-            }
-            4 => Ok(ClientRequest::Height { id: input.get_u64("height id")? }),
-            5 => Ok(ClientRequest::Introduce { credential: input.get_bytes("credential", MAX_CREDENTIAL_BYTES)? }),
-            6 => Ok(ClientRequest::Prove {
-                credential: input.get_bytes("credential", MAX_CREDENTIAL_BYTES)?,
-                signature: input.get_bytes("proof of a key", MAX_SIGNATURE_BYTES)?,
-            }),
-            7 => Ok(ClientRequest::Compare { id: input.get_u64("comparison id")?, values: decode_parameters(input)? }),
-            _ => Err(input.invalid("client request", "no such kind")),
-        }
+wire! {
+    enum ClientRequest as "client request" {
+        1 = Submit(bundle),
+        2 = Query { id: u64["query id"], question: bytes["question", MAX_PAYLOAD_BYTES] },
+        3 = Status { id: u64["status id"], history: flag["history flag"] },
+        4 = Height { id: u64["height id"] },
+        5 = Introduce { credential: bytes["credential", MAX_CREDENTIAL_BYTES] },
+        6 = Prove {
+            credential: bytes["credential", MAX_CREDENTIAL_BYTES],
+            signature: bytes["proof of a key", MAX_SIGNATURE_BYTES],
+        },
+        7 = Compare { id: u64["comparison id"], values },
     }
 }
 
@@ -357,130 +308,41 @@ pub enum ReplicaReply {
     FrameTooLong { bytes: u32, max_bytes: u32 },
 }
 
-impl Wire for ReplicaReply {
-    fn encode(&self, out: &mut Encoder) {
-        match self {
-            ReplicaReply::Executed { bundle, height, results } => {
-                out.put_u8(1);
-                bundle.encode(out);
-                height.encode(out);
-                results.encode(out);
-            }
-            ReplicaReply::Refused { bundle, why, again } => {
-                out.put_u8(2);
-                bundle.encode(out);
-                out.put_bytes(why.as_bytes());
-                out.put_u8(u8::from(*again));
-            }
-            ReplicaReply::Answer { id, question, height, answer } => {
-                out.put_u8(8);
-                out.put_u64(*id);
-                question.encode(out);
-                height.encode(out);
-                out.put_bytes(answer);
-            }
-            ReplicaReply::Status { id, json } => {
-                out.put_u8(4);
-                out.put_u64(*id);
-                out.put_bytes(json);
-            }
-            ReplicaReply::Height { id, height } => {
-                out.put_u8(5);
-                out.put_u64(*id);
-                height.encode(out);
-            }
-            ReplicaReply::Busy { bundle, retry_after_ms } => {
-                out.put_u8(6);
-                bundle.encode(out);
-                out.put_u32(*retry_after_ms);
-            }
-            ReplicaReply::Challenge { challenge } => {
-                out.put_u8(9);
-                challenge.encode(out);
-            }
-            ReplicaReply::Unanswered { id, why, again } => {
-                out.put_u8(10);
-                out.put_u64(*id);
-                out.put_bytes(why.as_bytes());
-                out.put_u8(u8::from(*again));
-            }
-            ReplicaReply::Compared { id, differing, max_frame_bytes } => {
-                out.put_u8(11);
-                out.put_u64(*id);
-                out.put_bytes(&differing.encode());
-                out.put_u32(*max_frame_bytes);
-            }
-            ReplicaReply::FrameTooLong { bytes, max_bytes } => {
-                out.put_u8(12);
-                out.put_u32(*bytes);
-                out.put_u32(*max_bytes);
-            }
-        }
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        match input.get_u8("replica reply")? {
-            1 => Ok(ReplicaReply::Executed {
-                bundle: Digest::decode(input)?,
-                height: Height::decode(input)?,
-                results: Results::decode(input)?,
-            }),
-            2 => {
-                let bundle = Digest::decode(input)?;
-                let (why, again) = decode_refusal(input)?;
-                Ok(ReplicaReply::Refused { bundle, why, again })
-            }
-            8 => Ok(ReplicaReply::Answer {
-                id: input.get_u64("query id")?,
-                question: Digest::decode(input)?,
-                height: Height::decode(input)?,
-                answer: input.get_bytes("answer", MAX_BUNDLE_BYTES)?,
-            }),
-            4 => Ok(ReplicaReply::Status {
-                id: input.get_u64("status id")?,
-                json: input.get_bytes("status", MAX_TEXT_BYTES)?,
-            }),
-            5 => Ok(ReplicaReply::Height { id: input.get_u64("height id")?, height: Height::decode(input)? }),
-            6 => Ok(ReplicaReply::Busy {
-                bundle: Digest::decode(input)?,
-                retry_after_ms: input.get_u32("retry time in milliseconds")?,
-            }),
-            9 => Ok(ReplicaReply::Challenge { challenge: Digest::decode(input)? }),
-            10 => {
-                let id = input.get_u64("question id")?;
-                let (why, again) = decode_refusal(input)?;
-                Ok(ReplicaReply::Unanswered { id, why, again })
-            }
-            11 => Ok(ReplicaReply::Compared {
-                id: input.get_u64("comparison id")?,
-                differing: decode_parameters(input)?,
-                max_frame_bytes: input.get_u32("maximum length of a frame")?,
-            }),
-            12 => Ok(ReplicaReply::FrameTooLong {
-                bytes: input.get_u32("length of a frame")?,
-                max_bytes: input.get_u32("maximum length of a frame")?,
-            }),
-            SEALED_KIND => {
-                Err(input.invalid("replica reply", "it is sealed; help: set `reply_authentication` as on the replicas"))
-            }
-            _ => Err(input.invalid("replica reply", "no such kind")),
+wire! {
+    enum ReplicaReply as "replica reply" {
+        1 = Executed { bundle, height, results },
+        2 = Refused { bundle, why: text["reason", MAX_TEXT_BYTES], again: with[encode_retry, decode_retry] },
+        4 = Status { id: u64["status id"], json: bytes["status", MAX_TEXT_BYTES] },
+        5 = Height { id: u64["height id"], height },
+        6 = Busy { bundle, retry_after_ms: u32["retry time in milliseconds"] },
+        8 = Answer { id: u64["query id"], question, height, answer: bytes["answer", MAX_BUNDLE_BYTES] },
+        9 = Challenge { challenge },
+        10 = Unanswered {
+            id: u64["question id"],
+            why: text["reason", MAX_TEXT_BYTES],
+            again: with[encode_retry, decode_retry],
+        },
+        11 = Compared {
+            id: u64["comparison id"],
+            differing,
+            max_frame_bytes: u32["maximum length of a frame"],
+        },
+        12 = FrameTooLong { bytes: u32["length of a frame"], max_bytes: u32["maximum length of a frame"] },
+    } by hand |out, input| {} {
+        SEALED_KIND => {
+            Err(input.invalid("replica reply", "it is sealed; help: set `reply_authentication` as on the replicas"))
         }
     }
 }
 
-fn decode_parameters(input: &mut Decoder) -> Result<Parameters, DecodeError> {
-    let bytes = input.get_bytes("parameters", MAX_PARAMETERS_BYTES)?;
-    Parameters::decode(&bytes)
-        .ok_or_else(|| input.invalid("parameters", "they are not keys in order with short values"))
+fn encode_retry(again: &bool, out: &mut Encoder) {
+    out.put_u8(u8::from(*again));
 }
 
-/// Decodes a reason and whether it may pass.
-fn decode_refusal(input: &mut Decoder) -> Result<(String, bool), DecodeError> {
-    let text = input.get_bytes("reason", MAX_TEXT_BYTES)?;
-    let why = std::str::from_utf8(&text).map_err(|_| input.invalid("reason", "it is not UTF-8"))?.to_owned();
+fn decode_retry(input: &mut Decoder) -> Result<bool, DecodeError> {
     match input.get_u8("refusal")? {
-        0 => Ok((why, false)),
-        1 => Ok((why, true)),
+        0 => Ok(false),
+        1 => Ok(true),
         _ => Err(input.invalid("refusal", "the retry flag is neither 0 nor 1")),
     }
 }

@@ -199,6 +199,22 @@ impl Decoder {
         Ok((read & flag != 0, count))
     }
 
+    /// Reads 0 or 1.
+    pub fn get_flag(&mut self, what: &'static str) -> Result<bool, DecodeError> {
+        match self.get_u8(what)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.invalid(what, "neither 0 nor 1")),
+        }
+    }
+
+    /// Reads length-prefixed UTF-8.
+    pub fn get_text(&mut self, what: &'static str, limit: usize) -> Result<String, DecodeError> {
+        let bytes = self.get_bytes(what, limit)?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| self.invalid(what, "it is not UTF-8"))?;
+        Ok(text.to_owned())
+    }
+
     /// Reads length-prefixed bytes, as a slice of the received buffer unless the path copies.
     pub fn get_bytes(&mut self, what: &'static str, limit: usize) -> Result<Bytes, DecodeError> {
         let bytes = self.get_shared_bytes(what, limit)?;
@@ -303,6 +319,15 @@ impl<T: Wire> Wire for Option<T> {
             1 => Ok(Some(T::decode(input)?)),
             _ => Err(input.invalid("presence", "neither 0 nor 1")),
         }
+    }
+}
+
+impl<T: Wire> Wire for Box<T> {
+    fn encode(&self, out: &mut Encoder) {
+        T::encode(self, out);
+    }
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Box::new(T::decode(input)?))
     }
 }
 

@@ -38,6 +38,7 @@ pub mod status;
 pub mod tags;
 pub mod text;
 pub mod time;
+mod wire;
 
 pub use address::{Address, AddressError};
 pub use batch::BatchSize;

@@ -1,5 +1,6 @@
 //! Configuration values that all replicas of a cluster must have equal, as replicas compare them when they connect.
 
+use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
 use crate::tags;
 use std::collections::BTreeMap;
@@ -121,4 +122,16 @@ impl Parameters {
 
 fn is_text(bytes: &[u8]) -> bool {
     bytes.len() <= MAX_TEXT_BYTES && bytes.iter().all(|byte| (b' '..=b'~').contains(byte))
+}
+
+impl Wire for Parameters {
+    fn encode(&self, out: &mut Encoder) {
+        out.put_bytes(&Parameters::encode(self));
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let bytes = input.get_bytes("parameters", MAX_PARAMETERS_BYTES)?;
+        Parameters::decode(&bytes)
+            .ok_or_else(|| input.invalid("parameters", "they are not keys in order with short values"))
+    }
 }

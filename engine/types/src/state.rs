@@ -1,8 +1,9 @@
 //! Checkpointed states in chunks, so that a replica can fetch one piece by piece from any peer that has it.
 
-use crate::codec::{DecodeError, Decoder, Encoder, Wire, decode_list, encode_list};
+use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
 use crate::tags;
+use crate::wire;
 use bytes::Bytes;
 
 /// Length of each chunk of a state except the last.
@@ -74,19 +75,18 @@ pub fn chunk_of(state: &Bytes, chunk: u32) -> Option<Bytes> {
     (start < state.len()).then(|| state.slice(start..state.len().min(start + CHUNK_BYTES)))
 }
 
-/// The length (8 bytes), then the digests of the chunks.
-impl Wire for Manifest {
-    fn encode(&self, out: &mut Encoder) {
-        out.put_u64(self.bytes);
-        encode_list(&self.chunks, out);
-    }
+wire! {
+    struct Manifest {
+        bytes: u64["bytes of a state"],
+        chunks: list["chunks of a state", MAX_CHUNKS, size_of::<Digest>()],
+    } check Manifest::check
+}
 
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        let bytes = input.get_u64("bytes of a state")?;
-        let chunks: Vec<Digest> = decode_list(input, "chunks of a state", MAX_CHUNKS, size_of::<Digest>())?;
-        if bytes == 0 || bytes.div_ceil(CHUNK_BYTES as u64) != chunks.len() as u64 {
+impl Manifest {
+    fn check(&self, input: &Decoder) -> Result<(), DecodeError> {
+        if self.bytes == 0 || self.bytes.div_ceil(CHUNK_BYTES as u64) != self.chunks.len() as u64 {
             return Err(input.invalid("chunks of a state", "their number does not match the length of the state"));
         }
-        Ok(Manifest { bytes, chunks })
+        Ok(())
     }
 }

@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use quorate_types::codec::{DecodeReason, WIRE_VERSION};
 use quorate_types::*;
 use std::fmt::Debug;
@@ -42,8 +44,29 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![prop::collection::vec(byte, 0..300), prop::collection::vec(any::<u8>(), 0..300)]
 }
 
+/// Returns a digest of the encodings of some values, and of the errors about damaged ones.
+fn fingerprint<T: Wire + Debug>(strategy: impl Strategy<Value = T>) -> String {
+    let (mut runner, mut hasher) = (TestRunner::deterministic(), Hasher::new(*b"test"));
+    for _ in 0..FINGERPRINT_VALUES {
+        let message = encode_message(&strategy.new_tree(&mut runner).expect("it has values").current());
+        hasher.update(&message);
+        for bit in (0..message.len() * 8).step_by(7) {
+            let error = decode_message::<T>(flipped(&message, bit)).err();
+            hasher.update(error.map_or_else(String::new, |error| error.to_string()).as_bytes());
+        }
+    }
+    hasher.finish().to_hex()[..16].to_owned()
+}
+
+const FINGERPRINT_VALUES: usize = 64;
+
 macro_rules! wire_types {
-    ($($name:ident: $type:ty = $strategy:expr;)*) => {$(
+    ($($name:ident: $type:ty = $strategy:expr;)*) => {
+        /// Digests of the encodings and errors, by type.
+        fn fingerprints() -> Vec<(&'static str, String)> {
+            vec![$((stringify!($name), fingerprint::<$type>($strategy))),*]
+        }
+    $(
         mod $name {
             use super::*;
 
@@ -79,6 +102,37 @@ macro_rules! wire_types {
         }
     )*};
 }
+
+/// A difference is another wire format, or another error; or the generators of the values have changed.
+#[test]
+fn encodings_and_errors_are_those_of_this_version() {
+    let expected: Vec<(&str, String)> =
+        FINGERPRINTS.iter().map(|(name, digest)| (*name, (*digest).to_owned())).collect();
+    assert_eq!(fingerprints(), expected);
+}
+
+const FINGERPRINTS: &[(&str, &str)] = &[
+    ("replica_id", "cb25af2df23dc64d"),
+    ("client_id", "7762128b0f0060ef"),
+    ("view", "f2837c3a1e6f134d"),
+    ("height", "f2837c3a1e6f134d"),
+    ("digest", "d2a902d77dbab39c"),
+    ("domain", "56e6bca5ff8bac78"),
+    ("subject", "4a7e3388d8d24cae"),
+    ("signers", "e5c9caa7cafade4c"),
+    ("attachment", "4616d1fdcf35252d"),
+    ("certificate", "e1127ebc993e7352"),
+    ("vote", "0491afdc1632f3ad"),
+    ("block", "92d290f9e18cfe77"),
+    ("covered_block", "69badbef283491a0"),
+    ("bundle", "68bfb510a71b8a6b"),
+    ("results", "04325922700cb8b6"),
+    ("request", "76c86c1f80adf827"),
+    ("reply", "c2fa3794374cf84c"),
+    ("sealed", "0ea519738f45116d"),
+    ("optional", "63db229a00735eed"),
+    ("shared", "92d290f9e18cfe77"),
+];
 
 wire_types! {
     replica_id: ReplicaId = any::<u16>().prop_map(ReplicaId);

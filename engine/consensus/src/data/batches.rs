@@ -9,6 +9,7 @@
 use crate::data::block_limits::Load;
 use crate::data::digest_map::{DigestMap, Salt};
 use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::wire;
 use quorate_types::{
     Block, Bundle, Certificate, CoverNames, DecodeError, Decoder, Digest, Domain, Encoder, Hasher, Height, Quorum,
     ReplicaId, Subject, Time, View, Wire, tags,
@@ -52,21 +53,7 @@ impl Entry {
 
 const ENTRY_BYTES: usize = 32 + 4 + 4;
 
-impl Wire for Entry {
-    fn encode(&self, out: &mut Encoder) {
-        self.bundle.encode(out);
-        out.put_u32(self.commands);
-        out.put_u32(self.bytes);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Entry {
-            bundle: Digest::decode(input)?,
-            commands: input.get_u32("commands of a bundle")?,
-            bytes: input.get_u32("bytes of a bundle")?,
-        })
-    }
-}
+wire! { struct Entry { bundle, commands: u32["commands of a bundle"], bytes: u32["bytes of a bundle"] } }
 
 /// Bundles that one replica spread, certified together. Batches do not depend on each other, so one that is never
 /// certified holds up no other, and two with one number do no harm.
@@ -163,16 +150,7 @@ fn name(certificate: &Certificate) -> Digest {
     hasher.finish()
 }
 
-impl Wire for Cover {
-    fn encode(&self, out: &mut Encoder) {
-        self.batch.encode(out);
-        self.certificate.encode(out);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Cover { batch: Arc::new(Batch::decode(input)?), certificate: Certificate::decode(input)? })
-    }
-}
+wire! { struct Cover { batch, certificate } }
 
 struct Known {
     batch: Arc<Batch>,

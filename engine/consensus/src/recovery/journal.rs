@@ -9,8 +9,8 @@
 use crate::config::MAX_WINDOW;
 use crate::voting::safety::Promise;
 use bytes::Bytes;
-use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_BUNDLE_BYTES, MAX_FRAME_BYTES, MAX_REPLICAS};
+use quorate_types::wire;
 use quorate_types::{
     Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, ReplicaId, View, Vote, Wire,
 };
@@ -155,94 +155,32 @@ fn decode_bundles(input: &mut Decoder) -> Result<Vec<Bundle>, DecodeError> {
     Ok(bundles)
 }
 
-impl Wire for Record {
-    fn encode(&self, out: &mut Encoder) {
-        match self {
-            Record::Promise(promise) => {
-                out.put_u8(1);
-                promise.encode(out);
-            }
-            Record::Bundles(bundles) | Record::Kept { bundles, .. } => {
-                self.encode_head(out);
-                bundles.iter().for_each(|bundle| out.put_slice(bundle.body()));
-            }
-            Record::Block(block) => {
-                out.put_u8(3);
-                block.encode(out);
-            }
-            Record::Certificate(certificate) => {
-                out.put_u8(4);
-                certificate.encode(out);
-            }
-            Record::Message(message) => {
-                out.put_u8(5);
-                out.put_bytes(message);
-            }
-            Record::Commit { height, digest } => {
-                out.put_u8(6);
-                height.encode(out);
-                digest.encode(out);
-            }
-            Record::Abstain(view) => {
-                out.put_u8(7);
-                view.encode(out);
-            }
-            Record::Summary { height, digest } => {
-                out.put_u8(8);
-                height.encode(out);
-                digest.encode(out);
-            }
-            Record::Ancestor { block, candidates } => {
-                out.put_u8(9);
-                block.encode(out);
-                encode_list(candidates, out);
-            }
-            Record::Summed => out.put_u8(10),
-            Record::Standing(standing) => {
-                out.put_u8(11);
-                standing.encode(out);
-            }
-            Record::Claims(claims) => {
-                out.put_u8(12);
-                encode_list(claims, out);
-            }
-            Record::Void(certificate) => {
-                out.put_u8(14);
-                certificate.encode(out);
-            }
-            Record::LostKept { up_to } => {
-                out.put_u8(15);
-                up_to.encode(out);
-            }
+wire! {
+    enum Record as "record" {
+        1 = Promise(promise),
+        3 = Block(block),
+        4 = Certificate(certificate),
+        5 = Message(message: bytes["message of a record", MAX_FRAME_BYTES]),
+        6 = Commit { height, digest },
+        7 = Abstain(view),
+        8 = Summary { height, digest },
+        9 = Ancestor { block, candidates: list["candidates", MAX_REPLICAS, 2] },
+        10 = Summed,
+        11 = Standing(standing),
+        12 = Claims(claims: list["claims of a record", MAX_WINDOW, 49]),
+        14 = Void(certificate),
+        15 = LostKept { up_to },
+    } by hand |out, input| {
+        record @ (Record::Bundles(bundles) | Record::Kept { bundles, .. }) => {
+            record.encode_head(out);
+            bundles.iter().for_each(|bundle| out.put_slice(bundle.body()));
         }
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(match input.get_u8("record")? {
-            1 => Record::Promise(Wire::decode(input)?),
-            2 => Record::Bundles(decode_bundles(input)?),
-            3 => Record::Block(Wire::decode(input)?),
-            4 => Record::Certificate(Box::new(Wire::decode(input)?)),
-            5 => Record::Message(input.get_bytes("message of a record", MAX_FRAME_BYTES)?),
-            6 => Record::Commit { height: Wire::decode(input)?, digest: Wire::decode(input)? },
-            7 => Record::Abstain(Wire::decode(input)?),
-            8 => Record::Summary { height: Wire::decode(input)?, digest: Wire::decode(input)? },
-            9 => Record::Ancestor {
-                block: Wire::decode(input)?,
-                candidates: decode_list(input, "candidates", MAX_REPLICAS, 2)?,
-            },
-            10 => Record::Summed,
-            11 => Record::Standing(Wire::decode(input)?),
-            12 => Record::Claims(decode_list(input, "claims of a record", MAX_WINDOW, 49)?),
-            13 => Record::Kept {
-                spreader: Wire::decode(input)?,
-                until: Wire::decode(input)?,
-                bundles: decode_bundles(input)?,
-            },
-            14 => Record::Void(Box::new(Wire::decode(input)?)),
-            15 => Record::LostKept { up_to: Wire::decode(input)? },
-            _ => return Err(input.invalid("record", "no such kind")),
-        })
+    } {
+        2 => Ok(Record::Bundles(decode_bundles(input)?)),
+        13 => {
+            let (spreader, until) = (Wire::decode(input)?, Wire::decode(input)?);
+            Ok(Record::Kept { spreader, until, bundles: decode_bundles(input)? })
+        }
     }
 }
 
@@ -258,17 +196,10 @@ pub struct Standing {
 /// Maximum number of certificates in a [`Standing`].
 const MAX_STANDING_CERTIFICATES: usize = 4;
 
-impl Wire for Standing {
-    fn encode(&self, out: &mut Encoder) {
-        encode_list(&self.certificates, out);
-        encode_list(&self.votes, out);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Standing {
-            certificates: decode_list(input, "certificates of a standing", MAX_STANDING_CERTIFICATES, 49)?,
-            votes: decode_list(input, "votes of a standing", MAX_REPLICAS, 49)?,
-        })
+wire! {
+    struct Standing {
+        certificates: list["certificates of a standing", MAX_STANDING_CERTIFICATES, 49],
+        votes: list["votes of a standing", MAX_REPLICAS, 49],
     }
 }
 

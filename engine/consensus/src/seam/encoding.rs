@@ -10,6 +10,7 @@ use crate::seam::{Action, Halt, Input, Job, MAX_PART_BYTES, Mark, RecordId, Time
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
 use quorate_types::state::{MAX_CHUNKS, chunk_digest};
+use quorate_types::wire;
 use quorate_types::{Bundle, DecodeError, Decoder, Encoder, Hasher, Height, ReplicaId, Wire, tags};
 
 /// Maximum number of bundles in one [`Input::Submit`]: as many as the largest block refers to.
@@ -26,165 +27,86 @@ impl Wire for Timer {
     }
 }
 
-impl Wire for Source {
-    fn encode(&self, out: &mut Encoder) {
-        match self {
-            Source::Unnamed => out.put_u8(0),
-            Source::Peer(peer) => {
-                out.put_u8(1);
-                peer.encode(out);
-            }
-            Source::Client { crowd, link } => {
-                out.put_u8(2);
-                out.put_u64(*crowd);
-                out.put_u64(*link);
-            }
-            Source::Spreader(peer) => {
-                out.put_u8(3);
-                peer.encode(out);
+wire! {
+    enum Source as "source of a bundle" {
+        0 = Unnamed,
+        1 = Peer(peer),
+        2 = Client { crowd: u64["crowd"], link: u64["link"] },
+        3 = Spreader(peer),
+    }
+}
+
+wire! {
+    enum Input<M> as "input" {
+        1 = Start,
+        2 = Receive { from, message },
+        4 = Timeout(timer),
+        5 = Verdict { job, genuine: flag["verdict"] },
+        8 = Executed { height, state, kept: flag["whether a state is kept"] },
+        9 = Recall { id, record },
+        10 = Forgot,
+        11 = Summarize,
+        12 = Kept { checkpoint },
+        14 = Holds { height, chunks: with[encode_chunks, decode_chunks] },
+        15 = Adopted { checkpoint, frontier },
+        16 = Left(source),
+    } by hand |out, input| {
+        Input::Submit { bundles, sources } => {
+            out.put_u8(3);
+            encode_list(bundles, out);
+            encode_list(sources, out);
+        }
+        Input::Assembled { job, result } => {
+            out.put_u8(if result.is_ok() { 6 } else { 7 });
+            job.encode(out);
+            match result {
+                Ok(certificate) => certificate.encode(out),
+                Err(voters) => encode_list(voters, out),
             }
         }
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        match input.get_u8("source of a bundle")? {
-            0 => Ok(Source::Unnamed),
-            1 => Ok(Source::Peer(Wire::decode(input)?)),
-            2 => Ok(Source::Client { crowd: input.get_u64("crowd")?, link: input.get_u64("link")? }),
-            3 => Ok(Source::Spreader(Wire::decode(input)?)),
-            _ => Err(input.invalid("source of a bundle", "no such kind")),
+        Input::StateRead { to, height, part, bytes } => {
+            out.put_u8(13);
+            encode_part(*to, *height, *part, out);
+            out.put_u8(bytes.is_some().into());
+            out.put_bytes(bytes.as_deref().unwrap_or_default());
+        }
+    } {
+        3 => {
+            let bundles = decode_list(input, "submitted bundles", MAX_SUBMITTED_BUNDLES, 4)?;
+            let sources: Vec<Source> = decode_list(input, "sources of bundles", MAX_SUBMITTED_BUNDLES, 1)?;
+            if !sources.is_empty() && sources.len() != bundles.len() {
+                return Err(input.invalid("sources of bundles", "neither none nor one for each bundle"));
+            }
+            Ok(Input::Submit { bundles, sources })
+        }
+        6 => Ok(Input::Assembled { job: Wire::decode(input)?, result: Ok(Wire::decode(input)?) }),
+        7 => {
+            let job = Wire::decode(input)?;
+            Ok(Input::Assembled { job, result: Err(decode_list(input, "struck voters", MAX_REPLICAS, 2)?) })
+        }
+        13 => {
+            let (to, height) = (Wire::decode(input)?, Wire::decode(input)?);
+            let (part, there) = (input.get_u32("part of a state")?, input.get_flag("whether a part is there")?);
+            let bytes = input.get_bytes("part of a state", MAX_PART_BYTES)?;
+            if !there && !bytes.is_empty() {
+                return Err(input.invalid("part of a state", "an absent part has bytes"));
+            }
+            Ok(Input::StateRead { to, height, part, bytes: there.then_some(bytes) })
         }
     }
 }
 
-impl<M: Wire> Wire for Input<M> {
-    fn encode(&self, out: &mut Encoder) {
-        match self {
-            Input::Start => out.put_u8(1),
-            Input::Receive { from, message } => {
-                out.put_u8(2);
-                from.encode(out);
-                message.encode(out);
-            }
-            Input::Submit { bundles, sources } => {
-                out.put_u8(3);
-                encode_list(bundles, out);
-                encode_list(sources, out);
-            }
-            Input::Left(source) => {
-                out.put_u8(16);
-                source.encode(out);
-            }
-            Input::Timeout(timer) => {
-                out.put_u8(4);
-                timer.encode(out);
-            }
-            Input::Verdict { job, genuine } => {
-                out.put_u8(5);
-                out.put_u64(job.0);
-                out.put_u8((*genuine).into());
-            }
-            Input::Assembled { job, result } => {
-                out.put_u8(if result.is_ok() { 6 } else { 7 });
-                out.put_u64(job.0);
-                match result {
-                    Ok(certificate) => certificate.encode(out),
-                    Err(voters) => encode_list(voters, out),
-                }
-            }
-            Input::Executed { height, state, kept } => {
-                out.put_u8(8);
-                height.encode(out);
-                state.encode(out);
-                out.put_u8((*kept).into());
-            }
-            Input::Recall { id, record } => {
-                out.put_u8(9);
-                out.put_u64(id.0);
-                record.encode(out);
-            }
-            Input::Forgot => out.put_u8(10),
-            Input::Summarize => out.put_u8(11),
-            Input::Kept { checkpoint } => {
-                out.put_u8(12);
-                checkpoint.encode(out);
-            }
-            Input::StateRead { to, height, part, bytes } => {
-                out.put_u8(13);
-                encode_part(*to, *height, *part, out);
-                out.put_u8(bytes.is_some().into());
-                out.put_bytes(bytes.as_deref().unwrap_or_default());
-            }
-            Input::Holds { height, chunks } => {
-                out.put_u8(14);
-                height.encode(out);
-                out.put_count(chunks.len());
-                chunks.iter().for_each(|chunk| out.put_u32(*chunk));
-            }
-            Input::Adopted { checkpoint, frontier } => {
-                out.put_u8(15);
-                checkpoint.encode(out);
-                frontier.encode(out);
-            }
-        }
-    }
+wire! { struct Job(u64["job"]) }
+wire! { struct RecordId(u64["record id"]) }
 
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(match input.get_u8("input")? {
-            1 => Input::Start,
-            2 => Input::Receive { from: Wire::decode(input)?, message: Wire::decode(input)? },
-            3 => {
-                let bundles = decode_list(input, "submitted bundles", MAX_SUBMITTED_BUNDLES, 4)?;
-                let sources: Vec<Source> = decode_list(input, "sources of bundles", MAX_SUBMITTED_BUNDLES, 1)?;
-                if !sources.is_empty() && sources.len() != bundles.len() {
-                    return Err(input.invalid("sources of bundles", "neither none nor one for each bundle"));
-                }
-                Input::Submit { bundles, sources }
-            }
-            16 => Input::Left(Wire::decode(input)?),
-            4 => Input::Timeout(Wire::decode(input)?),
-            5 => Input::Verdict { job: Job(input.get_u64("job")?), genuine: decode_flag(input, "verdict")? },
-            6 => Input::Assembled { job: Job(input.get_u64("job")?), result: Ok(Wire::decode(input)?) },
-            7 => {
-                let job = Job(input.get_u64("job")?);
-                Input::Assembled { job, result: Err(decode_list(input, "struck voters", MAX_REPLICAS, 2)?) }
-            }
-            8 => Input::Executed {
-                height: Wire::decode(input)?,
-                state: Wire::decode(input)?,
-                kept: decode_flag(input, "whether a state is kept")?,
-            },
-            9 => Input::Recall { id: RecordId(input.get_u64("record id")?), record: Wire::decode(input)? },
-            10 => Input::Forgot,
-            11 => Input::Summarize,
-            12 => Input::Kept { checkpoint: Box::new(Wire::decode(input)?) },
-            13 => {
-                let (to, height) = (Wire::decode(input)?, Wire::decode(input)?);
-                let (part, there) = (input.get_u32("part of a state")?, decode_flag(input, "whether a part is there")?);
-                let bytes = input.get_bytes("part of a state", MAX_PART_BYTES)?;
-                if !there && !bytes.is_empty() {
-                    return Err(input.invalid("part of a state", "an absent part has bytes"));
-                }
-                Input::StateRead { to, height, part, bytes: there.then_some(bytes) }
-            }
-            14 => {
-                let height = Wire::decode(input)?;
-                let count = input.get_count("chunks that are held", MAX_CHUNKS, 4)?;
-                let chunks = (0..count).map(|_| input.get_u32("chunk that is held")).collect::<Result<_, _>>()?;
-                Input::Holds { height, chunks }
-            }
-            15 => Input::Adopted { checkpoint: Box::new(Wire::decode(input)?), frontier: Wire::decode(input)? },
-            _ => return Err(input.invalid("input", "no such kind")),
-        })
-    }
+fn encode_chunks(chunks: &[u32], out: &mut Encoder) {
+    out.put_count(chunks.len());
+    chunks.iter().for_each(|chunk| out.put_u32(*chunk));
 }
 
-fn decode_flag(input: &mut Decoder, what: &'static str) -> Result<bool, DecodeError> {
-    match input.get_u8(what)? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(input.invalid(what, "neither 0 nor 1")),
-    }
+fn decode_chunks<C: FromIterator<u32>>(input: &mut Decoder) -> Result<C, DecodeError> {
+    let count = input.get_count("chunks that are held", MAX_CHUNKS, 4)?;
+    (0..count).map(|_| input.get_u32("chunk that is held")).collect()
 }
 
 /// Comparison key of an action: its kind, and eight bytes of a hash over all of it.

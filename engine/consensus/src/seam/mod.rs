@@ -20,12 +20,9 @@ use crate::ids::Part;
 use crate::recovery::frontier::Frontier;
 use crate::recovery::journal::{RecallError, Record, Standing};
 use bytes::Bytes;
-use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::stages::MessageKind;
-use quorate_types::{
-    Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, Lane, Manifest, ReplicaId, Subject,
-    Vote, Wire,
-};
+use quorate_types::wire;
+use quorate_types::{Block, Bundle, Certificate, Digest, Height, Lane, Manifest, ReplicaId, Subject, Vote};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -451,97 +448,27 @@ const MIN_COVER_BYTES: usize = 2 + 8 + 4 + 49;
 /// Maximum size of a part of a state.
 pub const MAX_PART_BYTES: usize = 1 << 20;
 
-fn tagged(kind: u8, value: &impl Wire, out: &mut Encoder) {
-    out.put_u8(kind);
-    value.encode(out);
-}
-
-fn tagged_list<T: Wire>(kind: u8, values: &[T], out: &mut Encoder) {
-    out.put_u8(kind);
-    encode_list(values, out);
-}
-
-impl<M: Wire> Wire for Envelope<M> {
-    fn encode(&self, out: &mut Encoder) {
-        match self {
-            Envelope::Protocol(message) => tagged(1, message, out),
-            Envelope::FetchBlocks { digest, above, most } => {
-                tagged(2, digest, out);
-                above.encode(out);
-                out.put_u16(*most);
-            }
-            Envelope::Blocks(blocks) => tagged_list(3, blocks, out),
-            Envelope::FetchBundles { digests, above } => {
-                tagged_list(4, digests, out);
-                above.encode(out);
-            }
-            Envelope::Bundles(bundles) => tagged_list(5, bundles, out),
-            Envelope::Ask { nonce } => {
-                out.put_u8(6);
-                out.put_u64(*nonce);
-            }
-            Envelope::Standing { nonce, standing } => {
-                out.put_u8(7);
-                out.put_u64(*nonce);
-                standing.encode(out);
-            }
-            Envelope::Checkpoint(vote) => tagged(8, vote, out),
-            Envelope::Offer { checkpoint } => tagged(9, &**checkpoint, out),
-            Envelope::FetchState { height, part } => {
-                tagged(10, height, out);
-                out.put_u32(*part);
-            }
-            Envelope::StatePart { height, part, bytes } => {
-                tagged(11, height, out);
-                out.put_u32(*part);
-                out.put_bytes(bytes);
-            }
-            Envelope::Relay(bundles) => tagged_list(12, bundles, out),
-            Envelope::Noted { bundle } => tagged(13, bundle, out),
-            Envelope::Spread(bundles) => tagged_list(14, bundles, out),
-            Envelope::Batch(batch) => tagged(15, &**batch, out),
-            Envelope::Stored(vote) => tagged(16, vote, out),
-            Envelope::Certified(certificate) => tagged(17, &**certificate, out),
-            Envelope::Covers(covers) => tagged_list(18, covers, out),
-            Envelope::Absent(vote) => tagged(19, vote, out),
-            Envelope::Void(certificate) => tagged(20, &**certificate, out),
-        }
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        match input.get_u8("envelope")? {
-            1 => Ok(Envelope::Protocol(M::decode(input)?)),
-            2 => Ok(Envelope::FetchBlocks {
-                digest: Digest::decode(input)?,
-                above: Height::decode(input)?,
-                most: input.get_u16("most blocks")?,
-            }),
-            3 => Ok(Envelope::Blocks(decode_list(input, "blocks", MAX_FETCHED_BLOCKS, 1)?)),
-            4 => Ok(Envelope::FetchBundles {
-                digests: decode_list(input, "wanted bundles", MAX_FETCHED_BUNDLES, 32)?,
-                above: Wire::decode(input)?,
-            }),
-            5 => Ok(Envelope::Bundles(decode_list(input, "bundles", MAX_FETCHED_BUNDLES, 4)?)),
-            6 => Ok(Envelope::Ask { nonce: input.get_u64("nonce")? }),
-            7 => Ok(Envelope::Standing { nonce: input.get_u64("nonce")?, standing: Wire::decode(input)? }),
-            8 => Ok(Envelope::Checkpoint(Wire::decode(input)?)),
-            9 => Ok(Envelope::Offer { checkpoint: Box::new(Wire::decode(input)?) }),
-            10 => Ok(Envelope::FetchState { height: Wire::decode(input)?, part: input.get_u32("part of a state")? }),
-            11 => Ok(Envelope::StatePart {
-                height: Wire::decode(input)?,
-                part: input.get_u32("part of a state")?,
-                bytes: input.get_bytes("part of a state", MAX_PART_BYTES)?,
-            }),
-            12 => Ok(Envelope::Relay(decode_list(input, "relayed bundles", MAX_RELAYED_BUNDLES, 4)?)),
-            13 => Ok(Envelope::Noted { bundle: Digest::decode(input)? }),
-            14 => Ok(Envelope::Spread(decode_list(input, "spread bundles", MAX_SPREAD_BUNDLES, 4)?)),
-            15 => Ok(Envelope::Batch(Arc::new(Wire::decode(input)?))),
-            16 => Ok(Envelope::Stored(Wire::decode(input)?)),
-            17 => Ok(Envelope::Certified(Box::new(Wire::decode(input)?))),
-            18 => Ok(Envelope::Covers(decode_list(input, "covers", MAX_COVERS, MIN_COVER_BYTES)?)),
-            19 => Ok(Envelope::Absent(Wire::decode(input)?)),
-            20 => Ok(Envelope::Void(Box::new(Wire::decode(input)?))),
-            _ => Err(input.invalid("envelope", "no such kind")),
-        }
+wire! {
+    enum Envelope<M> as "envelope" {
+        1 = Protocol(message),
+        2 = FetchBlocks { digest, above, most: u16["most blocks"] },
+        3 = Blocks(blocks: list["blocks", MAX_FETCHED_BLOCKS, 1]),
+        4 = FetchBundles { digests: list["wanted bundles", MAX_FETCHED_BUNDLES, 32], above },
+        5 = Bundles(bundles: list["bundles", MAX_FETCHED_BUNDLES, 4]),
+        6 = Ask { nonce: u64["nonce"] },
+        7 = Standing { nonce: u64["nonce"], standing },
+        8 = Checkpoint(vote),
+        9 = Offer { checkpoint },
+        10 = FetchState { height, part: u32["part of a state"] },
+        11 = StatePart { height, part: u32["part of a state"], bytes: bytes["part of a state", MAX_PART_BYTES] },
+        12 = Relay(bundles: list["relayed bundles", MAX_RELAYED_BUNDLES, 4]),
+        13 = Noted { bundle },
+        14 = Spread(bundles: list["spread bundles", MAX_SPREAD_BUNDLES, 4]),
+        15 = Batch(batch),
+        16 = Stored(vote),
+        17 = Certified(certificate),
+        18 = Covers(covers: list["covers", MAX_COVERS, MIN_COVER_BYTES]),
+        19 = Absent(vote),
+        20 = Void(certificate),
     }
 }

@@ -5,10 +5,8 @@
 //! with slots), and no vote in a view after timing out of it.
 
 use crate::data::batches::Batch;
-use quorate_types::{
-    Attachment, Block, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Height, ReplicaId, Subject, View,
-    Vote, Wire,
-};
+use quorate_types::wire;
+use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
 use std::collections::BTreeMap;
 
 /// Statement that this replica may sign; created by [`Safety`] only.
@@ -51,21 +49,7 @@ impl Promise {
     }
 }
 
-impl Wire for Promise {
-    fn encode(&self, out: &mut Encoder) {
-        self.subject.encode(out);
-        self.attachment.encode(out);
-        self.lock.encode(out);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Promise {
-            subject: Subject::decode(input)?,
-            attachment: Attachment::decode(input)?,
-            lock: Subject::decode(input)?,
-        })
-    }
-}
+wire! { struct Promise { subject, attachment, lock } }
 
 /// Record of all statements that bind a replica.
 ///

@@ -8,7 +8,8 @@ use crate::protocols::views::message::{FromView, ViewMessage};
 use crate::seam::text::certificate_name;
 use crate::seam::{Message, Purpose, Role};
 use quorate_types::stages::MessageKind;
-use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Encoder, View, Vote, Wire};
+use quorate_types::wire;
+use quorate_types::{Block, Bundle, Certificate, View, Vote};
 use std::sync::Arc;
 
 /// Message of basic HotStuff: those of all protocols with views, and the certificate of a phase.
@@ -93,25 +94,9 @@ impl FromView for BasicMessage {
     }
 }
 
-impl Wire for BasicMessage {
-    fn encode(&self, out: &mut Encoder) {
-        match self {
-            BasicMessage::View(message) => {
-                out.put_u8(1);
-                message.encode(out);
-            }
-            BasicMessage::Phase(certificate) => {
-                out.put_u8(2);
-                certificate.encode(out);
-            }
-        }
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        match input.get_u8("basic message")? {
-            1 => Ok(BasicMessage::View(Wire::decode(input)?)),
-            2 => Ok(BasicMessage::Phase(Box::new(Wire::decode(input)?))),
-            _ => Err(input.invalid("basic message", "no such kind")),
-        }
+wire! {
+    enum BasicMessage as "basic message" {
+        1 = View(message),
+        2 = Phase(certificate),
     }
 }

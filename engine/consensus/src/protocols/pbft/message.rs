@@ -10,6 +10,7 @@ use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
 use quorate_types::stages::MessageKind;
+use quorate_types::wire;
 use quorate_types::{
     Attachment, Block, Bundle, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Hasher, Height, ReplicaId,
     Signers, Subject, View, Vote, Wire, tags,
@@ -320,20 +321,8 @@ impl NewView {
     }
 }
 
-impl Wire for PrePrepare {
-    fn encode(&self, out: &mut Encoder) {
-        self.endorsement.encode(out);
-        self.block.encode(out);
-        encode_list(&self.bundles, out);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(PrePrepare {
-            endorsement: Wire::decode(input)?,
-            block: Wire::decode(input)?,
-            bundles: decode_list(input, "pre-prepared bundles", MAX_BLOCK_BUNDLES, 16)?,
-        })
-    }
+wire! {
+    struct PrePrepare { endorsement, block, bundles: list["pre-prepared bundles", MAX_BLOCK_BUNDLES, 16] }
 }
 
 impl ViewChange {
@@ -423,77 +412,40 @@ impl Form {
     }
 }
 
-impl Wire for PbftMessage {
-    fn encode(&self, out: &mut Encoder) {
-        match self {
-            PbftMessage::PrePrepare(message) => {
-                out.put_u8(1);
-                message.encode(out);
-            }
-            PbftMessage::Prepare(vote) => {
-                out.put_u8(2);
-                vote.encode(out);
-            }
-            PbftMessage::Commit(vote) => {
-                out.put_u8(3);
-                vote.encode(out);
-            }
-            PbftMessage::ViewChange(message) => {
-                let form = Form::of([&message.voted].into_iter());
-                out.put_u8(if form == Form::Plain { 4 } else { 8 });
-                message.encode(form, out);
-            }
-            PbftMessage::NewView(message) => {
-                let form = Form::of(message.changes.iter().map(|change| &change.voted));
-                out.put_u8(if form == Form::Plain { 5 } else { 9 });
-                message.encode(form, out);
-            }
-            PbftMessage::Status { view, committed } => {
-                out.put_u8(6);
-                view.encode(out);
-                committed.encode(out);
-            }
-            PbftMessage::Decided { above, digests, checkpoint } => {
-                out.put_u8(7);
-                above.encode(out);
-                encode_list(digests, out);
-                out.put_u8(checkpoint.is_some().into());
-                if let Some(checkpoint) = checkpoint {
-                    checkpoint.encode(out);
-                }
-            }
+wire! {
+    enum PbftMessage as "PBFT message" {
+        1 = PrePrepare(message),
+        2 = Prepare(vote),
+        3 = Commit(vote),
+        6 = Status { view, committed },
+        7 = Decided { above, digests: list["decided slots", MAX_DECIDED, 32], checkpoint },
+    } by hand |out, input| {
+        PbftMessage::ViewChange(message) => {
+            let form = Form::of([&message.voted].into_iter());
+            out.put_u8(if form == Form::Plain { 4 } else { 8 });
+            message.encode(form, out);
         }
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(match input.get_u8("PBFT message")? {
-            1 => PbftMessage::PrePrepare(Box::new(Wire::decode(input)?)),
-            2 => PbftMessage::Prepare(Wire::decode(input)?),
-            3 => PbftMessage::Commit(Wire::decode(input)?),
-            kind @ (4 | 8) => {
-                let form = if kind == 4 { Form::Plain } else { Form::WithVotes };
-                let message = ViewChange::decode(form, input)?;
-                if Form::of([&message.voted].into_iter()) != form {
-                    return Err(input.invalid("view change", "a shorter form exists"));
-                }
-                PbftMessage::ViewChange(Box::new(message))
+        PbftMessage::NewView(message) => {
+            let form = Form::of(message.changes.iter().map(|change| &change.voted));
+            out.put_u8(if form == Form::Plain { 5 } else { 9 });
+            message.encode(form, out);
+        }
+    } {
+        kind @ (4 | 8) => {
+            let form = if kind == 4 { Form::Plain } else { Form::WithVotes };
+            let message = ViewChange::decode(form, input)?;
+            if Form::of([&message.voted].into_iter()) != form {
+                return Err(input.invalid("view change", "a shorter form exists"));
             }
-            kind @ (5 | 9) => {
-                let form = if kind == 5 { Form::Plain } else { Form::WithVotes };
-                let message = NewView::decode(form, input)?;
-                if Form::of(message.changes.iter().map(|change| &change.voted)) != form {
-                    return Err(input.invalid("new view", "a shorter form exists"));
-                }
-                PbftMessage::NewView(Box::new(message))
+            Ok(PbftMessage::ViewChange(Box::new(message)))
+        }
+        kind @ (5 | 9) => {
+            let form = if kind == 5 { Form::Plain } else { Form::WithVotes };
+            let message = NewView::decode(form, input)?;
+            if Form::of(message.changes.iter().map(|change| &change.voted)) != form {
+                return Err(input.invalid("new view", "a shorter form exists"));
             }
-            6 => PbftMessage::Status { view: Wire::decode(input)?, committed: Wire::decode(input)? },
-            7 => {
-                let above = Wire::decode(input)?;
-                let digests = decode_list(input, "decided slots", MAX_DECIDED, 32)?;
-                let checkpoint: Option<Certificate> = Wire::decode(input)?;
-                PbftMessage::Decided { above, digests, checkpoint: checkpoint.map(Box::new) }
-            }
-            _ => return Err(input.invalid("PBFT message", "no such kind")),
-        })
+            Ok(PbftMessage::NewView(Box::new(message)))
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::seam::text::{self, certificate_name};
 use crate::seam::{Message, Purpose, Role};
-use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::MAX_BLOCK_BUNDLES;
 use quorate_types::stages::MessageKind;
-use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Domain, Encoder, ReplicaId, View, Vote, Wire};
+use quorate_types::wire;
+use quorate_types::{Block, Bundle, Certificate, Domain, ReplicaId, View, Vote};
 use std::sync::Arc;
 
 /// Block for a view, with the evidence that the view has begun.
@@ -168,73 +168,17 @@ impl FromView for ViewMessage {
     }
 }
 
-impl Wire for Proposal {
-    fn encode(&self, out: &mut Encoder) {
-        self.block.encode(out);
-        self.evidence.encode(out);
-        self.endorsement.encode(out);
-        encode_list(&self.bundles, out);
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Proposal {
-            block: Wire::decode(input)?,
-            evidence: Wire::decode(input)?,
-            endorsement: Wire::decode(input)?,
-            bundles: decode_list(input, "proposal bundles", MAX_BLOCK_BUNDLES, 16)?,
-        })
-    }
+wire! {
+    struct Proposal { block, evidence, endorsement, bundles: list["proposal bundles", MAX_BLOCK_BUNDLES, 16] }
 }
 
-impl Wire for Timeout {
-    fn encode(&self, out: &mut Encoder) {
-        self.vote.encode(out);
-        self.high.encode(out);
-        self.evidence.encode(out);
-    }
+wire! { struct Timeout { vote, high, evidence } }
 
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Timeout { vote: Wire::decode(input)?, high: Wire::decode(input)?, evidence: Wire::decode(input)? })
-    }
-}
-
-impl Wire for ViewMessage {
-    fn encode(&self, out: &mut Encoder) {
-        match self {
-            ViewMessage::Proposal(proposal) => {
-                out.put_u8(1);
-                proposal.encode(out);
-            }
-            ViewMessage::Vote(vote) => {
-                out.put_u8(2);
-                vote.encode(out);
-            }
-            ViewMessage::Timeout(timeout) => {
-                out.put_u8(3);
-                timeout.encode(out);
-            }
-            ViewMessage::Advance { high, evidence } => {
-                out.put_u8(4);
-                high.encode(out);
-                out.put_u8(evidence.is_some().into());
-                if let Some(evidence) = evidence {
-                    evidence.encode(out);
-                }
-            }
-        }
-    }
-
-    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        match input.get_u8("view message")? {
-            1 => Ok(ViewMessage::Proposal(Arc::new(Wire::decode(input)?))),
-            2 => Ok(ViewMessage::Vote(Wire::decode(input)?)),
-            3 => Ok(ViewMessage::Timeout(Arc::new(Wire::decode(input)?))),
-            4 => {
-                let high = Box::new(Wire::decode(input)?);
-                let evidence: Option<Certificate> = Wire::decode(input)?;
-                Ok(ViewMessage::Advance { high, evidence: evidence.map(Box::new) })
-            }
-            _ => Err(input.invalid("view message", "no such kind")),
-        }
+wire! {
+    enum ViewMessage as "view message" {
+        1 = Proposal(proposal),
+        2 = Vote(vote),
+        3 = Timeout(timeout),
+        4 = Advance { high, evidence },
     }
 }

@@ -1,0 +1,110 @@
+//! The macro that declares encodings. Beside it, an implementation of [`Wire`](crate::Wire) by hand is for a type whose
+//! parts depend on each other.
+
+/// Declares how a type is encoded: its fields in order, and in front of those of an enum's variant its number.
+///
+/// A field alone is encoded by its own [`Wire`](crate::Wire). Another one names its form and how errors call it:
+///
+/// | form | encoding |
+/// |---|---|
+/// | `u16["name"]`, `u32["name"]`, `u64["name"]` | the number |
+/// | `flag["name"]` | 0 or 1 |
+/// | `bytes["name", limit]` | the length in four bytes, and the bytes |
+/// | `text["name", limit]` | the same, of UTF-8 |
+/// | `list["name", limit, each]` | the count in four bytes, and the items, of at least `each` bytes |
+/// | `with[encode, decode]` | what `encode(&field, out)` writes and `decode(input)` reads |
+///
+/// `check f` after a struct calls `f(&value, input)`, which refuses values. Variants that need code of their own follow
+/// the enum as arms of both matches, after `by hand |out, input|`: the compiler still misses an absent one.
+#[macro_export]
+macro_rules! wire {
+    (struct $name:ident { $($field:ident $(: $form:ident $of:tt)?),* $(,)? } $(check $check:path)?) => {
+        impl $crate::Wire for $name {
+            fn encode(&self, out: &mut $crate::Encoder) {
+                $($crate::wire!(@put out, &self.$field $(, $form $of)?);)*
+            }
+
+            fn decode(input: &mut $crate::Decoder) -> Result<Self, $crate::DecodeError> {
+                $(let $field = $crate::wire!(@get input $(, $form $of)?);)*
+                let value = $name { $($field),* };
+                $($check(&value, input)?;)?
+                Ok(value)
+            }
+        }
+    };
+    (struct $name:ident($form:ident $of:tt)) => {
+        impl $crate::Wire for $name {
+            fn encode(&self, out: &mut $crate::Encoder) {
+                $crate::wire!(@put out, &self.0, $form $of);
+            }
+
+            fn decode(input: &mut $crate::Decoder) -> Result<Self, $crate::DecodeError> {
+                Ok($name($crate::wire!(@get input, $form $of)))
+            }
+        }
+    };
+    (enum $name:ident $(<$param:ident>)? as $what:literal { $($variants:tt)* }) => {
+        $crate::wire!(@enum $name [$($param)?] $what, out, input { $($variants)* } {} {});
+    };
+    (
+        enum $name:ident $(<$param:ident>)? as $what:literal { $($variants:tt)* }
+        by hand |$out:ident, $input:ident| { $($encode:tt)* } { $($decode:tt)* }
+    ) => {
+        $crate::wire!(@enum $name [$($param)?] $what, $out, $input { $($variants)* } { $($encode)* } { $($decode)* });
+    };
+    (
+        @enum $name:ident [$($param:ident)?] $what:literal, $out:ident, $input:ident {
+            $(
+                $tag:literal = $variant:ident
+                $(( $($item:ident $(: $item_form:ident $item_of:tt)?),* ))?
+                $({ $($field:ident $(: $form:ident $of:tt)?),* $(,)? })?
+            ),* $(,)?
+        }
+        { $($encode:tt)* } { $($decode:tt)* }
+    ) => {
+        impl $(<$param: $crate::Wire>)? $crate::Wire for $name $(<$param>)? {
+            fn encode(&self, $out: &mut $crate::Encoder) {
+                match self {
+                    $($name::$variant $(( $($item),* ))? $({ $($field),* })? => {
+                        $out.put_u8($tag);
+                        $($($crate::wire!(@put $out, $item $(, $item_form $item_of)?);)*)?
+                        $($($crate::wire!(@put $out, $field $(, $form $of)?);)*)?
+                    })*
+                    $($encode)*
+                }
+            }
+
+            fn decode($input: &mut $crate::Decoder) -> Result<Self, $crate::DecodeError> {
+                match $input.get_u8($what)? {
+                    $($tag => {
+                        $($(let $item = $crate::wire!(@get $input $(, $item_form $item_of)?);)*)?
+                        $($(let $field = $crate::wire!(@get $input $(, $form $of)?);)*)?
+                        Ok($name::$variant $(( $($item),* ))? $({ $($field),* })?)
+                    })*
+                    $($decode)*
+                    _ => Err($input.invalid($what, "no such kind")),
+                }
+            }
+        }
+    };
+    (@put $out:ident, $value:expr) => { $crate::Wire::encode($value, $out) };
+    (@put $out:ident, $value:expr, u16 $of:tt) => { $out.put_u16(*$value) };
+    (@put $out:ident, $value:expr, u32 $of:tt) => { $out.put_u32(*$value) };
+    (@put $out:ident, $value:expr, u64 $of:tt) => { $out.put_u64(*$value) };
+    (@put $out:ident, $value:expr, flag $of:tt) => { $out.put_u8(u8::from(*$value)) };
+    (@put $out:ident, $value:expr, bytes $of:tt) => { $out.put_bytes($value) };
+    (@put $out:ident, $value:expr, text $of:tt) => { $out.put_bytes($value.as_bytes()) };
+    (@put $out:ident, $value:expr, list $of:tt) => { $crate::codec::encode_list($value, $out) };
+    (@put $out:ident, $value:expr, with [$encode:path, $decode:path]) => { $encode($value, $out) };
+    (@get $input:ident) => { $crate::Wire::decode($input)? };
+    (@get $input:ident, u16 [$what:literal]) => { $input.get_u16($what)? };
+    (@get $input:ident, u32 [$what:literal]) => { $input.get_u32($what)? };
+    (@get $input:ident, u64 [$what:literal]) => { $input.get_u64($what)? };
+    (@get $input:ident, flag [$what:literal]) => { $input.get_flag($what)? };
+    (@get $input:ident, bytes [$what:literal, $limit:expr]) => { $input.get_bytes($what, $limit)? };
+    (@get $input:ident, text [$what:literal, $limit:expr]) => { $input.get_text($what, $limit)? };
+    (@get $input:ident, list [$what:literal, $limit:expr, $each:expr]) => {
+        $crate::codec::decode_list($input, $what, $limit, $each)?
+    };
+    (@get $input:ident, with [$encode:path, $decode:path]) => { $decode($input)? };
+}
