@@ -1,7 +1,8 @@
-//! Batches that wait for their bundles.
+//! Batches that wait for their bundles, and certificates that wait for their batches.
 
+use crate::common::keys::forged_certificate;
 use quorate_consensus::data::batches::{Batch, Entry, MAX_BATCH_BUNDLES};
-use quorate_consensus::data::early::{EarlyBatches, MAX_EARLY_BATCHES, MAX_EARLY_BUNDLES};
+use quorate_consensus::data::early::{EarlyBatches, MAX_EARLY_BATCHES, MAX_EARLY_BUNDLES, MAX_EARLY_CERTIFICATES};
 use quorate_types::{Digest, Height, Quorum, ReplicaId, Time};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,25 @@ fn each_spreader_has_room_for_its_last_batches() {
     }
     let of_third = early.take_whole(ReplicaId(3), |_| true);
     assert_eq!(of_third.len() * MAX_BATCH_BUNDLES, MAX_EARLY_BUNDLES, "long batches count by their bundles");
+}
+
+#[test]
+fn certificates_wait_for_their_batch_and_each_spreader_has_room_for_its_last_ones() {
+    let mut early = early();
+    let of = |batch: &Batch| forged_certificate(batch.subject(), [0, 1, 2]);
+    let (own, other) = (batch(1, 1, 0..3), batch(2, 1, 0..3));
+    assert_eq!(early.add_certificate(Time(0), ReplicaId(1), of(&own)), 0);
+    assert_eq!(early.add_certificate(Time(1), ReplicaId(1), of(&own)), 0, "a repeated certificate is the same one");
+    assert_eq!(early.certificates(), 1);
+    assert_eq!(early.take_certificates(&other), [], "another spreader's batch");
+    assert_eq!(early.take_certificates(&own), [of(&own)]);
+    early.add_certificate(Time(0), ReplicaId(2), of(&other));
+    let added = MAX_EARLY_CERTIFICATES as u64 + 10;
+    let add = |number| early.add_certificate(Time(number), ReplicaId(1), of(&batch(1, number, 0..1)));
+    assert_eq!((0..added).map(add).sum::<usize>(), 10);
+    assert_eq!(early.certificates(), MAX_EARLY_CERTIFICATES + 1, "the other spreader's is there");
+    early.expire(Time(added) + PATIENCE);
+    assert_eq!(early.certificates(), 0, "certificates whose batches never arrive are forgotten");
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! Batches that arrived before their bundles, which happens where a transport does not keep the order of frames.
+//! Batches that arrived before their bundles, and certificates before their batches, which happens where a transport
+//! does not keep the order of frames.
 //!
-//! Such a batch waits until its bundles are here, or until its spreader lists them again. Each spreader has room of its
-//! own, and only its own messages have its waiting batches examined, so a faulty one delays nobody else.
+//! Such a batch waits until its bundles are here, or until its spreader lists them again; a certificate waits unverified
+//! for its batch as long. Each spreader has room of its own, and only its own messages have its waiting batches examined,
+//! so a faulty one delays nobody else.
 
 use crate::data::batches::{Batch, Entry};
-use quorate_types::{Digest, Quorum, ReplicaId, Time};
+use quorate_types::{Certificate, Digest, Quorum, ReplicaId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,8 @@ use std::time::Duration;
 pub const MAX_EARLY_BATCHES: usize = 64;
 /// Maximum number of bundles in the waiting batches of one spreader: 40 bytes each, or 640 KiB.
 pub const MAX_EARLY_BUNDLES: usize = 1 << 14;
+/// Maximum number of one spreader's certificates that wait for their batches. The oldest makes room.
+pub const MAX_EARLY_CERTIFICATES: usize = 64;
 
 struct Early {
     batch: Arc<Batch>,
@@ -22,16 +26,20 @@ struct Early {
     here: usize,
 }
 
-/// The batches that wait for bundles.
+/// The batches that wait for bundles, and the certificates that wait for batches.
 pub struct EarlyBatches {
     waiting: Vec<VecDeque<Early>>,
+    /// By spreader, with the times at which they arrived.
+    certificates: Vec<VecDeque<(Time, Certificate)>>,
     patience: Duration,
 }
 
 impl EarlyBatches {
     /// Creates an empty collection. A batch waits for at most `patience`: then its spreader lists its bundles again.
     pub fn new(quorum: Quorum, patience: Duration) -> EarlyBatches {
-        EarlyBatches { waiting: (0..quorum.replicas()).map(|_| VecDeque::new()).collect(), patience }
+        let n = quorum.replicas();
+        let waiting = (0..n).map(|_| VecDeque::new()).collect();
+        EarlyBatches { waiting, certificates: vec![VecDeque::new(); n], patience }
     }
 
     /// Adds a batch. Returns the number of older ones that it displaces.
@@ -56,6 +64,31 @@ impl EarlyBatches {
         self.waiting[spreader.index()].iter().map(|early| &early.batch).find(|early| early.digest() == *batch)
     }
 
+    /// Keeps a certificate of a batch that is not here yet. Returns the number of older ones that it displaces.
+    pub fn add_certificate(&mut self, now: Time, spreader: ReplicaId, certificate: Certificate) -> usize {
+        let waiting = &mut self.certificates[spreader.index()];
+        if waiting.iter().any(|(_, other)| *other == certificate) {
+            return 0;
+        }
+        let displaced = usize::from(waiting.len() >= MAX_EARLY_CERTIFICATES && waiting.pop_front().is_some());
+        waiting.push_back((now, certificate));
+        displaced
+    }
+
+    /// Takes out the certificates that waited for a batch. Nobody has verified them.
+    pub fn take_certificates(&mut self, batch: &Batch) -> Vec<Certificate> {
+        let (waiting, subject) = (&mut self.certificates[batch.spreader().index()], batch.subject());
+        let mut taken = Vec::new();
+        waiting.retain(|(_, certificate)| {
+            let is_of_batch = certificate.subject == subject;
+            if is_of_batch {
+                taken.push(certificate.clone());
+            }
+            !is_of_batch
+        });
+        taken
+    }
+
     /// Takes out the batches of a spreader whose bundles are all here, each with the time at which it arrived.
     pub fn take_whole(&mut self, spreader: ReplicaId, is_here: impl Fn(&Entry) -> bool) -> Vec<(Time, Arc<Batch>)> {
         let mut whole = Vec::new();
@@ -76,12 +109,15 @@ impl EarlyBatches {
         self.waiting[batch.spreader().index()].retain(|early| early.batch.digest() != batch.digest());
     }
 
-    /// Forgets the batches that have waited too long. Returns the spreader of each.
+    /// Forgets the batches and certificates that have waited too long. Returns the spreader of each batch.
     pub fn expire(&mut self, now: Time) -> Vec<ReplicaId> {
         let mut expired = Vec::new();
         for waiting in &mut self.waiting {
             let old = waiting.iter().take_while(|early| early.came + self.patience <= now).count();
             expired.extend(waiting.drain(..old).map(|early| early.batch.spreader()));
+        }
+        for waiting in &mut self.certificates {
+            waiting.retain(|(came, _)| *came + self.patience > now);
         }
         expired
     }
@@ -90,5 +126,10 @@ impl EarlyBatches {
     pub fn len(&self) -> (usize, usize) {
         let batches = || self.waiting.iter().flatten();
         (batches().count(), batches().map(|early| early.batch.entries().len()).sum())
+    }
+
+    /// Returns the number of certificates that wait.
+    pub fn certificates(&self) -> usize {
+        self.certificates.iter().map(VecDeque::len).sum()
     }
 }

@@ -87,9 +87,10 @@ impl<P: Protocol> Replica<P> {
         let mut is_here = batch.entries().iter().map(|entry| store.has_listed(entry));
         match is_here.try_fold(true, |all, held| Some(all && held?)) {
             Some(false) if !bug!(StoredUnseen) => {
-                for _ in 0..store.early.add(now, batch) {
+                for _ in 0..store.early.add(now, batch.clone()) {
                     self.drop_message(from, Drop::BundlesMissing);
                 }
+                self.check_early_certificates(from, &batch);
             }
             None if !bug!(StoredUnseen) => self.drop_message(from, Drop::BundlesMissing),
             _ => self.accept_batch(now, from, batch),
@@ -113,7 +114,15 @@ impl<P: Protocol> Replica<P> {
     /// Acknowledges a batch whose bundles are here, and which arrived at `came`.
     fn accept_batch(&mut self, came: Time, from: ReplicaId, batch: Arc<Batch>) {
         if !self.parts.store.list(came, batch.clone()) || !self.acknowledge(from, &batch) {
-            self.drop_message(from, Drop::PoolFull);
+            return self.drop_message(from, Drop::PoolFull);
+        }
+        self.check_early_certificates(from, &batch);
+    }
+
+    /// Has the certificates verified that arrived before this batch of a peer.
+    fn check_early_certificates(&mut self, from: ReplicaId, batch: &Arc<Batch>) {
+        for certificate in self.parts.store.early.take_certificates(batch) {
+            self.check_covers(from, vec![Cover { batch: batch.clone(), certificate }]);
         }
     }
 
@@ -138,14 +147,20 @@ impl<P: Protocol> Replica<P> {
         self.take_covers(now, vec![Cover { batch, certificate }]);
     }
 
-    /// Has the certificate of a peer's batch verified.
-    pub(super) fn on_certified(&mut self, from: ReplicaId, certificate: Certificate) {
-        let (store, digest) = (&self.parts.store, &certificate.subject.digest);
+    /// Has the certificate of a peer's batch verified. One that overtakes its batch waits for it.
+    pub(super) fn on_certified(&mut self, now: Time, from: ReplicaId, certificate: Certificate) {
+        let (store, digest) = (&mut self.parts.store, &certificate.subject.digest);
         let batch = store.batches().uncertified(digest).filter(|batch| batch.spreader() == from);
-        let Some(batch) = batch.or_else(|| store.early.get(from, digest)).cloned() else {
+        if let Some(batch) = batch.or_else(|| store.early.get(from, digest)).cloned() {
+            return self.check_covers(from, vec![Cover { batch, certificate }]);
+        }
+        let may_be_early = certificate.subject.domain == Domain::Stored && !store.batches().contains(digest);
+        if !self.certifies() || !may_be_early {
             return self.drop_message(from, Drop::Unasked);
-        };
-        self.check_covers(from, vec![Cover { batch, certificate }]);
+        }
+        for _ in 0..self.parts.store.early.add_certificate(now, from, certificate) {
+            self.drop_message(from, Drop::Unasked);
+        }
     }
 
     /// Has certified batches that a peer shows verified, unless they say nothing new.

@@ -293,7 +293,7 @@ impl<P: Protocol> Replica<P> {
             Envelope::Spread(bundles) => self.on_spread(now, from, bundles),
             Envelope::Batch(batch) => self.on_batch(now, from, batch),
             Envelope::Stored(vote) => self.on_stored(now, from, vote),
-            Envelope::Certified(certificate) => self.on_certified(from, *certificate),
+            Envelope::Certified(certificate) => self.on_certified(now, from, *certificate),
             Envelope::Covers(covers) => self.on_covers(from, covers),
             Envelope::Absent(vote) => self.on_absent(now, from, vote),
             Envelope::Void(certificate) => self.on_void(from, *certificate),

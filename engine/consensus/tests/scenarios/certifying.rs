@@ -15,7 +15,7 @@ use quorate_consensus::data::kept::RELIANCE_BLOCKS;
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Envelope};
 use quorate_types::{Digest, Height, ReplicaId};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,8 @@ crate::for_every_protocol! {
     a_batch_waits_for_bundles_that_it_overtakes,
     /// The leader gets a batch and its certificate before the bundles, and proposes them once they arrive.
     a_certificate_that_overtakes_bundles_is_kept,
+    /// The leader gets a certificate before its batch, and proposes the bundles once the batch arrives.
+    a_certificate_waits_for_the_batch_that_it_overtakes,
     /// A liar lists bundles that never come, and one bundle many times before it comes.
     early_batches_hold_little_and_give_few_signatures,
     /// Batches that contradict each other, certificates that nobody signed, and foreign batches change nothing.
@@ -71,6 +73,7 @@ for_pbft! {
     lost_bundles_are_spread_again,
     a_batch_waits_for_bundles_that_it_overtakes,
     a_certificate_that_overtakes_bundles_is_kept,
+    a_certificate_waits_for_the_batch_that_it_overtakes,
     early_batches_hold_little_and_give_few_signatures,
     lies_about_batches_change_nothing,
     bundles_that_nobody_certifies_are_dropped,
@@ -255,6 +258,30 @@ mod bodies_of_all {
         let mut world = certifying::<P>();
         let bundle = spread_late(&mut world, &[0]);
         assert!(world.run_until_done(VIEW_TIMEOUT, &bundle), "the leader has forgotten the certificate");
+        assert_eq!(world.view_timeouts(), 0, "the leader is not to blame");
+    }
+
+    pub fn a_certificate_waits_for_the_batch_that_it_overtakes<P: Play>() {
+        let mut world = certifying::<P>();
+        let late: Rc<RefCell<Vec<Letter<P::Message>>>> = Rc::default();
+        let held = late.clone();
+        world.network.filter = Some(Box::new(move |flight| {
+            let is_late = matches!(flight.letter, Envelope::Batch(_)) && flight.to == ReplicaId(0);
+            if is_late {
+                held.borrow_mut().push(flight.letter.clone());
+            }
+            is_late
+        }));
+        let bundle = world.submit_to(&[1], 1);
+        world.run_for(20 * TICK);
+        world.network.filter = None;
+        let early = |world: &World<P>| world.replica(0).parts().store.early.certificates();
+        assert_eq!(early(&world), 1, "the certificate is at the leader before its batch");
+        for letter in late.borrow_mut().drain(..) {
+            world.inject_letter(1, 0, letter);
+        }
+        assert!(world.run_until_done(VIEW_TIMEOUT, &bundle), "the leader has forgotten the certificate");
+        assert_eq!(early(&world), 0);
         assert_eq!(world.view_timeouts(), 0, "the leader is not to blame");
     }
 
