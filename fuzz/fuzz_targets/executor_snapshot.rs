@@ -6,7 +6,7 @@ use quorate_types::{BundleBuilder, ClientId, EpochId, Height};
 // The head of a snapshot (version, cluster and application) is fixed; the fuzzer writes the rest.
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     const HEAD_BYTES: usize = 1 + 32 + 4 + 2;
-    let mut executor = Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &EpochId::of_name("fuzz"));
+    let mut executor = Executor::new(ApplicationKind::KEY_VALUE.make(), &EpochId::of_name("fuzz"));
     let fresh = executor.snapshot();
     let snapshot = [&fresh[..HEAD_BYTES], data].concat();
     match executor.restore(snapshot.clone().into()) {

@@ -76,7 +76,7 @@ fn measure(load: &Load) -> f64 {
     let blocks = blocks(load);
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
-        let mut executor = Executor::new(quorate_applications::build(load.kind), &EpochId::of_name("bench"));
+        let mut executor = Executor::new(load.kind.make(), &EpochId::of_name("bench"));
         let mut replies = Vec::new();
         let start = Instant::now();
         for bundles in &blocks {
@@ -92,8 +92,7 @@ fn measure(load: &Load) -> f64 {
 
 fn keeper() -> Executor {
     let rule = CheckpointRule { interval: 1, bytes_between: 1, block_bytes: 1 << 40 };
-    Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &EpochId::of_name("bench"))
-        .with_checkpoints(rule)
+    Executor::new(ApplicationKind::KEY_VALUE.make(), &EpochId::of_name("bench")).with_checkpoints(rule)
 }
 
 /// Freezes the state. Returns the time that the executing thread took for it, in microseconds.
@@ -176,7 +175,6 @@ fn measure_sessions(sequence: u64) {
 }
 
 fn main() {
-    use ApplicationKind::{KeyValue, Log};
     let load = |name, kind, commands_per_bundle, who, payload| Load {
         name,
         kind,
@@ -187,12 +185,12 @@ fn main() {
         payload,
     };
     let loads = [
-        load("log, 400 a bundle, one client", Log, 400, one_client, nothing),
-        load("log, 400 a bundle, one client, swapped pairs", Log, 400, pairs_swapped, nothing),
-        load("log, 400 a bundle, 1000 clients in turn", Log, 400, thousand_clients, nothing),
-        load("log, 1 a bundle, one client", Log, 1, one_client, nothing),
-        load("kv, 400 a bundle, put 100 B", KeyValue, 400, one_client, write),
-        load("kv, 400 a bundle, half get, half put 100 B", KeyValue, 400, one_client, half_reads),
+        load("log, 400 a bundle, one client", ApplicationKind::LOG, 400, one_client, nothing),
+        load("log, 400 a bundle, one client, swapped pairs", ApplicationKind::LOG, 400, pairs_swapped, nothing),
+        load("log, 400 a bundle, 1000 clients in turn", ApplicationKind::LOG, 400, thousand_clients, nothing),
+        load("log, 1 a bundle, one client", ApplicationKind::LOG, 1, one_client, nothing),
+        load("kv, 400 a bundle, put 100 B", ApplicationKind::KEY_VALUE, 400, one_client, write),
+        load("kv, 400 a bundle, half get, half put 100 B", ApplicationKind::KEY_VALUE, 400, one_client, half_reads),
     ];
     for load in &loads {
         println!("{:<48} {:>8.1} ns a command", load.name, measure(load));

@@ -2,8 +2,8 @@
 
 use crate::application::{Application, Frozen, RestoreError};
 use crate::executor::get_commands;
+use crate::kind::ApplicationKind;
 use bytes::Bytes;
-use quorate_types::ApplicationKind;
 use quorate_types::{Command, Decoder, Digest, Encoder, Hasher, Wire, tags};
 
 const SNAPSHOT_BYTES: usize = 40;
@@ -41,7 +41,7 @@ impl Log {
 
 impl Application for Log {
     fn name(&self) -> &'static str {
-        ApplicationKind::Log.name()
+        ApplicationKind::LOG.name()
     }
 
     fn execute(&mut self, _command: &Command<'_>, _result: &mut Vec<u8>) {

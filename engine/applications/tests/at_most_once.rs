@@ -72,7 +72,7 @@ struct World {
 }
 
 fn fresh() -> Executor {
-    executor(ApplicationKind::Log).with_session_limit(LIMIT)
+    executor(ApplicationKind::LOG).with_session_limit(LIMIT)
 }
 
 impl World {

@@ -35,7 +35,7 @@ fn write(number: u64, bytes: usize) -> Bundle {
 
 #[test]
 fn the_state_is_kept_after_enough_bytes() {
-    let mut executor = keeper(ApplicationKind::Log, RULE);
+    let mut executor = keeper(ApplicationKind::LOG, RULE);
     let mut kept = Vec::new();
     for number in 1..=60 {
         let checkpoint = advance(&mut executor, RULE, &[write(number, 50)]);
@@ -52,7 +52,7 @@ fn the_state_is_kept_after_enough_bytes() {
 
 #[test]
 fn empty_blocks_count_too() {
-    let mut executor = keeper(ApplicationKind::Log, RULE);
+    let mut executor = keeper(ApplicationKind::LOG, RULE);
     let kept: Vec<u64> = (1..=45)
         .filter(|_| advance(&mut executor, RULE, &[]).is_some_and(|checkpoint| checkpoint.kept.is_some()))
         .collect();
@@ -63,7 +63,7 @@ fn empty_blocks_count_too() {
 fn a_large_state_is_kept_less_often_up_to_a_limit() {
     let rule = CheckpointRule { interval: 1, ..RULE };
     let kept_with = |bytes: usize| {
-        let mut executor = keeper(ApplicationKind::KeyValue, rule);
+        let mut executor = keeper(ApplicationKind::KEY_VALUE, rule);
         step(&mut executor, &[write(1, bytes)]);
         let kept =
             |number: &u64| advance(&mut executor, rule, &[write(*number, 10)]).is_some_and(|it| it.kept.is_some());
@@ -77,7 +77,7 @@ fn a_large_state_is_kept_less_often_up_to_a_limit() {
 
 #[test]
 fn without_a_rule_no_state_is_kept() {
-    let mut executor = executor(ApplicationKind::Log);
+    let mut executor = executor(ApplicationKind::LOG);
     for number in 1..100 {
         step(&mut executor, &[write(number, 1000)]);
         assert_eq!(checkpoint(&mut executor).kept, None);
@@ -86,11 +86,11 @@ fn without_a_rule_no_state_is_kept() {
 
 #[test]
 fn the_digest_covers_height_history_and_frontier() {
-    let mut one = keeper(ApplicationKind::Log, RULE);
+    let mut one = keeper(ApplicationKind::LOG, RULE);
     step(&mut one, &[write(1, 1)]);
     let own = checkpoint(&mut one).digest;
     assert_ne!(one.checkpoint(Digest([9; 32]), Bytes::new).run().digest, own, "another frontier");
-    let mut other = keeper(ApplicationKind::Log, RULE);
+    let mut other = keeper(ApplicationKind::LOG, RULE);
     step(&mut other, &[write(2, 1)]);
     assert_ne!(checkpoint(&mut other).digest, own, "other commands");
     step(&mut one, &[]);
@@ -99,10 +99,10 @@ fn the_digest_covers_height_history_and_frontier() {
 
 #[test]
 fn damaged_states_are_refused_and_change_nothing() {
-    let mut source = keeper(ApplicationKind::KeyValue, CheckpointRule { interval: 1, bytes_between: 1, ..RULE });
+    let mut source = keeper(ApplicationKind::KEY_VALUE, CheckpointRule { interval: 1, bytes_between: 1, ..RULE });
     step(&mut source, &[write(1, 30)]);
     let (_, state) = checkpoint(&mut source).kept.expect("every state is kept");
-    let mut target = keeper(ApplicationKind::KeyValue, RULE);
+    let mut target = keeper(ApplicationKind::KEY_VALUE, RULE);
     step(&mut target, &[write(5, 5)]);
     let before = target.snapshot();
     for length in 0..state.len() {
@@ -110,11 +110,10 @@ fn damaged_states_are_refused_and_change_nothing() {
     }
     assert!(target.adopt(Bytes::from([&state[..], b"x"].concat())).is_err());
     assert!(target.adopt(source.snapshot()).is_err(), "a snapshot is not the whole state");
-    let mut stranger =
-        Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &EpochId::of_name("other"));
+    let mut stranger = Executor::new(ApplicationKind::KEY_VALUE.make(), &EpochId::of_name("other"));
     assert_eq!(stranger.adopt(state.clone()), Err(RestoreError::OtherCluster));
     let other =
-        executor(ApplicationKind::Log).adopt(state.clone()).expect_err("the state belongs to another application");
+        executor(ApplicationKind::LOG).adopt(state.clone()).expect_err("the state belongs to another application");
     assert!(matches!(other, RestoreError::OtherApplication { .. }), "{other}");
     assert_eq!(target.snapshot(), before);
     assert_eq!(target.adopt(state), Ok(frontier(Height(1)).1));
@@ -124,7 +123,7 @@ fn damaged_states_are_refused_and_change_nothing() {
 #[test]
 #[should_panic(expected = "a checkpoint rule must be positive")]
 fn a_rule_without_an_interval_panics() {
-    keeper(ApplicationKind::Log, CheckpointRule { interval: 0, ..RULE });
+    keeper(ApplicationKind::LOG, CheckpointRule { interval: 0, ..RULE });
 }
 
 proptest! {
@@ -137,7 +136,7 @@ proptest! {
         patience in 1..20usize,
         log in any::<bool>(),
     ) {
-        let kind = if log { ApplicationKind::Log } else { ApplicationKind::KeyValue };
+        let kind = if log { ApplicationKind::LOG } else { ApplicationKind::KEY_VALUE };
         let (mut one, mut other) = (keeper(kind, RULE), keeper(kind, RULE));
         let mut held = Vec::new();
         for (at, block) in blocks.iter().enumerate() {
@@ -171,7 +170,7 @@ proptest! {
         joins in 0..4usize,
         log in any::<bool>(),
     ) {
-        let kind = if log { ApplicationKind::Log } else { ApplicationKind::KeyValue };
+        let kind = if log { ApplicationKind::LOG } else { ApplicationKind::KEY_VALUE };
         let (mut one, mut restarted) = (keeper(kind, RULE), keeper(kind, RULE));
         let mut joined: Option<Executor> = None;
         let mut states = 0;

@@ -25,7 +25,7 @@ fn encoded(result: KeyValueResult<'_>) -> Vec<u8> {
 fn applications_are_found_by_name() {
     for kind in ApplicationKind::ALL.iter().copied() {
         assert_eq!(kind.to_string().parse(), Ok(kind));
-        assert_eq!(quorate_applications::build(kind).name(), kind.name());
+        assert_eq!(kind.make().name(), kind.name());
     }
     let error = "redis".parse::<ApplicationKind>().expect_err("the application is unknown");
     assert_eq!(error.to_string(), "unknown application `redis`: one of log, kv");
@@ -33,7 +33,7 @@ fn applications_are_found_by_name() {
 
 #[test]
 fn every_reply_goes_to_its_origin() {
-    let mut executor = executor(ApplicationKind::KeyValue);
+    let mut executor = executor(ApplicationKind::KEY_VALUE);
     let (write, read) = (put(b"k", b"v"), get(b"k"));
     let first = bundle(50, &[(1, 1, &write), (2, 1, &read), (1, 2, b"nonsense"), (2, 1, &read)]);
     let second = bundle(60, &[(3, 1, &write)]);
@@ -53,7 +53,7 @@ fn every_reply_goes_to_its_origin() {
 
 #[test]
 fn a_repeated_command_is_a_duplicate_in_every_bundle() {
-    let mut executor = executor(ApplicationKind::Log);
+    let mut executor = executor(ApplicationKind::LOG);
     let first = bundle(1, &[(1, 1, b""), (1, 2, b"")]);
     let replies = step(&mut executor, &[first.clone(), first.clone()]);
     assert_eq!(replies[0].results, Results::all_empty(2));
@@ -66,7 +66,7 @@ fn a_repeated_command_is_a_duplicate_in_every_bundle() {
 
 #[test]
 fn a_bundle_of_duplicates_is_answered_without_ordering() {
-    let mut executor = executor(ApplicationKind::Log);
+    let mut executor = executor(ApplicationKind::LOG);
     let (one, two) = (bundle(1, &[(1, 1, b""), (2, 1, b"")]), bundle(1, &[(1, 2, b"")]));
     let rebundled = bundle(3, &[(2, 1, b""), (1, 1, b"else")]);
     assert_eq!(executor.settled(&one), None);
@@ -85,12 +85,12 @@ fn a_bundle_of_duplicates_is_answered_without_ordering() {
 #[test]
 #[should_panic(expected = "blocks are executed in ascending order")]
 fn a_gap_in_the_heights_panics() {
-    executor(ApplicationKind::Log).execute(Height(2), &[], &mut Vec::new());
+    executor(ApplicationKind::LOG).execute(Height(2), &[], &mut Vec::new());
 }
 
 #[test]
 fn invalid_numbers_are_refused() {
-    let mut executor = executor(ApplicationKind::Log);
+    let mut executor = executor(ApplicationKind::LOG);
     let replies = step(&mut executor, &[bundle(1, &[(1, u64::MAX, b""), (1, 0, b""), (1, 1, b"")])]);
     assert_eq!(
         replies[0].results.outcomes().collect::<Vec<_>>(),
@@ -101,7 +101,7 @@ fn invalid_numbers_are_refused() {
 
 #[test]
 fn results_fit_in_a_frame() {
-    let mut executor = executor(ApplicationKind::KeyValue);
+    let mut executor = executor(ApplicationKind::KEY_VALUE);
     let (write, read) = (put(b"k", &vec![7; MAX_VALUE_BYTES]), get(b"k"));
     let mut questions = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
     (1..=60_000).for_each(|sequence| questions.push(ClientId(2), sequence, &read));
@@ -126,7 +126,7 @@ fn results_fit_in_a_frame() {
 /// A block of small queries for large values: the results in memory are bounded, and the next block starts from zero.
 #[test]
 fn replies_of_one_block_are_bounded() {
-    let mut executor = executor(ApplicationKind::KeyValue);
+    let mut executor = executor(ApplicationKind::KEY_VALUE);
     let (write, read) = (put(b"k", &vec![7; MAX_VALUE_BYTES]), get(b"k"));
     step(&mut executor, &[bundle(1, &[(1, 1, &write)])]);
     let questions: Vec<Bundle> = (2..402).map(|client| bundle(client, &[(client, 1, &read)])).collect();
@@ -165,7 +165,7 @@ fn blocks() -> impl Strategy<Value = Vec<Vec<Bundle>>> {
 proptest! {
     #[test]
     fn equal_blocks_give_equal_states(blocks in blocks(), cut in any::<prop::sample::Index>(), log in any::<bool>()) {
-        let kind = if log { ApplicationKind::Log } else { ApplicationKind::KeyValue };
+        let kind = if log { ApplicationKind::LOG } else { ApplicationKind::KEY_VALUE };
         let (mut one, mut two) = (executor(kind), executor(kind));
         let cut = cut.index(blocks.len());
         for (at, bundles) in blocks.iter().enumerate() {
@@ -187,7 +187,7 @@ proptest! {
 
     #[test]
     fn a_different_block_changes_the_later_history(blocks in blocks(), at in any::<prop::sample::Index>()) {
-        let (mut one, mut two) = (executor(ApplicationKind::KeyValue), executor(ApplicationKind::KeyValue));
+        let (mut one, mut two) = (executor(ApplicationKind::KEY_VALUE), executor(ApplicationKind::KEY_VALUE));
         let at = at.index(blocks.len());
         for (height, bundles) in blocks.iter().enumerate() {
             step(&mut one, bundles);
@@ -207,14 +207,14 @@ proptest! {
         blocks in blocks(),
         bits in prop::collection::vec(any::<prop::sample::Index>(), 20),
     ) {
-        let mut source = executor(ApplicationKind::KeyValue);
+        let mut source = executor(ApplicationKind::KEY_VALUE);
         blocks.iter().for_each(|bundles| drop(step(&mut source, bundles)));
         let good = source.snapshot();
         for bit in bits {
             let mut bytes = good.to_vec();
             let bit = bit.index(bytes.len() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
-            let mut target = executor(ApplicationKind::KeyValue);
+            let mut target = executor(ApplicationKind::KEY_VALUE);
             let before = target.snapshot();
             match target.restore(bytes.clone().into()) {
                 Ok(()) => prop_assert_eq!(target.snapshot(), bytes),
@@ -262,7 +262,7 @@ fn results_are_part_of_the_history() {
 
 #[test]
 fn a_bundle_ordered_twice_is_part_of_the_history() {
-    let (mut one, mut two) = (executor(ApplicationKind::Log), executor(ApplicationKind::Log));
+    let (mut one, mut two) = (executor(ApplicationKind::LOG), executor(ApplicationKind::LOG));
     let first = bundle(1, &[(1, 1, b"")]);
     step(&mut one, &[first.clone(), first.clone()]);
     step(&mut two, &[first]);
@@ -271,10 +271,10 @@ fn a_bundle_ordered_twice_is_part_of_the_history() {
 
 #[test]
 fn a_restored_executor_remembers_commands() {
-    let mut source = executor(ApplicationKind::Log);
+    let mut source = executor(ApplicationKind::LOG);
     let first = bundle(1, &[(1, 1, b"")]);
     step(&mut source, std::slice::from_ref(&first));
-    let mut target = executor(ApplicationKind::Log);
+    let mut target = executor(ApplicationKind::LOG);
     target.restore(source.snapshot()).expect("the snapshot is valid");
     assert_eq!(step(&mut target, &[first])[0].results.outcomes().collect::<Vec<_>>(), [Outcome::Duplicate]);
     let replies = step(&mut target, &[bundle(2, &[(1, 1, b"")])]);
@@ -283,16 +283,15 @@ fn a_restored_executor_remembers_commands() {
 
 #[test]
 fn foreign_and_truncated_snapshots_are_refused() {
-    let mut source = executor(ApplicationKind::KeyValue);
+    let mut source = executor(ApplicationKind::KEY_VALUE);
     step(&mut source, &[bundle(1, &[(1, 1, &put(b"k", b"v")), (1, 5, b"")])]);
     let good = source.snapshot();
-    let mut stranger =
-        Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &EpochId::of_name("other"));
+    let mut stranger = Executor::new(ApplicationKind::KEY_VALUE.make(), &EpochId::of_name("other"));
     assert_eq!(stranger.restore(good.clone()), Err(RestoreError::OtherCluster));
     let error =
-        executor(ApplicationKind::Log).restore(good.clone()).expect_err("the snapshot belongs to another application");
+        executor(ApplicationKind::LOG).restore(good.clone()).expect_err("the snapshot belongs to another application");
     assert_eq!(error, RestoreError::OtherApplication { expected: "log", found: "kv".into() });
-    let mut target = executor(ApplicationKind::KeyValue);
+    let mut target = executor(ApplicationKind::KEY_VALUE);
     let before = target.snapshot();
     for length in 0..good.len() {
         assert!(target.restore(good.slice(..length)).is_err(), "{length} of {} bytes", good.len());
@@ -313,7 +312,7 @@ fn foreign_and_truncated_snapshots_are_refused() {
 fn the_log_chains_its_bundles() {
     let bundles = [bundle(1, &[(1, 1, b"a")]), bundle(1, &[(1, 2, b"b")])];
     let (mut one, mut two, mut three) =
-        (executor(ApplicationKind::Log), executor(ApplicationKind::Log), executor(ApplicationKind::Log));
+        (executor(ApplicationKind::LOG), executor(ApplicationKind::LOG), executor(ApplicationKind::LOG));
     step(&mut one, &bundles);
     bundles.iter().for_each(|bundle| drop(step(&mut two, std::slice::from_ref(bundle))));
     step(&mut three, &[bundles[1].clone(), bundles[0].clone()]);

@@ -2,6 +2,7 @@
 
 use crate::comparison::SLOW_KEY;
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
+use quorate_applications::ApplicationKind;
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{
     AuthProfile, ClientAuthentication, CryptoError, Identities, Keyring, ReplyAuthentication, SchemeKind,
@@ -11,8 +12,7 @@ use quorate_network::channels::ChannelKind;
 use quorate_network::transports::{PacketConfig, QuicConfig, RetransmissionConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::MAX_CLIENT_CODES;
 use quorate_types::{
-    ApplicationKind, Choice, Committee, Difference, Dissemination, EpochId, Fault, Genesis, Member, Parameters, Quorum,
-    ReplyMode,
+    Choice, Committee, Difference, Dissemination, EpochId, Fault, Genesis, Member, Parameters, Quorum, ReplyMode,
 };
 use serde::{Deserialize, Serialize};
 use std::io::Read;

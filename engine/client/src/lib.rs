@@ -1,19 +1,23 @@
 //! The client library and the load generators.
 //!
-//! A [`Client`] executes one command at a time and trusts a reply that f+1 replicas gave. A [`load::LoadGenerator`]
-//! drives many logical clients from one thread. Both use [`session::Session`], a state machine without clock or sockets
+//! A [`Client`] executes one command at a time and trusts a reply that f+1 replicas gave. A [`Pipeline`]
+//! keeps many commands of many threads or tasks outstanding. A [`load::LoadGenerator`] drives many logical clients from
+//! one thread. All use [`session::Session`], a state machine without clock or sockets
 //! that decides where bundles go, when they are sent again and which reply counts.
 
 mod asked;
 mod client;
+mod client_error;
 mod comparison;
 pub mod config;
 mod connect;
+mod connection;
 mod distrust;
 mod heights;
 mod homes;
 pub mod load;
 mod outgoing;
+pub mod pipeline;
 pub mod quorum_reply;
 pub mod reach;
 mod retry;
@@ -21,11 +25,13 @@ pub mod session;
 mod status_probe;
 pub mod workload;
 
-pub use client::{Client, ClientError, NoQuorum};
+pub use client::Client;
+pub use client_error::{ClientError, NoQuorum};
 pub use config::{CLIENT_CONFIG_FILE, CLIENT_KEY_FILE, ClientConfig, ConfigError};
 pub use connect::{ConnectError, connect, new_identity, reply_verifier};
 pub use distrust::Distrusted;
 pub use outgoing::{Destination, Outgoing};
+pub use pipeline::{Pending, Pipeline, PipelineOptions};
 pub use quorate_types::{Dissemination, ReplyMode};
 pub use quorum_reply::ReplyQuorum;
 pub use retry::{MAX_BACKOFF_DOUBLINGS, REFUSED_RETRY_DIVISOR};

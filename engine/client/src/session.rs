@@ -525,6 +525,11 @@ impl<T> Session<T> {
         })
     }
 
+    /// Returns whether a bundle has no result yet.
+    pub fn is_outstanding(&self, bundle: Digest) -> bool {
+        self.names.contains_key(&bundle)
+    }
+
     /// Returns the number of outstanding bundles.
     pub fn outstanding(&self) -> usize {
         self.names.len()

@@ -1,10 +1,10 @@
 //! The client's configuration file.
 
+use quorate_applications::ApplicationKind;
 use quorate_client::{ClientConfig, ConfigError, Dissemination, ReplyMode};
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{ClientAuthentication, ReplicaKeys, SchemeKind};
 use quorate_network::transports::QuicConfig;
-use quorate_types::ApplicationKind;
 use quorate_types::Member;
 use std::path::Path;
 
@@ -33,7 +33,7 @@ fn a_written_configuration_is_read_back_unchanged() {
     config.reply = ReplyMode::None;
     config.client_authentication = ClientAuthentication::None;
     config.retry_ms = 17;
-    config.application = ApplicationKind::Log;
+    config.application = ApplicationKind::LOG;
     config.key_file = Some("my.key".into());
     config.passphrase_file = Some("secret".into());
     config.packets.mtu_bytes = 1_400;

@@ -263,7 +263,7 @@ fn executor(config: &NodeConfig, committee: &Committee) -> Executor {
         on_helper: Arc::new(move || Box::new(account.enter())),
         ..Parallelism::of(config.execution_threads)
     };
-    let application = quorate_applications::build(config.application);
+    let application = config.application.make();
     Executor::new(application, &committee.epoch).with_checkpoints(rule).with_parallelism(parallelism)
 }
 

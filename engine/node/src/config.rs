@@ -6,7 +6,7 @@ use crate::config_file::{ConfigFault, ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
 use crate::laboratory::Laboratory;
 use crate::recording::RecordingConfig;
-use quorate_applications::MAX_EXECUTION_THREADS;
+use quorate_applications::{ApplicationKind, MAX_EXECUTION_THREADS};
 use quorate_consensus::Config as ConsensusConfig;
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{
@@ -21,8 +21,8 @@ use quorate_network::transports::{
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{
-    Address, ApplicationKind, Choice, Committee, Difference, EpochId, Genesis, Member, Quorum, ReplicaId,
-    ReplicaStages, ReplicaThreads, ReplicaWork, ReplyMode,
+    Address, Choice, Committee, Difference, EpochId, Genesis, Member, Quorum, ReplicaId, ReplicaStages, ReplicaThreads,
+    ReplicaWork, ReplyMode,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

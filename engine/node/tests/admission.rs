@@ -16,7 +16,7 @@ use std::time::Duration;
 
 fn template(clients: ClientRules) -> NodeConfig {
     let mut template = NodeConfig::template("test");
-    template.application = ApplicationKind::Log;
+    template.application = ApplicationKind::LOG;
     template.consensus.view_timeout_ms = 300;
     template.clients = clients;
     template

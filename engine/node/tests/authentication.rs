@@ -21,7 +21,7 @@ use std::sync::Arc;
 fn template() -> NodeConfig {
     let mut template = NodeConfig::template("test");
     assert_eq!(template.client_authentication, ClientAuthentication::Ed25519, "the default is the safe setting");
-    template.application = ApplicationKind::Log;
+    template.application = ApplicationKind::LOG;
     template.consensus.view_timeout_ms = 300;
     template
 }

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 fn template() -> NodeConfig {
     let mut template = NodeConfig::template("test");
-    template.application = ApplicationKind::Log;
+    template.application = ApplicationKind::LOG;
     template.consensus.batch = 100.into();
     template.consensus.view_timeout_ms = 300;
     template

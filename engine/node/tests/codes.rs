@@ -17,7 +17,7 @@ const ATTACKS: u64 = 3;
 
 fn template(auth_profile: AuthProfile) -> NodeConfig {
     let mut template = NodeConfig::template("test");
-    template.application = ApplicationKind::Log;
+    template.application = ApplicationKind::LOG;
     template.auth_profile = auth_profile;
     if auth_profile == AuthProfile::Mac {
         template.client_authentication = ClientAuthentication::Mac;

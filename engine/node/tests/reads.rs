@@ -102,7 +102,7 @@ impl Reader {
 
 fn start(wire: &Wire, clients: ClientRules) -> EmbeddedCluster {
     let mut template = NodeConfig::template("test");
-    template.application = ApplicationKind::Log;
+    template.application = ApplicationKind::LOG;
     (template.transport, template.channel, template.clients) = (wire.transport, wire.channel, clients);
     let address = [([127, 0, 0, 1], 0).into()];
     EmbeddedCluster::start(&template, &address, |_| {}, || Box::new(NoObserver)).expect("the cluster starts")

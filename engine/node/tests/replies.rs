@@ -35,7 +35,7 @@ const WAYS: [Way; 4] = [
 
 fn template(way: Way) -> NodeConfig {
     let mut template = NodeConfig::template("test");
-    template.application = ApplicationKind::Log;
+    template.application = ApplicationKind::LOG;
     template.scheme = way.scheme;
     (template.reply_authentication, template.mac_scheme) = (way.kind, way.codes);
     template

@@ -45,7 +45,7 @@ impl Net {
         let directory = std::env::temp_dir().join(format!("quorate-restart-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);
         let mut template = NodeConfig::template(name);
-        template.application = ApplicationKind::Log;
+        template.application = ApplicationKind::LOG;
         template.consensus.batch = 50.into();
         template.consensus.view_timeout_ms = 300;
         adjust(&mut template);

@@ -26,7 +26,7 @@ fn value(client: &mut TestClient, key: &[u8]) -> Vec<Vec<u8>> {
 #[test]
 fn an_old_bundle_stays_void_however_many_sessions_one_client_opens() {
     let mut template = NodeConfig::template("test");
-    template.application = ApplicationKind::KeyValue;
+    template.application = ApplicationKind::KEY_VALUE;
     template.client_authentication = ClientAuthentication::Ed25519;
     template.consensus.batch = (BATCH as u32).into();
     template.consensus.checkpoint_interval = 8;

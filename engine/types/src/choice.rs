@@ -107,6 +107,14 @@ macro_rules! named_choice {
             }
         }
 
+        $crate::by_name!($name, $name::ALL.iter().copied());
+    };
+}
+
+/// Displays, parses, serialises and deserialises a [`Choice`] by name; `$known` is an iterator over all values.
+#[macro_export]
+macro_rules! by_name {
+    ($name:ident, $known:expr) => {
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.name())
@@ -117,7 +125,7 @@ macro_rules! named_choice {
             type Err = $crate::choice::UnknownName;
 
             fn from_str(text: &str) -> Result<Self, $crate::choice::UnknownName> {
-                let found = Self::ALL.iter().copied().find(|choice| choice.name() == text);
+                let found = ($known).into_iter().find(|choice| choice.name() == text);
                 found.ok_or_else(|| <Self as $crate::choice::Choice>::unknown(text))
             }
         }
@@ -136,11 +144,10 @@ macro_rules! named_choice {
     };
 }
 
-/// Implements [`Choice`] for a handle to a named object: a `Copy` type with `ALL` and `name()`. The handle is also
-/// compared, hashed and printed by name.
+/// Compares, hashes and debugs a handle to a named object by its name, and does what [`by_name!`](crate::by_name!) does.
 #[macro_export]
-macro_rules! named_handle {
-    ($name:ident, $what:literal) => {
+macro_rules! handle_by_name {
+    ($name:ident, $known:expr) => {
         impl PartialEq for $name {
             fn eq(&self, other: &$name) -> bool {
                 self.name() == other.name()
@@ -161,6 +168,23 @@ macro_rules! named_handle {
             }
         }
 
-        $crate::named_choice!($name, $what);
+        $crate::by_name!($name, $known);
+    };
+}
+
+/// Implements [`Choice`] for a handle to a named object: a `Copy` type with `ALL` and `name()`. The handle is also
+/// compared, hashed and printed by name.
+#[macro_export]
+macro_rules! named_handle {
+    ($name:ident, $what:literal) => {
+        impl $crate::choice::Choice for $name {
+            const WHAT: &'static str = $what;
+
+            fn names() -> Vec<&'static str> {
+                $name::ALL.iter().map(|choice| choice.name()).collect()
+            }
+        }
+
+        $crate::handle_by_name!($name, $name::ALL.iter().copied());
     };
 }

@@ -56,14 +56,3 @@ choice!(
     /// comparison only.
     Copied = "copied",
 );
-
-choice!(
-    /// Which application a cluster runs.
-    #[derive(Default)]
-    ApplicationKind, "application",
-    /// Orders commands and executes nothing.
-    Log = "log",
-    /// A key-value store.
-    #[default]
-    KeyValue = "kv",
-);

@@ -46,7 +46,7 @@ pub use bitset::Signers;
 pub use block::Block;
 pub use certificate::{Attachment, Certificate, Domain, Statement, Subject, Vote};
 pub use choice::{Choice, UnknownName};
-pub use choices::{ApplicationKind, Dissemination, PayloadPath, ReplyMode};
+pub use choices::{Dissemination, PayloadPath, ReplyMode};
 pub use client::{ClientRequest, Outcome, ReplicaReply, Results, ResultsBuilder, question_digest};
 pub use codec::{DecodeError, Decoder, Encoder, Wire, decode_message, decode_message_by, encode_message};
 pub use command::{Authenticator, Bundle, BundleBuilder, Command};

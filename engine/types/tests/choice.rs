@@ -1,6 +1,6 @@
 //! A choice parses its own output, and an unknown name gets an error that lists the known ones.
 
-use quorate_types::{ApplicationKind, Choice, Dissemination, Fault, ReplyMode, UnknownName};
+use quorate_types::{Choice, Dissemination, Fault, ReplyMode, UnknownName};
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,6 @@ where
 fn every_name_parses_to_its_value() {
     reads_back(Dissemination::ALL);
     reads_back(ReplyMode::ALL);
-    reads_back(ApplicationKind::ALL);
 }
 
 #[test]

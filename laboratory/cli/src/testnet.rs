@@ -16,7 +16,7 @@ pub fn run(arguments: TestnetArgs) -> Outcome {
         spec.validate()?;
     }
     let mut template = node_template(&spec);
-    template.application = ApplicationKind::KeyValue;
+    template.application = ApplicationKind::KEY_VALUE;
     let (replicas, base_port) = (spec.replicas as usize, spec.base_port);
     let program = Program { name: "quorate", run: "node" };
     let testnet = Testnet { template, replicas, base_port, hosts: &hosts, client_keys, admitted_clients };

@@ -14,8 +14,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-storage", &["quorate-types"]),
     ("quorate-applications", &["quorate-types"]),
     ("quorate-hosting", &["quorate-consensus", "quorate-network", "quorate-crypto", "quorate-applications"]),
-    ("quorate-client", &["quorate-consensus", "quorate-crypto", "quorate-network"]),
+    ("quorate-client", &["quorate-applications", "quorate-consensus", "quorate-crypto", "quorate-network"]),
     ("quorate-node", &["quorate-hosting", "quorate-storage", "quorate-adversary"]),
+    ("quorate-facade", &["quorate-node", "quorate-client"]),
     ("quorate-operator", &["quorate-node", "quorate-client"]),
     ("quorate-adversary", &["quorate-hosting"]),
     ("quorate-simulator", &["quorate-hosting", "quorate-adversary", "quorate-storage", "quorate-client"]),
@@ -51,7 +52,17 @@ fn every_crate_imports_only_allowed_crates() {
         .expect("cargo is what runs this test");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
-    let packages = metadata["packages"].as_array().expect("there are packages");
+    let is_example = |package: &&serde_json::Value| {
+        package["manifest_path"].as_str().is_some_and(|manifest| manifest.contains("/examples/"))
+    };
+    let (examples, packages): (Vec<&serde_json::Value>, Vec<_>) =
+        metadata["packages"].as_array().expect("there are packages").iter().partition(is_example);
+    for example in examples {
+        let depends = example["dependencies"].as_array().expect("a package has dependencies");
+        let ours = depends.iter().filter_map(|dependency| dependency["path"].as_str());
+        assert!(ours.clone().count() > 0, "{}", example["name"]);
+        assert!(ours.clone().all(|path| path.ends_with("engine/facade")), "an example sees what a stranger sees");
+    }
     assert_eq!(packages.len(), ARROWS.len(), "each crate of the workspace has an entry in ARROWS");
     for package in packages {
         let name = package["name"].as_str().expect("a package has a name");

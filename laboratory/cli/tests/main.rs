@@ -9,6 +9,7 @@ mod common;
 mod cuts;
 mod disk_trouble;
 mod documentation;
+mod embedding;
 #[cfg(target_os = "linux")]
 mod emulated;
 #[cfg(target_os = "linux")]

@@ -207,7 +207,7 @@ fn blocks(payload_bytes: usize, next: &mut u64) -> Vec<Vec<Bundle>> {
 fn execution(table: &mut CostTable) -> Result<(), CalibrateError> {
     let epoch = EpochId::of_name("calibrate");
     let [empty, large] = PAYLOADS_BYTES.map(|payload_bytes| {
-        let mut executor = Executor::new(quorate_applications::build(ApplicationKind::Log), &epoch);
+        let mut executor = Executor::new(ApplicationKind::LOG.make(), &epoch);
         let (mut best, mut next, mut height) = (f64::MAX, 1, Height(0));
         let mut replies: Vec<Reply> = Vec::new();
         for _ in 0..ROUNDS {

@@ -41,7 +41,7 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     let settings = spec.wire().settings;
     (config.packets, config.retransmission, config.quic) = (settings.packets, settings.retransmission, settings.quic);
     config.links.retransmission = settings.links.retransmission;
-    config.application = if spec.workload.is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
+    config.application = if spec.workload.is_key_value() { ApplicationKind::KEY_VALUE } else { ApplicationKind::LOG };
     config.reply = spec.reply;
     config.replica_threads = spec.replica_threads;
     config.consensus = spec.consensus();

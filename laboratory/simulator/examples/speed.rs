@@ -41,7 +41,7 @@ fn main() {
             certificate_cache: CertificateCache::On,
             client_authentication: ClientAuthentication::None,
             reply_seals: None,
-            application: ApplicationKind::Log,
+            application: ApplicationKind::LOG,
             reply: ReplyMode::Each,
             wire: quorate_network::transports::Wire::default(),
             network: NetworkSpec::default(),

@@ -251,8 +251,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let mut salts = Random::new(seed, Purpose::Salts, 0);
     let remake = |me: ReplicaId, salt: u64| Reborn {
         replica: alter.alter(make(spec.consensus.clone(), spec.quorum, epoch, me, salt)),
-        executor: Executor::new(quorate_applications::build(spec.application), &epoch)
-            .with_checkpoints(checkpoints(&spec.consensus)),
+        executor: Executor::new(spec.application.make(), &epoch).with_checkpoints(checkpoints(&spec.consensus)),
         behaviour: behaviour(spec, me),
         salt,
     };

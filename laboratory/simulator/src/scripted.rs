@@ -143,8 +143,7 @@ impl ForMalleable for Making<'_> {
         let Making { spec, links, policy, questions } = self;
         let (me, epoch, salt) = (ReplicaId(0), genesis(spec).epoch(), 0);
         let replica = make(spec.consensus.clone(), spec.quorum, epoch, me, salt);
-        let executor = Executor::new(quorate_applications::build(spec.application), &epoch)
-            .with_checkpoints(checkpoints(&spec.consensus));
+        let executor = Executor::new(spec.application.make(), &epoch).with_checkpoints(checkpoints(&spec.consensus));
         let made = Reborn { replica, executor, behaviour: behaviour(spec, me), salt };
         let origins = (0..links).map(|link| ClientId(u128::MAX - u128::from(link))).collect();
         let settings = NodeSettings { keeps_journal: false, marks: false, models_clients: false, origins };

@@ -309,7 +309,7 @@ impl Node {
     fn new(scenario: Scenario) -> Node {
         let mut config = NodeConfig::template("test");
         config.client_authentication = scenario.authentication;
-        config.application = ApplicationKind::Log;
+        config.application = ApplicationKind::LOG;
         config.consensus = consensus();
         let identities = identities(scenario);
         config.clients = ClientRules {

@@ -9,9 +9,9 @@ pub use command::{
 
 use crate::application::{Application, Frozen, RestoreError};
 use crate::footprint::{Footprint, Rest, Touched};
+use crate::kind::ApplicationKind;
 use bytes::Bytes;
 use pairs::Pairs;
-use quorate_types::ApplicationKind;
 use quorate_types::{Command, Decoder};
 
 /// Maximum size of the state; each pair counts its key, its value and [`PAIR_OVERHEAD_BYTES`]. A command that would
@@ -108,7 +108,7 @@ impl Default for KeyValue {
 
 impl Application for KeyValue {
     fn name(&self) -> &'static str {
-        ApplicationKind::KeyValue.name()
+        ApplicationKind::KEY_VALUE.name()
     }
 
     fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {

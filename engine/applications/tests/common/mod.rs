@@ -13,7 +13,7 @@ pub fn bundle(origin: u64, commands: &[(u64, u64, &[u8])]) -> Bundle {
 }
 
 pub fn executor(kind: ApplicationKind) -> Executor {
-    Executor::new(quorate_applications::build(kind), &EpochId::of_name("test"))
+    Executor::new(kind.make(), &EpochId::of_name("test"))
 }
 
 pub fn step(executor: &mut Executor, bundles: &[Bundle]) -> Vec<Reply> {

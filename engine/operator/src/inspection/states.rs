@@ -71,7 +71,7 @@ impl<'a> States<'a> {
     }
 
     fn fresh(&self) -> Executor {
-        let application = quorate_applications::build(self.place.config.application);
+        let application = self.place.config.application.make();
         Executor::new(application, &self.place.committee.epoch).with_checkpoints(self.rule)
     }
 

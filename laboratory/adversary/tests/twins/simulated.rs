@@ -55,7 +55,7 @@ pub fn spec(protocol: ProtocolKind, liar: u16, fault: impl Into<Fault>) -> SimSp
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,
         reply_seals: None,
-        application: ApplicationKind::Log,
+        application: ApplicationKind::LOG,
         reply: ReplyMode::Each,
         wire: quorate_simulator::Wire::default(),
         network,

@@ -259,7 +259,7 @@ impl Processes {
     /// # Errors
     /// If they cannot be started.
     pub fn retaining(spec: &BenchSpec, retention: &Retention) -> Result<Processes, BenchError> {
-        let (application, journal) = (ApplicationKind::KeyValue, journal(spec));
+        let (application, journal) = (ApplicationKind::KEY_VALUE, journal(spec));
         let mut template = NodeConfig { application, journal, ..node_template(spec) };
         let consensus = &mut template.consensus;
         (consensus.window, consensus.checkpoint_interval) = (retention.window, retention.checkpoint_interval);
@@ -273,7 +273,7 @@ impl Processes {
     }
 
     pub fn client_config(&self, spec: &BenchSpec) -> ClientConfig {
-        client_config(spec, &self.committee, "quorate", ApplicationKind::KeyValue)
+        client_config(spec, &self.committee, "quorate", ApplicationKind::KEY_VALUE)
     }
 
     /// Restarts a killed replica in its directory, with its earlier misbehaviour.

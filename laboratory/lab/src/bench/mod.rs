@@ -153,7 +153,7 @@ pub fn load(
         let found = search_with(spec, watcher, |spec, watcher| load(spec, config, directory, watcher))?;
         return Ok(BenchResult { command: foreign::command(spec, directory), ..found });
     }
-    if spec.workload.is_key_value() && config.application != ApplicationKind::KeyValue {
+    if spec.workload.is_key_value() && config.application != ApplicationKind::KEY_VALUE {
         return Err(BenchError::Application {
             workload: spec.workload.to_string(),
             application: config.application.to_string(),
@@ -166,10 +166,8 @@ pub fn load(
     let spec = &BenchSpec { bundle, ..spec.clone() };
     let fitting = asked.describe(spec, config);
     let prefix = tidy::Prefix::new();
-    let commands = match config.application {
-        ApplicationKind::KeyValue => tidy::commands(spec, &prefix)?,
-        _ => commands(spec)?,
-    };
+    let is_key_value = config.application == ApplicationKind::KEY_VALUE;
+    let commands = if is_key_value { tidy::commands(spec, &prefix)? } else { commands(spec)? };
     let run = load_and_watch(&fitting, config, &mut Cluster::foreign(config), commands, watcher);
     let may_have_written = match &run {
         Err(BenchError::Load(error)) => tidy::may_have_written(error),

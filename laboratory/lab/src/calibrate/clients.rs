@@ -81,7 +81,7 @@ impl Server {
     fn new() -> Server {
         let epoch = EpochId::of_name("calibrate");
         Server {
-            executor: Executor::new(quorate_applications::build(ApplicationKind::Log), &epoch),
+            executor: Executor::new(ApplicationKind::LOG.make(), &epoch),
             cache: ReplyCache::new(DEFAULT_REPLY_CACHE_BYTES, 1),
             height: Height(0),
             replies: Vec::new(),

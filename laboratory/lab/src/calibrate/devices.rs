@@ -66,7 +66,7 @@ fn flush_us(path: &Path) -> Result<f64, CalibrateError> {
 /// Measures making a status with a whole history and encoding it, and its size.
 pub(super) fn statuses(table: &mut CostTable) -> Result<(), CalibrateError> {
     let epoch = EpochId::of_name("calibrate");
-    let mut executor = Executor::new(quorate_applications::build(ApplicationKind::Log), &epoch);
+    let mut executor = Executor::new(ApplicationKind::LOG.make(), &epoch);
     let mut replies = Vec::new();
     for height in 1..=BLOCKS_IN_HISTORY {
         executor.execute(Height(height), &[], &mut replies);

@@ -35,7 +35,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
         certificate_cache: CertificateCache::On,
         client_authentication: ClientAuthentication::None,
         reply_seals: None,
-        application: ApplicationKind::Log,
+        application: ApplicationKind::LOG,
         reply: ReplyMode::Each,
         wire: Wire::default(),
         network: NetworkSpec::preset("lan").expect("a preset"),

@@ -107,7 +107,7 @@ pub fn records() -> Box<dyn Workload> {
 
 /// Gives a cluster such a store and a light load.
 pub fn with_records(mut spec: SimSpec) -> SimSpec {
-    spec.application = ApplicationKind::KeyValue;
+    spec.application = ApplicationKind::KEY_VALUE;
     spec.load.mode = LoadMode::Open { rate: 2000.0, max_outstanding: 10_000 };
     spec.consensus.retained_bytes = 4 << 20;
     spec.load.duration = Duration::from_millis(700);

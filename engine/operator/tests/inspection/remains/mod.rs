@@ -97,7 +97,7 @@ impl Remains {
         let directory = std::env::temp_dir().join(format!("quorate-inspect-{}-{protocol}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);
         let mut template = NodeConfig::template(name);
-        template.application = ApplicationKind::KeyValue;
+        template.application = ApplicationKind::KEY_VALUE;
         template.consensus.protocol = protocol;
         template.consensus.checkpoint_interval = 8;
         template.consensus.view_timeout_ms = 1_000;

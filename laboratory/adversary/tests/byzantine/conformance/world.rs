@@ -56,7 +56,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: impl
         scheme: SchemeKind::ED25519,
         macs: None,
         signatures: Signatures::Modelled,
-        application: ApplicationKind::Log,
+        application: ApplicationKind::LOG,
         reply: ReplyMode::Each,
         wire: quorate_simulator::Wire::default(),
         network,

@@ -1,4 +1,4 @@
-//! Measures the scenarios per second that a core plays: `cargo run --release -p quorate-adversary --example speed`.
+//! Measures the scenarios per second that a core plays: `cargo run --release -p quorate-adversary --example scenarios`.
 //!
 //! The workload is a sample of scenarios with four replicas and two partitions, drawn from seed 7. Time is the CPU time
 //! of this thread, so other work on the machine does not count. The arguments are a protocol, and the numbers of

@@ -1,0 +1,132 @@
+//! Applications with typed commands.
+
+use crate::error::Error;
+use bytes::Bytes;
+use quorate_applications::{Application, ApplicationKind, Factory, Frozen, RestoreError};
+use quorate_types::{Command, Decoder};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A replicated state machine with typed commands, encoded by [`postcard`](https://docs.rs/postcard).
+///
+/// Equal sequences of commands must give equal states and replies on every machine, or the replicas part: no clock, no
+/// randomness, no iteration over a hash table (use `BTreeMap`), no floating-point function whose result depends on the
+/// platform. Replicas compare their states at each checkpoint, and one that differs stops and says so.
+///
+/// A panic in `apply` ends the replica, on every replica alike: return an error in the [`Reply`](StateMachine::Reply)
+/// instead, for example `Result<Receipt, Overdrawn>`. A slow `apply` delays all commands behind it.
+pub trait StateMachine: Clone + Default + Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The name in configurations and snapshots: lower-case letters, digits and hyphens.
+    const NAME: &'static str;
+    /// A change of the state.
+    type Command: Serialize + DeserializeOwned;
+    /// What the client of a command gets, at most 2 MiB encoded.
+    type Reply: Serialize + DeserializeOwned;
+    /// A question about the state that changes nothing and is not ordered.
+    type Query: Serialize + DeserializeOwned;
+    /// What the client of a question gets.
+    type Answer: Serialize + DeserializeOwned;
+
+    /// Executes a command. The replicas call it in the agreed order.
+    fn apply(&mut self, command: Self::Command) -> Self::Reply;
+
+    /// Answers a question from the state of one moment, which may lag behind.
+    fn query(&self, query: Self::Query) -> Self::Answer;
+
+    /// Estimates the bytes of the encoded state, by which replicas decide how often they keep it for others. Equal
+    /// states must give equal estimates. By default the size of the type, which is too little for one with collections.
+    fn estimated_bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+/// What a replica replies: a reply of the machine, or that it could not decode the command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Outcome<R> {
+    Done(R),
+    Malformed,
+}
+
+/// Encodes a value of a state machine.
+///
+/// # Errors
+/// If the type's own encoding fails, as one of a sequence of unknown length does.
+pub(crate) fn encode(value: &impl Serialize) -> Result<Vec<u8>, postcard::Error> {
+    postcard::to_stdvec(value)
+}
+
+/// The adapter between a state machine and the engine. The state is shared with snapshots that are being encoded, and
+/// copied by the first command after one.
+struct Typed<S>(Arc<S>);
+
+/// Returns the handle by which clusters run a state machine.
+pub fn kind<S: StateMachine>() -> ApplicationKind {
+    ApplicationKind::of(factory::<S>())
+}
+
+fn factory<S: StateMachine>() -> &'static Factory {
+    const { &Factory { name: S::NAME, make: || Box::new(Typed(Arc::new(S::default()))) } }
+}
+
+/// Makes a state machine known by its name to the configuration files that this process reads. [`run_replica`] and
+/// [`write_cluster`] do it themselves; a program that is only a client does it before it reads `client.toml`.
+///
+/// [`run_replica`]: crate::run_replica
+/// [`write_cluster`]: crate::write_cluster
+///
+/// # Errors
+/// If the name is malformed, or belongs to another application.
+pub fn register<S: StateMachine>() -> Result<ApplicationKind, Error> {
+    Ok(ApplicationKind::register(factory::<S>())?)
+}
+
+/// Encodes a reply. A machine whose reply cannot be encoded is wrong on every replica alike, and ends them.
+fn reply<R: Serialize>(outcome: &Outcome<R>, result: &mut Vec<u8>) {
+    let encoded = encode(outcome).expect("a reply of a state machine can be encoded");
+    result.extend_from_slice(&encoded);
+}
+
+impl<S: StateMachine> Application for Typed<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
+        let outcome = match postcard::from_bytes(command.payload) {
+            Ok(command) => Outcome::Done(Arc::make_mut(&mut self.0).apply(command)),
+            Err(_) => Outcome::Malformed,
+        };
+        reply(&outcome, result);
+    }
+
+    fn query(&self, question: &[u8]) -> Vec<u8> {
+        let outcome = match postcard::from_bytes(question) {
+            Ok(query) => Outcome::Done(self.0.query(query)),
+            Err(_) => Outcome::Malformed,
+        };
+        let mut answer = Vec::new();
+        reply(&outcome, &mut answer);
+        answer
+    }
+
+    fn freeze(&mut self) -> Frozen {
+        let state = self.0.clone();
+        Box::new(move || encode(&*state).expect("a state can be encoded").into())
+    }
+
+    fn snapshot_bytes(&self) -> usize {
+        self.0.estimated_bytes()
+    }
+
+    fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {
+        const WHAT: &str = "state of the application";
+        let input = Decoder::new(snapshot.clone());
+        let (state, rest) = postcard::take_from_bytes(&snapshot).map_err(|_| input.invalid(WHAT, "is not one"))?;
+        if !rest.is_empty() {
+            return Err(input.invalid(WHAT, "has bytes after its end").into());
+        }
+        self.0 = Arc::new(state);
+        Ok(())
+    }
+}

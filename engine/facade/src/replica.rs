@@ -1,0 +1,73 @@
+//! Replicas as processes of their own.
+
+use crate::error::Error;
+use crate::machine::{StateMachine, register};
+use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig};
+use quorate_node::{LogObserver, NodeConfig, NodeError, interrupt, private, run_directory, testnet};
+use quorate_types::{Committee, Status};
+use std::path::{Path, PathBuf};
+
+/// A new cluster, for [`write_cluster`].
+#[derive(Clone, Debug)]
+pub struct ClusterPlan {
+    /// Settings that all replicas share. [`ClusterPlan::new`] has the defaults.
+    pub settings: NodeConfig,
+    /// `HOST` or `HOST:PORT` of each replica. Replicas on one host have ports of their own.
+    pub hosts: Vec<String>,
+    /// First port of hosts without one. Each replica takes three: for peers, for clients, and for operators.
+    pub base_port: u16,
+}
+
+impl ClusterPlan {
+    /// Returns the plan of a cluster on this host, with the default settings.
+    pub fn new(name: &str, replicas: usize, base_port: u16) -> ClusterPlan {
+        ClusterPlan { settings: NodeConfig::template(name), hosts: vec!["127.0.0.1".to_owned(); replicas], base_port }
+    }
+}
+
+/// Writes a directory for each replica, with its configuration and new private keys, and `client.toml` for clients.
+/// The directory must be empty or not exist. Returns the replicas' directories, for [`run_replica`].
+///
+/// # Errors
+/// If the plan cannot work, or a file cannot be written.
+pub fn write_cluster<S: StateMachine>(plan: &ClusterPlan, directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let application = register::<S>()?;
+    let settings = NodeConfig { application, ..plan.settings.clone() };
+    let places = testnet::places_on(&plan.hosts, plan.base_port)?;
+    let net = testnet::write_at(&settings, places, directory)?;
+    let config = client_config(&settings, &net.client_committee().map_err(NodeError::from)?);
+    let path = directory.join(CLIENT_CONFIG_FILE);
+    let written = private::write(&path, config.to_toml().as_bytes());
+    written.map_err(|source| Error::Write { path, source })?;
+    Ok(net.directories)
+}
+
+/// Runs the replica of a directory on this thread until it fails, or until the process gets SIGINT or SIGTERM, and
+/// returns its last status. It logs with `tracing`: install a subscriber to see it.
+///
+/// # Errors
+/// If the directory cannot be used, or the replica fails. The error of a replica that must not start again says so.
+pub fn run_replica<S: StateMachine>(directory: &Path) -> Result<Status, Error> {
+    register::<S>()?;
+    interrupt::install().map_err(|source| Error::Signals { source })?;
+    Ok(run_directory(directory, Box::new(LogObserver::default()))?)
+}
+
+/// Returns the configuration of the clients of a cluster with these settings.
+pub(crate) fn client_config(settings: &NodeConfig, committee: &Committee) -> ClientConfig {
+    let (protocol, faults) = (settings.consensus.protocol, committee.quorum.faults());
+    ClientConfig {
+        auth_profile: settings.auth_profile,
+        mac_scheme: settings.mac_scheme,
+        client_authentication: settings.client_authentication,
+        reply_authentication: settings.reply_authentication,
+        transport: settings.transport,
+        channel: settings.channel,
+        packets: settings.packets,
+        retransmission: settings.retransmission,
+        quic: settings.quic.clone(),
+        application: settings.application,
+        dissemination: settings.consensus.client_dissemination(),
+        ..ClientConfig::new(&settings.cluster, protocol, settings.scheme, faults, &committee.members)
+    }
+}
