@@ -2,6 +2,8 @@
 //! them answer on the replica's own thread. Slow work on the state runs on other threads, and if configured
 //! the verification of signatures and the network.
 
+mod verification;
+
 use crate::alarms::Alarms;
 use crate::checkpoints::Checkpoints;
 use crate::client_links::{Links, NodeDesk, ReplyWriter};
@@ -12,24 +14,23 @@ use crate::network::{Network, Wakeup};
 use crate::observer::{NodeEvent, Observer};
 use crate::snapshots::Snapshot;
 use crate::states::{Progress, States, Sum};
-use crate::verifiers::{Answer, Question, Verifiers};
+use crate::verifiers::{Question, Verifiers};
 use bytes::Bytes;
 use quorate_applications::{Checkpoint, Executor, Reply, RestoreError};
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Input, Mark, Message, Refusal};
-use quorate_crypto::{Authentication, BundleTask, CheckedBundles, Crypto};
+use quorate_crypto::{Authentication, Crypto};
 use quorate_hosting::{DurabilityGate, Headroom, Outgoing, Peers, split};
 use quorate_network::transports::Transport;
 use quorate_storage::Journal;
 use quorate_storage::account::thread_cpu_ns;
 use quorate_types::codec::WIRE_VERSION;
-use quorate_types::meter::{self, Tallies};
 use quorate_types::stages::{self, MessageKind, Stage};
 use quorate_types::{
     Block, Bundle, Certificate, Digest, Encoder, EpochId, Height, PayloadPath, Quorum, ReplicaId, ReplicaStages,
-    Settings, ThreadTimes, Time, Wire, decode_message_by, encode_message,
+    Settings, Time, Wire, decode_message_by, encode_message,
 };
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -461,79 +462,6 @@ impl<M: Message> Devices<M> {
         if self.verifiers.is_some() && self.headroom.is_due(now) {
             self.headroom.update(now, thread_cpu_ns());
         }
-    }
-
-    /// Has the verifiers answer. Answers here if there are none, if they have too much to do, or if that is sooner.
-    fn ask(&mut self, question: Question) {
-        let here = match &mut self.verifiers {
-            Some(_) if question.is_small() && self.headroom.exists() => Some(question),
-            Some(verifiers) => verifiers.ask(question),
-            None => Some(question),
-        };
-        if let Some(question) = here {
-            self.take_answer(question.answer());
-        }
-    }
-
-    /// Returns the cryptography of this thread and of the verifiers.
-    pub fn crypto_work(&self) -> Tallies {
-        let mut work = meter::of_this_thread();
-        work += self.verifiers.as_ref().map(Verifiers::work).unwrap_or_default();
-        work
-    }
-
-    /// Returns the number of threads that verify, and their CPU time.
-    pub fn verifiers_times(&self) -> ThreadTimes {
-        self.verifiers.as_ref().map(Verifiers::times).unwrap_or_default()
-    }
-
-    /// Returns whether other threads verify clients' bundles.
-    pub fn has_verifiers(&self) -> bool {
-        self.verifiers.is_some()
-    }
-
-    /// Returns whether no further batches of clients' bundles may be verified for now.
-    pub fn has_batches_enough(&self) -> bool {
-        self.verifiers.as_ref().is_some_and(|verifiers| !verifiers.takes_batches())
-    }
-
-    /// Has the verifiers check a batch of clients' bundles, for the desk. Without verifiers, returns the outcome.
-    pub fn check_batch(&mut self, batch: u64, task: BundleTask) -> Option<CheckedBundles> {
-        match &mut self.verifiers {
-            Some(verifiers) => {
-                let unasked = verifiers.ask(Question::Bundles(batch, task));
-                assert!(unasked.is_none(), "batches are never sent back");
-                None
-            }
-            None => Some(task.run()),
-        }
-    }
-
-    /// Has idle verifiers begin with what was asked.
-    pub fn announce_questions(&mut self) {
-        if let Some(verifiers) = &mut self.verifiers {
-            verifiers.announce();
-        }
-    }
-
-    /// Passes the verifiers' answers to the replica.
-    pub fn take_answers(&mut self) {
-        while let Some(answer) = self.verifiers.as_mut().and_then(Verifiers::next) {
-            self.take_answer(answer);
-        }
-    }
-
-    fn take_answer(&mut self, answer: Answer) {
-        let input = match answer {
-            Answer::Verified(job, verified) => {
-                Input::Verdict { job, genuine: self.crypto.finish_verification(verified) }
-            }
-            Answer::Assembled(job, assembled) => {
-                Input::Assembled { job, result: self.crypto.finish_assembly(assembled) }
-            }
-            Answer::Bundles(batch, checked) => return self.desk.settle(batch, checked),
-        };
-        self.local.push_back(input);
     }
 
     fn send(&mut self, Outgoing { to, mut message, sign }: Outgoing<M>) {

@@ -13,7 +13,7 @@ pub use result::{Charges, MachineResult, SeedResult, SimResult};
 use crate::partial;
 use crate::search::{Probe, search};
 use crate::settings::{commands, load_options, node_template};
-use crate::spec::{BenchSpec, Fault, Problem, Record, SpecError, TransportKind, When, timeouts};
+use crate::spec::{BenchSpec, Fault, Interval, Problem, Record, SpecError, TransportKind, When, timeouts};
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_hosting::recording::Recorder;
 pub use quorate_simulator::SimReport;
@@ -179,41 +179,43 @@ fn check_off_path(network: &NetworkSpec, transport: TransportKind, name: &str) -
     }
 }
 
+/// Returns a fault of a spec as the simulator's faults.
+fn fault_specs(spec: &BenchSpec, fault: &Fault) -> Vec<FaultSpec> {
+    let warmup_ms = spec.warmup.as_millis() as f64;
+    let at_ms = fault.at().map_or(0.0, |at| warmup_ms + at.as_millis() as f64);
+    let for_ms = |time: Option<Interval>| {
+        let whole_ms = warmup_ms + Duration::from(spec.duration).as_millis() as f64;
+        time.map_or(whole_ms - at_ms, |time| time.as_millis() as f64)
+    };
+    match *fault {
+        Fault::Hostile(client, _, time) => {
+            let (for_ms, within_ms) = (for_ms(time), SERVED_WITHIN_MS);
+            vec![FaultSpec::Hostile { at_ms, for_ms, client, shares_link: false, within_ms }]
+        }
+        Fault::OffPath(packets, _, time) => {
+            let (for_ms, packets_per_s, within_ms) = (for_ms(time), PACKETS_PER_S, SERVED_WITHIN_MS);
+            vec![FaultSpec::OffPath { at_ms, for_ms, packets, packets_per_s, to: Vec::new(), within_ms }]
+        }
+        Fault::Misbehave(replicas, fault, When { lasts, every, .. }) => {
+            let [for_ms, every_ms] = [lasts, every].map(|time| time.map(|time| time.as_millis() as f64));
+            let misbehave = |ReplicaId(replica)| FaultSpec::Misbehave { at_ms, for_ms, every_ms, replica, fault };
+            replicas.iter().map(misbehave).collect()
+        }
+        Fault::Crash(replica, _) => vec![FaultSpec::Crash { at_ms, replica: replica.0 }],
+        Fault::Restart(replica, _, away) => {
+            let (for_ms, journal) = (away.as_millis() as f64, Leaves::default());
+            vec![FaultSpec::Restart { at_ms, for_ms, replica: replica.0, journal }]
+        }
+    }
+}
+
 /// Returns the input of the simulator for files that are already loaded.
 pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) -> Result<SimSpec, SimError> {
     let Files { mut network, costs, places } = files;
     check_transport(spec.transport)?;
     check_off_path(&network, spec.transport, &options.network)?;
     let template = node_template(spec);
-    let warmup_ms = spec.warmup.as_millis() as f64;
-    network.faults.extend(spec.fault.iter().flat_map(|fault| {
-        let at_ms = fault.at().map_or(0.0, |at| warmup_ms + at.as_millis() as f64);
-        match *fault {
-            Fault::Hostile(client, _, time) => {
-                let whole_ms = warmup_ms + Duration::from(spec.duration).as_millis() as f64;
-                let for_ms = time.map_or(whole_ms - at_ms, |time| time.as_millis() as f64);
-                vec![FaultSpec::Hostile { at_ms, for_ms, client, shares_link: false, within_ms: SERVED_WITHIN_MS }]
-            }
-            Fault::OffPath(packets, _, time) => {
-                let whole_ms = warmup_ms + Duration::from(spec.duration).as_millis() as f64;
-                let for_ms = time.map_or(whole_ms - at_ms, |time| time.as_millis() as f64);
-                let (packets_per_s, within_ms) = (PACKETS_PER_S, SERVED_WITHIN_MS);
-                vec![FaultSpec::OffPath { at_ms, for_ms, packets, packets_per_s, to: Vec::new(), within_ms }]
-            }
-            Fault::Misbehave(replicas, fault, When { lasts, every, .. }) => {
-                let [for_ms, every_ms] = [lasts, every].map(|time| time.map(|time| time.as_millis() as f64));
-                let misbehave = |ReplicaId(replica)| FaultSpec::Misbehave { at_ms, for_ms, every_ms, replica, fault };
-                replicas.iter().map(misbehave).collect()
-            }
-            Fault::Crash(replica, _) => vec![FaultSpec::Crash { at_ms, replica: replica.0 }],
-            Fault::Restart(replica, _, away) => vec![FaultSpec::Restart {
-                at_ms,
-                for_ms: away.as_millis() as f64,
-                replica: replica.0,
-                journal: Leaves::default(),
-            }],
-        }
-    }));
+    network.faults.extend(spec.fault.iter().flat_map(|fault| fault_specs(spec, fault)));
     let replicas = spec.quorum().replicas();
     let machines = place(&places, &network.delay, replicas, spec.clients as usize, &options.network)?;
     network.fits(replicas, &machines, &options.network)?;
