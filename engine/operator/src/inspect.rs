@@ -35,7 +35,7 @@ fn check(export: &Path, arguments: &InspectArgs) -> Outcome {
         false => ClientConfig::load(path),
     });
     let checked = crate::inspection::check::check(export, keys.transpose()?.as_ref())?;
-    outputs.deliver(checked.to_table().trim_end(), &[("--json", &|| checked.to_json())])
+    outputs.show(&checked, &[])
 }
 
 /// Prints the result even if it contains a problem, which is then also returned as an error.
@@ -45,6 +45,5 @@ fn inspect(directory: &Path, arguments: &InspectArgs) -> Outcome {
     }
     let outputs = outputs(arguments)?;
     let result = crate::inspection::run(directory, arguments)?;
-    outputs.deliver(result.to_table().trim_end(), &[("--json", &|| result.to_json())])?;
-    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+    outputs.show(&result, &[])
 }

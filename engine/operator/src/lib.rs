@@ -13,6 +13,7 @@ pub mod logging;
 pub mod node;
 pub mod output;
 pub mod replicas;
+pub mod report;
 pub mod shell;
 pub mod standstill;
 pub mod status;

@@ -1,5 +1,6 @@
 //! Status of the replicas of a cluster, as `quorate status` shows it.
 
+use crate::report::Report;
 use crate::standstill::{self, Looks};
 use comfy_table::{Table, presets};
 use quorate_client::reach::Reach;
@@ -232,14 +233,11 @@ impl ClusterStatus {
     pub fn needs_attention(&self) -> bool {
         !self.attention.is_empty() || self.replicas.iter().any(|replica| !replica.attention.is_empty())
     }
+}
 
-    /// Returns the JSON of `--json`: indented, with a line feed at the end.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a status is plain data") + "\n"
-    }
-
+impl Report for ClusterStatus {
     /// Returns a table with one row per replica, and the problems that need attention.
-    pub fn to_table(&self) -> String {
+    fn to_table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_header([

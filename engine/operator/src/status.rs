@@ -3,6 +3,7 @@
 use crate::node::keep_memory_secret;
 use crate::output::Reader;
 use crate::replicas::StatusReader;
+use crate::report::Report;
 use crate::{Outcome, output};
 use clap::Args;
 use std::path::PathBuf;

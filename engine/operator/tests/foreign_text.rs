@@ -2,6 +2,7 @@
 
 use crate::{call, program, succeeds};
 use quorate_operator::replicas::{ClusterStatus, ReplicaStatus};
+use quorate_operator::report::Report;
 use quorate_types::ReplicaId;
 use std::fs::{self, File};
 use std::io::Read;

@@ -4,7 +4,6 @@ use crate::live::Live;
 use crate::{Outcome, outputs_of};
 use clap::{Args, Subcommand};
 use quorate_lab::bench;
-use quorate_lab::render_html;
 use quorate_lab::spec::LoadArgs;
 use quorate_operator::client::{self, Reach};
 use quorate_operator::node::keep_memory_secret;
@@ -46,6 +45,5 @@ pub fn run(arguments: ClientArgs) -> Outcome {
     let result = bench::load(&spec, &config, reach.directory(), &mut live);
     live.clear();
     let result = result?;
-    outputs.deliver(&result.to_table(), &[("--json", &|| result.to_json()), ("--report", &|| render_html(&result))])?;
-    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+    outputs.show(&result, &[])
 }

@@ -2,10 +2,10 @@
 
 use crate::live::Live;
 use clap::Args;
+use quorate_lab::Event;
 use quorate_lab::bench::{Progress, Watcher};
 use quorate_lab::demo::{self, SCENES, Scene};
 use quorate_lab::spec::{ChannelKind, TransportKind, choice};
-use quorate_lab::{Event, render_verdict};
 use quorate_operator::output::{self, Outputs};
 use std::error::Error;
 
@@ -52,16 +52,7 @@ pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
     let outcome = demo::run(&spec, &mut narrator);
     narrator.live.clear();
     let outcome = outcome?;
-    let table = format!("{}\n\n{}", outcome.load.to_table().trim_end(), outcome.conclusion());
-    outputs.deliver(
-        &table,
-        &[("--json", &|| outcome.to_json()), ("--report", &|| render_verdict(&outcome.load, &outcome.verdict()))],
-    )?;
-    match (outcome.passed(), outcome.unfinished()) {
-        (true, None) => Ok(()),
-        (true, Some(why)) => Err(why.into()),
-        (false, _) => Err("the cluster violated safety".into()),
-    }
+    outputs.show(&outcome, &[])
 }
 
 /// Prints the scenes as they begin, above the live view.

@@ -66,6 +66,5 @@ pub fn run(arguments: &FidelityArgs) -> Outcome {
         return Err(SimError::FreeStages.into());
     }
     let result = fidelity::run(&entries, &costs, &mut Told);
-    outputs.deliver(&result.to_table(), &[("--json", &|| result.to_json())])?;
-    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+    outputs.show(&result, &[])
 }

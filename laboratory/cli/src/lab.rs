@@ -13,7 +13,7 @@ use quorate_operator::output::{self, Outputs};
 use quorate_runner::compare::{MAIN_FIGURES, check_figures, compare};
 use quorate_runner::export::{Format, Lines, Table};
 use quorate_runner::here::calibrated;
-use quorate_runner::judged::{Judged, summary, to_json};
+use quorate_runner::judged::{Judged, Verdicts};
 use quorate_runner::page::reproduction::{self, CATALOGUE, Catalogue};
 use quorate_runner::page::{self, Fidelity, Finding};
 use quorate_runner::run::nothing_to_run;
@@ -251,22 +251,12 @@ fn chosen(arguments: &RunArgs, found: Vec<(Source, Experiment)>) -> Result<Vec<S
     if chosen.is_empty() { Err(nothing_to_run(&arguments.experiment).into()) } else { Ok(chosen) }
 }
 
-/// Writes results. It is an error if no run succeeded or one is missing; a claim that does not hold is a finding.
+/// Writes results. It is an error if no run succeeded, or one is missing.
 fn deliver(outputs: Outputs, judged: &[Judged]) -> Outcome {
-    let tables: String = judged.iter().map(Judged::to_table).collect();
-    let table = format!("{tables}\n{}", summary(judged));
-    outputs.deliver(&table, &[("--json", &|| to_json(judged))])?;
-    let rows = judged.iter().map(Judged::runs).sum::<usize>();
-    let failed = judged.iter().map(|own| own.failed().count()).sum::<usize>();
-    match rows {
-        0 => Err("there are no runs, so nothing is shown".into()),
-        _ if rows == failed => Err(format!("none of {rows} runs succeeded").into()),
-        // After a signal to this program, the exit status says so.
-        _ => match judged.iter().find_map(|own| own.partial.as_deref()).filter(|_| interrupt::requested().is_none()) {
-            Some(partial) => Err(partial.into()),
-            None => Ok(()),
-        },
-    }
+    outputs.show(&Verdicts(judged), &[])?;
+    let partial = judged.iter().find_map(|own| own.partial.as_deref());
+    // After a signal to this program, the exit status says so.
+    partial.filter(|_| interrupt::requested().is_none()).map_or(Ok(()), |partial| Err(partial.into()))
 }
 
 fn judge_again(arguments: &ReportArgs) -> Outcome {
@@ -329,7 +319,7 @@ fn compare_directories(arguments: &CompareArgs) -> Outcome {
         false => arguments.figure.clone(),
     };
     let found = compare(&before, &after, &figures);
-    outputs.deliver(&found.to_table(), &[("--json", &|| found.to_json())])?;
+    outputs.show(&found, &[])?;
     if found.comparisons.is_empty() {
         return Err("the directories have no cell and figure in common, so there is nothing to compare".into());
     }

@@ -26,7 +26,7 @@ use quorate_lab::spec::ClusterArgs;
 use quorate_lab::spec::{WorkloadKind, quote};
 use quorate_lab::twins::TwinsCommand;
 use quorate_lab::twins::museum::MuseumArgs;
-use quorate_lab::{BenchArgs, BenchSpec, render_html};
+use quorate_lab::{BenchArgs, BenchSpec};
 use quorate_node::allocations::CountingAllocator;
 use quorate_node::interrupt;
 use quorate_operator::inspection::InspectArgs;
@@ -244,9 +244,9 @@ fn run_bench(spec: &BenchSpec, emulation: &EmulationOptions, flame: Option<&str>
     let result = bench::run_on(spec, emulation, &mut live);
     live.clear();
     let result = result?;
-    outputs.deliver(&result.to_table(), &[("--json", &|| result.to_json()), ("--report", &|| render_html(&result))])?;
+    let shown = outputs.show(&result, &[]);
     spec.recordings().iter().for_each(|path| output::report(&format!("recording: {}", path.display())));
-    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+    shown
 }
 
 /// Runs the simulation and writes the result to the outputs of the spec. A violation is reported in the result and
@@ -262,9 +262,7 @@ fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
     let outputs = outputs_of(spec, &files.into_iter().flatten().collect::<Vec<_>>())?;
     let on_probe = &mut |probe: &quorate_lab::search::Probe| output::report(&format!("probe: {probe}"));
     let result = quorate_lab::sim::run_or_search(spec, options, &heard, on_probe)?;
-    let (json, page) = (|| result.to_json(), || render_html(&result.bench));
-    outputs.deliver(&result.to_table(), &[("--json", &json), ("--report", &page)])?;
-    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+    outputs.show(&result, &[])
 }
 
 fn calibrate(path: &Path, journal: Option<&Path>) -> Outcome {

@@ -16,6 +16,5 @@ pub fn run(arguments: &ModelArgs) -> Outcome {
         }
         _ => String::new(),
     };
-    outputs
-        .deliver(answers.to_table().trim_end(), &[("--json", &|| answers.to_json()), ("--report", &|| report.clone())])
+    outputs.show(&answers, &[("--report", &|| report.clone())])
 }

@@ -26,8 +26,7 @@ pub fn run(arguments: &MuseumArgs) -> Outcome {
         let _ = write!(stderr(), "\r\x1b[K");
     }
     let result = result?;
-    outputs.deliver(result.to_table().trim_end(), &[("--json", &|| result.to_json())])?;
-    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+    outputs.show(&result, &[])
 }
 
 /// Silences panics that an exhibit provokes: the table already shows them.

@@ -13,5 +13,5 @@ pub fn run(command: &PlanCommand) -> Outcome {
         None => String::new(),
         Some(_) => plan::page(&plan, &std::env::args().skip(1).collect::<Vec<String>>())?,
     };
-    outputs.deliver(plan.to_table().trim_end(), &[("--json", &|| plan.to_json()), ("--report", &|| page.clone())])
+    outputs.show(&plan, &[("--report", &|| page.clone())])
 }

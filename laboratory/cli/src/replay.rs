@@ -28,6 +28,5 @@ pub fn run(arguments: &ReplayArgs) -> Outcome {
     };
     drop(place.flush());
     let result = result.map_err(wrong_call)?;
-    outputs.deliver(result.to_table().trim_end(), &[("--json", &|| result.to_json())])?;
-    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+    outputs.show(&result, &[])
 }

@@ -31,10 +31,5 @@ pub fn run(arguments: &TortureArgs) -> Result<(), Box<dyn Error>> {
     let mut told = |at: f64, what: &str| output::report(&format!("{at:8.1} s  {what}"));
     let outputs = Outputs::open(&[("--json", spec.json.as_deref())], &[])?;
     let verdict = torture::run(spec, duration, &mut told)?;
-    outputs.deliver(&verdict.to_string(), &[("--json", &|| verdict.to_json())])?;
-    if verdict.passed() {
-        return verdict.nothing_done().map_or(Ok(()), |nothing| Err(nothing.into()));
-    }
-    Err(format!("the cluster violated safety or stalled; try again with --seed {} --minutes {minutes}", verdict.seed)
-        .into())
+    outputs.show(&verdict, &[])
 }

@@ -64,11 +64,8 @@ fn play(arguments: &RunArgs) -> Outcome {
         let _ = write!(stderr(), "\r\x1b[K");
     }
     let result = result?;
-    let json: Form<'_> = ("--json", &|| result.to_json());
     let found: Form<'_> = ("--save", &|| result.found.clone());
-    let forms = if result.found.is_empty() { vec![json] } else { vec![json, found] };
-    outputs.deliver(result.to_table().trim_end(), &forms)?;
-    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+    outputs.show(&result, if result.found.is_empty() { &[] } else { std::slice::from_ref(&found) })
 }
 
 fn replay(arguments: &ReplayArgs) -> Outcome {

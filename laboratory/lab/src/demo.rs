@@ -2,11 +2,12 @@
 //! all.
 
 use crate::bench::{Bench, BenchError, Progress, Watcher};
-use crate::report::Verdict;
+use crate::report::{Verdict, render_verdict};
 use crate::result::{Agreement, BenchResult, Event, count};
 use crate::spec::{BenchSpec, Fault, Host, Interval, LeaderKind, When, WorkloadKind};
 use crate::torture::{CheckedClients, Ground, TortureError};
 use quorate_adversary::byzantine::behaviours::Equivocate;
+use quorate_operator::report::Report;
 use quorate_types::ReplicaId;
 use serde::Serialize;
 use std::sync::atomic::Ordering;
@@ -174,11 +175,6 @@ impl Demonstration {
         self.checked_clients.violations.is_empty() && self.load.agreement == Agreement::Agreed
     }
 
-    /// Returns the JSON of `--json`: indented, with a line feed at the end.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
     /// Returns a message if a signal ended the demonstration early: it then shows nothing.
     pub fn unfinished(&self) -> Option<String> {
         self.load.partial.as_ref().map(|partial| format!("the demonstration is incomplete: {partial}"))
@@ -225,5 +221,19 @@ impl Demonstration {
         });
         lines.push(format!("In the end: {}.", self.load.agreement));
         lines
+    }
+}
+
+impl Report for Demonstration {
+    fn to_table(&self) -> String {
+        format!("{}\n\n{}", self.load.to_table().trim_end(), self.conclusion())
+    }
+
+    fn to_page(&self) -> String {
+        render_verdict(&self.load, &self.verdict())
+    }
+
+    fn failure(&self) -> Option<String> {
+        if self.passed() { self.unfinished() } else { Some("the cluster violated safety".to_owned()) }
     }
 }

@@ -29,6 +29,7 @@ pub mod search;
 pub mod settings;
 pub mod sim;
 pub mod spec;
+mod text;
 pub mod torture;
 pub mod twins;
 

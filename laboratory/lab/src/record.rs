@@ -1,6 +1,9 @@
 //! Structs of results whose fields are declared once: type, unit, meaning and figure.
 
 use crate::experiments::Figure;
+use crate::text::{figure, fill};
+use quorate_types::ReplicaId;
+use quorate_types::text::count;
 
 /// Gets a figure from a struct.
 pub type Getter<T> = fn(&T) -> Option<f64>;
@@ -14,6 +17,10 @@ pub struct Field<T> {
     pub(crate) doc: &'static str,
     pub(crate) figure: &'static str,
     pub(crate) of: Option<Getter<T>>,
+    /// Whether the figure is a whole number.
+    pub(crate) whole: bool,
+    /// Gets the value for a table; `None` if it is absent, or of a type that lines do not show.
+    pub(crate) text: fn(&T) -> Option<String>,
     /// Note beside its row in the terminal's table; empty if it has no row.
     pub note: &'static str,
 }
@@ -28,27 +35,101 @@ pub(crate) fn get<M, T>(measured: &M, of: impl FnOnce(&M) -> T) -> T {
     of(measured)
 }
 
-/// A value that can be a figure.
-pub trait Number {
-    fn number(&self) -> Option<f64>;
+/// A value that a line of a table can show.
+pub trait Value {
+    /// Returns the value as a figure; `None` if it is absent, or no number.
+    fn number(&self) -> Option<f64> {
+        None
+    }
+
+    /// Whether all values of the type are whole numbers.
+    const WHOLE: bool = false;
+
+    /// Returns the text; `None` if the value is absent.
+    fn text(&self) -> Option<String>;
 }
 
-impl Number for f64 {
+impl Value for f64 {
     fn number(&self) -> Option<f64> {
         Some(*self)
     }
-}
 
-impl Number for u64 {
-    fn number(&self) -> Option<f64> {
-        Some(*self as f64)
+    fn text(&self) -> Option<String> {
+        Some(figure(*self))
     }
 }
 
-impl<T: Number> Number for Option<T> {
+macro_rules! whole_numbers {
+    ($($type:ty),*) => {$(
+        impl Value for $type {
+            const WHOLE: bool = true;
+
+            fn number(&self) -> Option<f64> {
+                Some(*self as f64)
+            }
+
+            fn text(&self) -> Option<String> {
+                Some(count(*self as u64))
+            }
+        }
+    )*};
+}
+
+whole_numbers!(u16, u32, u64, usize);
+
+macro_rules! words {
+    ($($type:ty),*) => {$(
+        impl Value for $type {
+            fn text(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    )*};
+}
+
+words!(String, ReplicaId);
+
+impl<T: Value> Value for Option<T> {
+    const WHOLE: bool = T::WHOLE;
+
     fn number(&self) -> Option<f64> {
         self.as_ref()?.number()
     }
+
+    fn text(&self) -> Option<String> {
+        self.as_ref()?.text()
+    }
+}
+
+/// A field of any type: `(&Own(&field)).text()` is the text of a [`Value`], and `None` for another type.
+pub struct Own<'f, T>(pub &'f T);
+
+/// The text of a value; a method call prefers it to [`Absent`].
+pub trait Present {
+    fn text(&self) -> Option<String>;
+}
+
+impl<T: Value> Present for Own<'_, T> {
+    fn text(&self) -> Option<String> {
+        self.0.text()
+    }
+}
+
+/// The text of what is no value.
+pub trait Absent {
+    fn text(&self) -> Option<String> {
+        None
+    }
+}
+
+impl<T> Absent for &Own<'_, T> {}
+
+/// Fills a template, as [`fill`] does, with the fields of a record.
+pub(crate) fn describe<T: Record>(record: &T, template: &str) -> String {
+    fill(template, &|key| {
+        let field = T::FIELDS.iter().find(|field| field.key == key).expect("templates name fields");
+        Some(((field.text)(record)?, field.unit))
+    })
 }
 
 impl<T> Field<T> {
@@ -59,7 +140,7 @@ impl<T> Field<T> {
 
     /// Returns the figure that the field is, and how to get it; `None` if it is none.
     pub fn figure(&self) -> Option<(Figure, Getter<T>)> {
-        Some((Figure::new(self.figure, self.unit, self.about()), self.of?))
+        Some((Figure { whole: self.whole, ..Figure::new(self.figure, self.unit, self.about()) }, self.of?))
     }
 }
 
@@ -89,10 +170,11 @@ macro_rules! record {
         impl $crate::record::Record for $name {
             #[allow(unused_mut, unused_assignments, reason = "most fields are no figures")]
             const FIELDS: &'static [$crate::record::Field<$name>] = &[$({
-                let mut of: Option<fn(&$name) -> Option<f64>> = None;
+                let (mut of, mut whole): (Option<fn(&$name) -> Option<f64>>, bool) = (None, false);
                 $($(
                     let _ = stringify!($figure);
-                    of = Some(|own: &$name| $crate::record::Number::number(&own.$field));
+                    of = Some(|own: &$name| $crate::record::Value::number(&own.$field));
+                    whole = <$type as $crate::record::Value>::WHOLE;
                 )?)?
                 $crate::record::Field {
                     key: stringify!($field),
@@ -100,6 +182,12 @@ macro_rules! record {
                     doc: concat!($($about),*),
                     figure: concat!($($(stringify!($figure))?)?),
                     of,
+                    whole,
+                    text: |own: &$name| {
+                        #[allow(unused_imports, reason = "each field uses one of the two")]
+                        use $crate::record::{Absent, Present};
+                        (&$crate::record::Own(&own.$field)).text()
+                    },
                     note: concat!($($($($note)?)?)?),
                 }
             }),*];

@@ -10,6 +10,7 @@ use quorate_hosting::recording::{
     Audience, Comparison, Difference, Disagreement, End, Ending, Header, Reader, Recorder, RecordingError, Replayed,
     Requests, Rerun, replay,
 };
+use quorate_operator::report::Report;
 use quorate_simulator::run_recorded;
 use serde::Serialize;
 use std::fmt::Write;
@@ -231,31 +232,6 @@ fn step_difference(difference: Difference) -> StepDifference {
 }
 
 impl ReplayResult {
-    /// Returns a message if anything differs from the recording.
-    pub fn failure(&self) -> Option<String> {
-        if let Some(difference) = &self.difference {
-            return Some(format!("the replay differs from the recording, first in step {}", difference.step));
-        }
-        let rerun = self.rerun.as_ref()?;
-        if let Some(difference) = &rerun.difference {
-            return Some(format!("the run differs from its recording, first after step {}", difference.after_steps));
-        }
-        rerun.impossible.as_ref().map(|why| format!("the run cannot be reproduced: {why}"))
-    }
-
-    /// Returns the JSON of `--json`: indented, with a line feed at the end.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
-    /// Returns the table for a terminal.
-    pub fn to_table(&self) -> String {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = self.write(&mut text);
-        text
-    }
-
     fn write(&self, text: &mut String) -> std::fmt::Result {
         let recorded: Vec<String> = self.recorded.iter().map(u16::to_string).collect();
         let (which, kind) = (recorded.join(" "), if self.simulated { "simulated" } else { "real" });
@@ -285,6 +261,27 @@ impl ReplayResult {
         }
         self.rerun.as_ref().map_or(Ok(()), |rerun| rerun.write(text))?;
         self.requests.as_ref().map_or(Ok(()), |requests| requests.write(text))
+    }
+}
+
+impl Report for ReplayResult {
+    fn to_table(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    /// Returns a message if anything differs from the recording.
+    fn failure(&self) -> Option<String> {
+        if let Some(difference) = &self.difference {
+            return Some(format!("the replay differs from the recording, first in step {}", difference.step));
+        }
+        let rerun = self.rerun.as_ref()?;
+        if let Some(difference) = &rerun.difference {
+            return Some(format!("the run differs from its recording, first after step {}", difference.after_steps));
+        }
+        rerun.impossible.as_ref().map(|why| format!("the run cannot be reproduced: {why}"))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::common::Quiet;
 use quorate_lab::sim::{self, SimOptions};
 use quorate_lab::spec::{BenchSpec, CertificateCache, Interval, LeaderKind, PayloadPath, Reproduction};
 use quorate_lab::{BenchResult, bench};
+use quorate_operator::report::Report;
 
 fn short() -> BenchSpec {
     BenchSpec {

@@ -3,6 +3,7 @@
 use quorate_lab::BenchSpec;
 use quorate_lab::sim::{self, SimOptions};
 use quorate_lab::spec::{Interval, ProtocolKind};
+use quorate_operator::report::Report;
 
 /// Seeds per protocol.
 const SEEDS: std::ops::Range<u64> = 1..11;

@@ -5,6 +5,7 @@ use quorate_lab::calibrate::{self, Extent};
 use quorate_lab::experiments::Profile;
 use quorate_lab::fidelity::{self, Cell, Entry, Fidelity, Figures, GRID, Grid, Observer};
 use quorate_lab::spec::{BenchSpec, Pacing};
+use quorate_operator::report::Report;
 use quorate_simulator::CostTable;
 use quorate_simulator::steps::StepKind;
 use std::collections::BTreeSet;

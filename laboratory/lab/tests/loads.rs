@@ -8,6 +8,7 @@ use quorate_lab::result::{BenchResult, Second};
 use quorate_lab::search::{MAX_PROBES, PRECISION, Probe, next_rate};
 use quorate_lab::sim::{self, SimOptions, SimResult};
 use quorate_lab::spec::{BenchSpec, Interval, LeaderKind, LoadProfile, Pacing};
+use quorate_operator::report::Report;
 
 fn spec(toml: &str) -> BenchSpec {
     BenchSpec::from_toml(toml, "test.toml").unwrap_or_else(|error| panic!("{error}"))

@@ -2,6 +2,7 @@
 
 use quorate_lab::sim::{self, ClientPlaces, SimOptions, SimResult};
 use quorate_lab::spec::BenchSpec;
+use quorate_operator::report::Report;
 use quorate_simulator::NetworkSpec;
 
 fn spec(toml: &str) -> BenchSpec {

@@ -6,6 +6,7 @@ use quorate_lab::bench::{self, Progress, Watcher};
 use quorate_lab::replay::{self, ReplayArgs, ReplayResult};
 use quorate_lab::sim::{self, ClientPlaces, SimOptions};
 use quorate_lab::spec::{ClientAuthentication, Interval, ProtocolKind, ReplicaThreads};
+use quorate_operator::report::Report;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 

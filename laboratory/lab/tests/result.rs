@@ -2,9 +2,14 @@
 
 use hdrhistogram::Histogram;
 use quorate_lab::BenchResult;
+use quorate_lab::experiments::Outliers;
 use quorate_lab::experiments::figures::label;
+use quorate_lab::figures::{Outcome, Run, rows, vocabulary};
 use quorate_lab::record::Record;
-use quorate_lab::result::{Agreement, CpuPerCommand, Difference, Latency, Machine, count, figure, log_buckets, per};
+use quorate_lab::result::{
+    Agreement, CpuPerCommand, Difference, Latency, Machine, Probe, Step, count, figure, log_buckets, per,
+};
+use quorate_operator::report::Report;
 use serde_json::{Value, json};
 
 fn keys(value: &Value) -> Vec<&str> {
@@ -197,4 +202,38 @@ fn declared_rows_are_shown() {
     for text in ["longest gap", "1,044", "Signatures that all replicas verify per committed block"] {
         assert!(page.contains(text), "{text}");
     }
+}
+
+/// Every row, and every name in its note, is a figure with its unit; a row of a rare figure is left out without it.
+#[test]
+fn rows_are_declared_figures() {
+    let run = |bench: BenchResult| Run { outcome: Outcome::Bench(Box::new(bench)), outliers: Outliers::None };
+    let shown = rows(&run(crate::common::sample()));
+    let units: Vec<&str> = vocabulary().figures.iter().map(|figure| figure.unit).collect();
+    for [label, _, unit, note] in &shown {
+        assert!(units.iter().any(|own| unit.starts_with(own) || label == own), "{label}: {unit}");
+        assert!(!note.contains(['{', '}', '[', ']']), "{label}: {note}");
+    }
+    let labels = |rows: &[[String; 4]]| rows.iter().map(|row| row[0].clone()).collect::<Vec<_>>();
+    let refusing = rows(&run(BenchResult { refused_commands: 7, ..crate::common::sample() }));
+    assert!(labels(&refusing).contains(&"refused".to_owned()), "{refusing:?}");
+    let none = rows(&run(BenchResult { refused_commands: 0, line: None, ..crate::common::sample() }));
+    assert!(!labels(&none).iter().any(|label| label == "refused" || label == "leader"), "{none:?}");
+}
+
+#[test]
+fn lines_of_steps_and_probes_leave_out_what_is_absent() {
+    let step = Step {
+        from_s: 0.0,
+        to_s: 10.0,
+        rate: Some(1000.0),
+        outstanding: None,
+        throughput_ops: 998.0,
+        p50_ms: Some(1.5),
+        p99_ms: None,
+    };
+    let text = "0.00 to 10.0 s: 1,000 commands/s offered, 998 commands/s completed, p50 1.50 ms, p99 –";
+    assert_eq!(step.to_string(), text);
+    let probe = Probe { rate: 2000, throughput: 1500.0, p99_ms: Some(120.0), ok: false };
+    assert_eq!(probe.to_string(), "2,000 commands/s offered, 1,500 completed, p99 120 ms: too much");
 }

@@ -8,6 +8,7 @@ use quorate_lab::spec::{
     ReplyAuthentication, Reproduction, SchemeKind,
 };
 use quorate_lab::{BenchResult, bench};
+use quorate_operator::report::Report;
 use quorate_simulator::Signatures;
 use quorate_types::ReplicaThreads;
 

@@ -9,6 +9,7 @@ use quorate_lab::spec::{
     AuthProfile, BatchSize, ChannelKind, ClientAuthentication, Dissemination, Interval, ProtocolKind, Rate,
     ReplicaThreads, SchemeKind, TransportKind,
 };
+use quorate_operator::report::Report;
 use quorate_simulator::ledger::Share;
 use quorate_simulator::work::Work;
 use std::collections::BTreeSet;

@@ -6,6 +6,7 @@ use quorate_lab::spec::{
     AuthProfile, BenchSpec, ClientAuthentication, Dissemination, Interval, ProtocolKind, ReplyAuthentication,
 };
 use quorate_lab::{BenchResult, bench, fidelity};
+use quorate_operator::report::Report;
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole, TURNS_PER_SAMPLE};
 use std::collections::BTreeSet;
 

@@ -152,6 +152,7 @@ fn a_plan_depends_on_its_seed_and_hits_one_f_or_all_replicas() {
 fn a_verdict_names_the_retention() {
     let retention = Retention::of(&BenchSpec { window: 100, checkpoint_interval: 20, ..BenchSpec::default() });
     let verdict = Verdict {
+        minutes: 0.1,
         partial: None,
         seed: 1,
         retention,

@@ -6,6 +6,7 @@ use quorate_lab::experiments::statistics::{CONFIDENCE, Ratio, mean, ratio};
 use quorate_lab::experiments::{Instrument, Profile, Row, Value};
 use quorate_lab::figures::vocabulary;
 use quorate_lab::result::figure;
+use quorate_operator::report::Report;
 use quorate_types::Fault;
 use quorate_types::choice::nearest;
 use serde::Serialize;
@@ -111,13 +112,24 @@ fn compare_one(figure: &str, before: &[&Row], after: &[&Row]) -> Option<Comparis
 }
 
 impl Comparisons {
-    /// Returns the JSON of `--json`: indented, with a line feed at the end.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("comparisons are plain data") + "\n"
+    fn summary(&self) -> String {
+        let judged = self.comparisons.iter().filter(|own| own.is_significant.is_some()).count();
+        let significant = self.comparisons.iter().filter(|own| own.is_significant == Some(true)).count();
+        let by_chance = judged as f64 * (1.0 - CONFIDENCE);
+        let mut text = format!(
+            " {significant} of {judged} differences are significant; without any change, about {by_chance:.1} would be"
+        );
+        for (count, which) in [(self.only_before, "first"), (self.only_after, "second")] {
+            if count > 0 {
+                text.push_str(&format!("\n {count} cells have successful runs in the {which} directory only"));
+            }
+        }
+        text
     }
+}
 
-    /// Returns the table for a terminal.
-    pub fn to_table(&self) -> String {
+impl Report for Comparisons {
+    fn to_table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_header(["cell", "figure", "before", "after", "ratio", "interval", "difference"]);
@@ -145,21 +157,6 @@ impl Comparisons {
         }
         let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
         format!("{}\n{}", lines.concat(), self.summary())
-    }
-
-    fn summary(&self) -> String {
-        let judged = self.comparisons.iter().filter(|own| own.is_significant.is_some()).count();
-        let significant = self.comparisons.iter().filter(|own| own.is_significant == Some(true)).count();
-        let by_chance = judged as f64 * (1.0 - CONFIDENCE);
-        let mut text = format!(
-            " {significant} of {judged} differences are significant; without any change, about {by_chance:.1} would be"
-        );
-        for (count, which) in [(self.only_before, "first"), (self.only_after, "second")] {
-            if count > 0 {
-                text.push_str(&format!("\n {count} cells have successful runs in the {which} directory only"));
-            }
-        }
-        text
     }
 }
 

@@ -2,7 +2,8 @@
 
 use comfy_table::{ContentArrangement, Table, presets};
 use quorate_lab::experiments::{Instrument, Judgement, Plan, Profile, Row, Verdict, judge};
-use serde::Serialize;
+use quorate_operator::report::Report;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// Width of the table of claims in columns.
@@ -80,7 +81,7 @@ impl Judged {
     }
 
     /// Returns the table for a terminal.
-    pub fn to_table(&self) -> String {
+    fn table(&self) -> String {
         let instruments: Vec<&str> = self.instruments.iter().map(|own| own.name()).collect();
         let mut text = format!("\n {}  {}\n", self.experiment, self.title);
         let (failed, runs) = (self.failed().count(), self.runs());
@@ -146,23 +147,40 @@ fn place_of(row: &Row) -> String {
     format!("{} {}", row.instrument, cell.join(", "))
 }
 
-/// Returns the JSON of results: `rows` and `claims`, indented, with a line feed at the end.
-pub fn to_json(judged: &[Judged]) -> String {
-    let form = Form {
-        partial: judged.iter().find_map(|own| own.partial.clone()),
-        claims: judged
-            .iter()
-            .flat_map(|own| {
-                own.claims.iter().map(|judgement| ClaimForm {
-                    experiment: &own.experiment,
-                    profile: own.profile,
-                    judgement,
-                })
-            })
-            .collect(),
-        rows: judged.iter().flat_map(|own| &own.rows).collect(),
-    };
-    serde_json::to_string_pretty(&form).expect("results are plain data") + "\n"
+/// What judged experiments show together: in JSON `rows` and `claims`.
+pub struct Verdicts<'j>(pub &'j [Judged]);
+
+impl Serialize for Verdicts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let claims = self.0.iter().flat_map(|own| {
+            let form = |judgement| ClaimForm { experiment: &own.experiment, profile: own.profile, judgement };
+            own.claims.iter().map(form)
+        });
+        let form = Form {
+            partial: self.0.iter().find_map(|own| own.partial.clone()),
+            claims: claims.collect(),
+            rows: self.0.iter().flat_map(|own| &own.rows).collect(),
+        };
+        form.serialize(serializer)
+    }
+}
+
+impl Report for Verdicts<'_> {
+    fn to_table(&self) -> String {
+        let tables: String = self.0.iter().map(Judged::table).collect();
+        format!("{tables}\n{}", summary(self.0))
+    }
+
+    /// Says that no run succeeded. A claim that does not hold is a finding.
+    fn failure(&self) -> Option<String> {
+        let runs = self.0.iter().map(Judged::runs).sum::<usize>();
+        let failed = self.0.iter().map(|own| own.failed().count()).sum::<usize>();
+        match runs {
+            0 => Some("there are no runs, so nothing is shown".to_owned()),
+            _ if runs == failed => Some(format!("none of {runs} runs succeeded")),
+            _ => None,
+        }
+    }
 }
 
 /// Returns a line that counts the verdicts.

@@ -2,6 +2,7 @@
 
 use crate::common::{experiment, row};
 use quorate_lab::experiments::{Instrument, Profile, Row};
+use quorate_operator::report::Report;
 use quorate_runner::compare::{check_figures, compare};
 use quorate_runner::report::Archived;
 

@@ -13,6 +13,7 @@ use quorate_lab::result::{
 };
 use quorate_lab::sim::{self, SimOptions, SimResult};
 use quorate_lab::spec::{BenchSpec, Interval};
+use quorate_operator::report::Report;
 use quorate_runner::figures::fill;
 use quorate_types::ReplicaId;
 use serde::de::DeserializeOwned;

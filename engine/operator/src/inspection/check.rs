@@ -4,6 +4,7 @@ mod forms;
 mod reader;
 
 use crate::inspection::InspectError;
+use crate::report::Report;
 use quorate_client::ClientConfig;
 use quorate_types::digest::encode_hex;
 use quorate_types::text::escaped;
@@ -120,8 +121,26 @@ fn read_line(file: &mut impl BufRead, line: &mut Vec<u8>, may_be_long: bool) -> 
 }
 
 impl Checked {
-    /// Returns the lines for a terminal.
-    pub fn to_table(&self) -> String {
+    /// Adds notes on facts that the file alone cannot prove.
+    fn note(&mut self) {
+        if !self.keys_compared {
+            self.notes.push(
+                "the keys are those in the file itself: compare them with the cluster's, or pass --keys client.toml"
+                    .to_owned(),
+            );
+        }
+        self.notes.extend(of_voids(self.voids));
+        if self.proven_height < self.committed_height {
+            self.notes.push(format!(
+                "only the replica that wrote the file claims that the blocks from height {} on are committed",
+                self.proven_height + 1
+            ));
+        }
+    }
+}
+
+impl Report for Checked {
+    fn to_table(&self) -> String {
         let mut rows = vec![
             ("file", escaped(&self.file).into_owned()),
             (
@@ -145,28 +164,6 @@ impl Checked {
         rows.extend(self.notes.iter().map(|note| ("note", note.clone())));
         rows.push(("verdict", "sound".to_owned()));
         rows.iter().map(|(name, value)| format!("{name:<13} {value}\n")).collect()
-    }
-
-    /// Returns the JSON of `--json`: indented, ending with a line feed.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a result is plain data") + "\n"
-    }
-
-    /// Adds notes on facts that the file alone cannot prove.
-    fn note(&mut self) {
-        if !self.keys_compared {
-            self.notes.push(
-                "the keys are those in the file itself: compare them with the cluster's, or pass --keys client.toml"
-                    .to_owned(),
-            );
-        }
-        self.notes.extend(of_voids(self.voids));
-        if self.proven_height < self.committed_height {
-            self.notes.push(format!(
-                "only the replica that wrote the file claims that the blocks from height {} on are committed",
-                self.proven_height + 1
-            ));
-        }
     }
 }
 

@@ -240,22 +240,6 @@ fn repair(place: &Place) -> Result<RepairResult, InspectError> {
     Ok(RepairResult { damage: report.damage.map(|damage| damage.to_string()), saved: report.saved })
 }
 
-impl InspectResult {
-    /// Returns what is wrong, or `None` if every check that ran passed.
-    pub fn failure(&self) -> Option<String> {
-        let whole = self.journal.damage.clone().or(self.journal.unreadable.as_ref().map(Fault::to_string));
-        let unsound = self.verification.as_ref().filter(|verification| !verification.sound);
-        whole.or_else(|| unsound.map(Verification::verdict))
-    }
-
-    /// Returns the JSON of `--json`: indented, ending with a line feed.
-    pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
-        text.push('\n');
-        text
-    }
-}
-
 /// Returns the segments of a journal, for the result.
 fn segments(found: &Inspection) -> Vec<SegmentResult> {
     let segments = found.segments.iter().map(|segment| SegmentResult {

@@ -1,18 +1,28 @@
 //! Formats an inspection for a terminal.
 
+use super::Fault;
 use super::{InspectResult, JournalResult, Memory, Said, Verification};
+use crate::report::Report;
 use quorate_types::text::{count, escaped};
 use std::fmt::{self, Write};
 
-impl InspectResult {
-    /// Returns the lines for a terminal.
-    pub fn to_table(&self) -> String {
+impl Report for InspectResult {
+    fn to_table(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = self.write(&mut text);
         text
     }
 
+    /// Returns what is wrong, or `None` if every check that ran passed.
+    fn failure(&self) -> Option<String> {
+        let whole = self.journal.damage.clone().or(self.journal.unreadable.as_ref().map(Fault::to_string));
+        let unsound = self.verification.as_ref().filter(|verification| !verification.sound);
+        whole.or_else(|| unsound.map(Verification::verdict))
+    }
+}
+
+impl InspectResult {
     fn write(&self, text: &mut String) -> fmt::Result {
         writeln!(text, "directory     {}", escaped(&self.directory))?;
         let (replica, n, f) = (self.replica, self.replicas, self.faults);

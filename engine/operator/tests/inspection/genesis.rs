@@ -8,6 +8,7 @@ use quorate_node::NodeConfig;
 use quorate_node::config::CONFIG_FILE;
 use quorate_operator::inspection::check::check;
 use quorate_operator::inspection::{InspectArgs, run};
+use quorate_operator::report::Report;
 use serde_json::{Value, json};
 use std::fs;
 

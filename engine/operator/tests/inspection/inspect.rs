@@ -10,6 +10,7 @@ use quorate_node::config::CONFIG_FILE;
 use quorate_node::{NodeConfig, testnet};
 use quorate_operator::inspection::check::{Checked, check};
 use quorate_operator::inspection::{InspectArgs, InspectError, Memory, run};
+use quorate_operator::report::Report;
 use quorate_types::{Block, Certificate, Domain};
 use serde_json::Value;
 use std::fs;

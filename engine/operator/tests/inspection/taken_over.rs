@@ -9,6 +9,7 @@ use quorate_crypto::key_file::{self, passphrase::Passphrases};
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{EmbeddedCluster, Fsync, JournalConfig, NoObserver, NodeConfig, durability, testnet};
 use quorate_operator::inspection::InspectResult;
+use quorate_operator::report::Report;
 use quorate_types::{Certificate, ClusterId, Domain, ReplicaId};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

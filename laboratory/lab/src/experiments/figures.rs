@@ -37,12 +37,14 @@ pub struct Figure {
     pub fold: Fold,
     /// Whether it may be below 0.
     pub signed: bool,
+    /// Whether it is a count, shown without decimals.
+    pub whole: bool,
 }
 
 impl Figure {
     /// Describes a figure that is folded to its mean and never below 0.
     pub const fn new(name: &'static str, unit: &'static str, about: &'static str) -> Figure {
-        Figure { name, unit, about, fold: Fold::Mean, signed: false }
+        Figure { name, unit, about, fold: Fold::Mean, signed: false, whole: false }
     }
 }
 

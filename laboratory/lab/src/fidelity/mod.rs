@@ -14,6 +14,7 @@ use crate::partial;
 use crate::result::BenchResult;
 use crate::sim::{self, SimOptions, SimResult};
 use crate::spec::BenchSpec;
+use quorate_operator::report::Report;
 use quorate_simulator::CostTable;
 
 /// Network of the simulated runs: the node's replicas and clients are on one machine.

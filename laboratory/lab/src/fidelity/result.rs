@@ -4,6 +4,7 @@ use super::grid::Entry;
 use super::stages::{self, StageGap};
 use crate::result::{BenchResult, Machine};
 use comfy_table::{CellAlignment, Table, presets};
+use quorate_operator::report::Report;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -126,24 +127,11 @@ impl Fidelity {
         cells.sort_by(|one, other| other.residual().total_cmp(&one.residual()));
         Fidelity { cells, costs, cores, machine: Machine::here(), partial }
     }
+}
 
-    /// Returns why the run is not usable: no cell has been measured and simulated.
-    pub fn failure(&self) -> Option<String> {
-        let is_whole = |cell: &Cell| cell.failure.is_none();
-        let first = self.cells.iter().find_map(|cell| cell.failure.clone());
-        match self.cells.iter().any(is_whole) {
-            true => None,
-            false => Some(format!("no cell was compared: {}", first.unwrap_or_else(|| "none was run".into()))),
-        }
-    }
-
-    /// Returns the result as JSON.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
+impl Report for Fidelity {
     /// Returns the ratios as a table, the worst cell first, and how many are within the targets.
-    pub fn to_table(&self) -> String {
+    fn to_table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_header(["throughput", "CPU", "p50", "p99", "specification"]);
@@ -168,5 +156,15 @@ impl Fidelity {
             text += &format!("\nPARTIAL: {partial}");
         }
         text
+    }
+
+    /// Returns why the run is not usable: no cell has been measured and simulated.
+    fn failure(&self) -> Option<String> {
+        let is_whole = |cell: &Cell| cell.failure.is_none();
+        let first = self.cells.iter().find_map(|cell| cell.failure.clone());
+        match self.cells.iter().any(is_whole) {
+            true => None,
+            false => Some(format!("no cell was compared: {}", first.unwrap_or_else(|| "none was run".into()))),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Figures that are no field of a result: ratios, choices between results, formulas and plans.
 
-use super::run::{Run, ratio};
+use super::run::{PERCENT, Run, ratio};
 use crate::experiments::figures::{Figure, Fold};
 use crate::spec::WorkloadKind;
 use quorate_types::stages::{MessageKind, Stage};
@@ -53,6 +53,17 @@ pub(super) const OF_CLUSTERS: &[Derived] = derived! {
             let bench = run.bench()?;
             ratio(Some(bench.executed_commands as f64), Some(bench.committed_blocks as f64))
         };
+    "refused_percent", "%", "Refused commands by those that were refused or completed" =>
+        |run| {
+            let bench = run.bench()?;
+            let offered = bench.refused_commands + bench.committed_commands;
+            ratio(Some(bench.refused_commands as f64 * PERCENT), Some(offered as f64))
+        };
+    "channel_us_per_command", "us", "Processor time of all channels per completed command" =>
+        |run| {
+            let spent = run.bench()?.channel_us_per_command?;
+            Some(spent.replicas? + spent.clients?)
+        };
     "core_percent", "%", "Time that the core's thread worked, at the replica with the busiest thread" =>
         |run| run.busy_percent("core");
     "network_percent", "%", "Time that the thread of its network worked; 0 without one" =>
@@ -70,19 +81,19 @@ pub(super) const OF_CLUSTERS: &[Derived] = derived! {
             let bench = run.bench()?;
             let of_tcp = || bench.emulation.as_ref().map(|emulation| emulation.packets);
             bench.packets.map(|packets| packets.sent).or_else(of_tcp).map(|packets| packets as f64)
-        };
+        }, whole: true;
     "retransmissions", "packets", "Those of them that were sent again" =>
         |run| {
             let bench = run.bench()?;
             let of_tcp = || bench.emulation.as_ref().map(|emulation| emulation.retransmissions);
             bench.packets.map(|packets| packets.retransmissions).or_else(of_tcp).map(|packets| packets as f64)
-        };
+        }, whole: true;
     "rto_events", "timeouts", "Retransmission timeouts that were over" =>
         |run| {
             let bench = run.bench()?;
             let of_tcp = || bench.emulation.as_ref().map(|emulation| emulation.rto_events);
             bench.packets.and_then(|packets| packets.rto_events).or_else(of_tcp).map(|timeouts| timeouts as f64)
-        };
+        }, whole: true;
     "peak_rss_mb", "MB", "Peak resident memory of all processes, in MB of 1,000,000 bytes" =>
         // A simulation does not measure memory.
         |run| run.bench().map(|bench| bench.peak_rss_mb).filter(|memory| *memory > 0.0);

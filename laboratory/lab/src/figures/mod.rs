@@ -3,19 +3,21 @@
 //! rows, CSV and Parquet, the name in experiment files and the line of `docs/RESULTS.md`.
 
 mod declared;
+mod rows;
 mod run;
 
 use crate::experiments::figures::{Figure, Vocabulary};
 use crate::record::Record;
 use crate::result::{
-    BenchResult, CpuPerCommand, EmulationResult, LineFigures, PacketFigures, Primitives, RequestFigures, Second,
-    StageThreads, ThreadLoads,
+    BenchResult, ChannelPerCommand, CpuPerCommand, EmulationResult, LineFigures, PacketFigures, Primitives, Probe,
+    RequestFigures, Search, Second, StageClock, StageThreads, Step, ThreadLoads,
 };
-use crate::sim::MachineResult;
+use crate::sim::{MachineResult, SimResult};
 use declared::{OF_CLUSTERS, OF_MODELS};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+pub use rows::rows;
 pub use run::{Outcome, Run};
 
 type Of = dyn Fn(&Run) -> Option<f64> + Send + Sync;
@@ -85,13 +87,19 @@ pub fn tables() -> Vec<(&'static str, String)> {
         ("cpu_us_per_command", keys::<CpuPerCommand>()),
         ("timeline", keys::<Second>()),
         ("crypto_us_per_command", keys::<Primitives>()),
+        ("channel_us_per_command", keys::<ChannelPerCommand>()),
         ("packets", keys::<PacketFigures>()),
         ("line", keys::<LineFigures>()),
         ("requests", keys::<RequestFigures>()),
+        ("stage_clock", keys::<StageClock>()),
         ("threads", keys::<ThreadLoads>()),
         ("threads.stages", keys::<StageThreads>()),
         ("emulation", keys::<EmulationResult>()),
+        ("sim", keys::<SimResult>()),
         ("client_machines", keys::<MachineResult>()),
+        ("search", keys::<Search>()),
+        ("search.probes", keys::<Probe>()),
+        ("steps", keys::<Step>()),
     ]
 }
 

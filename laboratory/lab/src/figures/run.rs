@@ -15,7 +15,7 @@ use quorate_types::stages::{MessageKind, Stage, StageCost, StageRole};
 
 /// Stages that are system calls, and no computation.
 const SYSTEM_CALLS: [Stage; 3] = [Stage::Receive, Stage::Send, Stage::Wait];
-const PERCENT: f64 = 100.0;
+pub(super) const PERCENT: f64 = 100.0;
 
 /// Result of a command that experiments call, as its JSON holds it.
 #[derive(Clone, Debug)]

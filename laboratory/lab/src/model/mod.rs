@@ -10,6 +10,7 @@ pub use sweep::{Sweep, Swept};
 
 use crate::spec::choice;
 use clap::Args;
+use quorate_operator::report::Report;
 use quorate_simulator::models::packets::{DATAGRAM_HEADER_BYTES, ETHERNET_MTU_BYTES, fragments, packet_error_rate};
 use quorate_simulator::models::{
     Answer, Bursts, Channel, ClientLink, Committee, Counting, Delay, Links, Question, Shape, Transport,
@@ -230,14 +231,9 @@ pub fn answer(arguments: &ModelArgs) -> Result<Answers, Fault> {
     }
 }
 
-impl Answers {
-    /// Returns the answers as JSON.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
+impl Report for Answers {
     /// Returns the answers for people.
-    pub fn to_table(&self) -> String {
+    fn to_table(&self) -> String {
         match self {
             Answers::One(answer) => table::one(answer),
             Answers::Swept(swept) => table::swept(swept),

@@ -12,6 +12,7 @@ pub use fpga::{FpgaAnswer, FpgaOptions};
 pub use page::page;
 
 use clap::{Args, Subcommand};
+use quorate_operator::report::Report;
 use quorate_simulator::models::plan::CpuPlan;
 use quorate_types::Fault;
 use serde::{Deserialize, Serialize};
@@ -82,14 +83,9 @@ impl PlanCommand {
     }
 }
 
-impl Plan {
-    /// Returns the plan as JSON.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
+impl Report for Plan {
     /// Returns the plan for people.
-    pub fn to_table(&self) -> String {
+    fn to_table(&self) -> String {
         match self {
             Plan::Fpga(answer) => table::fpga(answer),
             Plan::Cpu(plan) => table::cpu(plan),

@@ -3,6 +3,7 @@
 mod figures;
 mod sections;
 mod stages;
+mod terminal;
 
 use crate::result::BenchResult;
 use quorate_plots::Page;

@@ -1,7 +1,7 @@
 //! The emulated network of a run: what it did to the packets, and how exact it was.
 
 use crate::emulation::{Added, Emulator, Report};
-use crate::record::record;
+use crate::record::{Value, describe, record};
 use serde::{Deserialize, Serialize};
 
 /// A run is marked if the emulation adds more than this share of the shortest emulated delay.
@@ -136,34 +136,24 @@ impl EmulationResult {
 
     /// Returns the lines of the table: names and texts.
     pub(crate) fn lines(&self) -> Vec<(&'static str, String)> {
-        let added = |added: &AddedTime| format!("{:.1} us (p99 {:.1})", added.p50, added.p99);
-        let loaded = self.emulation_added_loaded_us.as_ref().map_or_else(|| "unknown".to_owned(), added);
-        let drops = [(self.lost, "lost"), (self.cut, "cut off"), (self.queue_dropped, "dropped by queues")];
-        let drops: String =
-            drops.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}")).collect();
-        vec![
-            (
-                "emulated",
-                format!("{}, {} TCP, minimum RTO {} ms", self.network, self.congestion_control, self.rto_min_ms),
-            ),
+        let lines = [
+            ("emulated", "{network}, {congestion_control} TCP, minimum RTO {rto_min_ms}"),
             (
                 self.emulator.name(),
-                format!(
-                    "adds {} to the delays before the run, {loaded} beside the load",
-                    added(&self.emulation_added_us)
-                ),
+                "adds {emulation_added_us} to the delays before the run, {emulation_added_loaded_us} beside the load",
             ),
             (
                 "packets",
-                format!(
-                    "{} of {:.1} MB{drops}; TCP: {} sent again, {} timeouts, {} tail-loss probes",
-                    self.packets,
-                    self.bytes_on_wire as f64 / 1e6,
-                    self.retransmissions,
-                    self.rto_events,
-                    self.tail_loss_probes
-                ),
+                "{packets:} of {bytes_on_wire}[, {lost} lost][, {cut} cut off][, {queue_dropped} dropped by queues]; \
+                 TCP: {retransmissions} sent again, {rto_events}, {tail_loss_probes} as tail-loss probes",
             ),
-        ]
+        ];
+        lines.into_iter().map(|(name, template)| (name, describe(self, template))).collect()
+    }
+}
+
+impl Value for AddedTime {
+    fn text(&self) -> Option<String> {
+        Some(format!("{:.1} (p99 {:.1})", self.p50, self.p99))
     }
 }

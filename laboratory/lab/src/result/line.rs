@@ -1,12 +1,11 @@
 //! The line of the replica that sends the most, which limits a cluster with a fixed leader.
 
-use super::{Growth, figure, per};
+use super::{Growth, per};
 use crate::record::record;
 use crate::spec::{BenchSpec, Dissemination, WorkloadKind};
 use quorate_types::line::{ETHERNET_BYTES, TCP_HEADER_BYTES, UDP_HEADER_BYTES};
 use quorate_types::{ReplicaId, Status};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 const BITS_PER_BYTE: f64 = 8.0;
 const BITS_PER_MBIT: f64 = 1e6;
@@ -32,7 +31,7 @@ record! {
         pub goodput_percent: f64 ["%" as goodput_percent],
         /// Payloads that its proposals carry to the other replicas, by the bytes on its line; null if proposals carry
         /// digests, or payloads differ in size.
-        pub values_percent: Option<f64> ["%"],
+        pub values_percent: Option<f64> ["%" as leader_values_percent],
         /// Bytes of messages that leave the leader per second.
         pub goodput_mbit_per_s: f64 ["Mbit/s" as goodput_mbit_per_s],
         /// Bytes on its line per second.
@@ -85,19 +84,4 @@ fn sent(growth: &Growth<'_>) -> Option<Sent> {
     let over_tcp = of(|status| status.stream_packets) * (TCP_HEADER_BYTES + ETHERNET_BYTES);
     let headers = over_udp + over_tcp;
     (headers > 0).then_some(Sent { replica, bytes, line_bytes: bytes + headers })
-}
-
-impl fmt::Display for LineFigures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LineFigures { replica, goodput_mbit_per_s, line_used_percent, line_limit_per_s, .. } = *self;
-        let values = self.values_percent.map_or_else(String::new, |share| format!(", values {} %", figure(share)));
-        write!(
-            f,
-            "replica {replica}: {} with headers{values}; goodput {} Mbit/s; the line is {} % used and carries {}/s",
-            figure(self.line_bytes_per_command),
-            figure(goodput_mbit_per_s),
-            figure(line_used_percent),
-            figure(line_limit_per_s)
-        )
-    }
 }

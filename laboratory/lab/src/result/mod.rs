@@ -3,8 +3,7 @@
 //! Ratios to committed commands or blocks, and all latencies, are `null` if nothing was committed.
 
 use crate::experiments::statistics::Fences;
-use crate::record::{measured, record};
-use crate::spec::reproduction::TABLE;
+use crate::record::{describe, measured, record};
 use crate::spec::{BenchSpec, CLUSTER, LOAD, OUTPUT, heading_of};
 use hdrhistogram::Histogram;
 use quorate_applications::compare_histories;
@@ -31,9 +30,11 @@ mod samples;
 mod searched;
 mod seconds;
 mod stages;
-mod table;
 mod threads;
+mod words;
 
+pub use crate::text::{figure, optional};
+pub(crate) use crate::text::{line, partial_line};
 pub use crypto::{CryptoPerCommand, CryptoSource, Primitives};
 pub use emulation::{AddedTime, EmulationResult};
 pub(crate) use growth::Growth;
@@ -52,12 +53,12 @@ pub use searched::{Probe, Search};
 pub(crate) use seconds::Frontier;
 pub use stages::StageClock;
 use stages::stages;
-pub use table::{
-    UNKNOWN, describe_bottleneck, describe_cluster, describe_load, describe_memory, describe_settings, figure,
-    optional, shown_evidence,
-};
-pub(crate) use table::{line, partial_line};
+pub(crate) use stages::tables;
 pub use threads::{StageThreads, ThreadLoads};
+pub use words::{
+    UNKNOWN, describe_bottleneck, describe_cluster, describe_load, describe_memory, describe_settings, shown_evidence,
+};
+pub(crate) use words::{describe_journal, first_of};
 
 /// Buckets of [`BenchResult::latency_histogram`] per factor of ten.
 pub const BUCKETS_PER_DECADE: i32 = 20;
@@ -287,12 +288,16 @@ record! {
     }
 }
 
-/// Microseconds of processor time of channels per committed command, estimated from a sample; `null` if nothing was
-/// committed, or no call was timed. A channel that changes no byte takes none.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct ChannelPerCommand {
-    pub replicas: Option<f64>,
-    pub clients: Option<f64>,
+record! {
+    /// Microseconds of processor time of channels per committed command, estimated from a sample; `null` if nothing was
+    /// committed, or no call was timed. A channel that changes no byte takes none.
+    #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+    pub struct ChannelPerCommand {
+        /// Processor time of all replicas' channels per committed command.
+        pub replicas: Option<f64> ["us"],
+        /// Processor time of all clients' channels per committed command.
+        pub clients: Option<f64> ["us"],
+    }
 }
 
 record! {
@@ -360,33 +365,34 @@ record! {
     }
 }
 
-/// Figures of one step of a load that changes.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Step {
-    /// From the start of the measured time.
-    pub from_s: f64,
-    pub to_s: f64,
-    /// Open loop: commands due per second, on average over the step.
-    pub rate: Option<f64>,
-    /// Closed loop: commands outstanding per client.
-    pub outstanding: Option<u64>,
-    /// Commands completed per second.
-    pub throughput_ops: f64,
-    /// Latency of the commands due in this step, from the intended send time.
-    pub p50_ms: Option<f64>,
-    pub p99_ms: Option<f64>,
+record! {
+    /// Figures of one step of a load that changes.
+    #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+    pub struct Step {
+        /// Start, from the start of the measured time.
+        pub from_s: f64 ["s"],
+        /// End.
+        pub to_s: f64 ["s"],
+        /// Open loop: commands due per second, on average over the step.
+        pub rate: Option<f64> ["commands/s"],
+        /// Closed loop: commands outstanding per client.
+        pub outstanding: Option<u64> ["commands"],
+        /// Commands completed per second.
+        pub throughput_ops: f64 ["commands/s"],
+        /// Median latency of the commands due in this step, from the intended send time.
+        pub p50_ms: Option<f64> ["ms"],
+        /// 99th percentile of this latency.
+        pub p99_ms: Option<f64> ["ms"],
+    }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let load = match (self.rate, self.outstanding) {
-            (Some(rate), _) => format!("{} commands/s offered", figure(rate)),
-            (None, outstanding) => format!("{} outstanding each", count(outstanding.unwrap_or(0))),
-        };
-        let Step { from_s, to_s, throughput_ops, p50_ms, p99_ms, .. } = *self;
-        let (p50, p99) = (optional(p50_ms), optional(p99_ms));
-        let completed = figure(throughput_ops);
-        write!(f, "{from_s:.1} to {to_s:.1} s: {load}, {completed} commands/s completed, p50 {p50} ms, p99 {p99} ms")
+        f.write_str(&describe(
+            self,
+            "{from_s:} to {to_s}: [{rate} offered][{outstanding} outstanding each], {throughput_ops} completed, \
+             p50 {p50_ms}, p99 {p99_ms}",
+        ))
     }
 }
 
@@ -536,27 +542,6 @@ impl BenchResult {
         BenchResult::of(&Measured { spec, load: None, growth, frontier, agreement, own })
     }
 
-    /// Returns a message if no command was completed: the run then shows nothing.
-    pub fn failure(&self) -> Option<String> {
-        let nothing = self.committed_commands == 0 && self.partial.is_none();
-        nothing.then(|| "no command was completed in the measured time, so the figures show nothing".to_owned())
-    }
-
-    /// Returns the JSON of `--json`: indented, keys in the order above, with a line feed at the end.
-    pub fn to_json(&self) -> String {
-        if self.loaded.is_none() {
-            return to_json(self);
-        }
-        let mut json = serde_json::to_value(self).expect("a result is plain data");
-        if let Some(spec) = json["spec"].as_object_mut() {
-            spec.retain(|key, _| key == TABLE || self.knows(key));
-            if let Some(switches) = spec[TABLE].as_object_mut() {
-                switches.retain(|key, _| self.knows(key));
-            }
-        }
-        to_json(&json)
-    }
-
     /// Returns whether the value of a key of the spec is known. The settings of a running cluster are known only if its
     /// replicas report them.
     pub fn knows(&self, key: &str) -> bool {
@@ -568,21 +553,6 @@ impl BenchResult {
             || ["journal", "fsync"].contains(&key);
         of_client || [LOAD, OUTPUT].contains(&heading.as_str()) || settings.is_some() && reported
     }
-
-    /// Returns the table for a terminal.
-    pub fn to_table(&self) -> String {
-        table::render(self, table::describe_journal(self))
-    }
-
-    /// Returns the table of a simulated run, which has no files.
-    pub(crate) fn to_table_of_simulation(&self) -> String {
-        table::render(self, "simulated disks".to_owned())
-    }
-}
-
-/// Returns the JSON of a result: indented, with a line feed at the end.
-pub(crate) fn to_json(result: &impl Serialize) -> String {
-    serde_json::to_string_pretty(result).expect("a result is plain data") + "\n"
 }
 
 /// Returns the version of this build.

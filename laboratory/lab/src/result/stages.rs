@@ -1,28 +1,32 @@
 //! What the stages of the replicas' work cost, by message and role.
 
 use super::growth::Growth;
+use crate::record::{describe, record};
 use comfy_table::{CellAlignment, Table, presets};
 use quorate_types::stages::{MessageKind, Stage, StageCost, StageCounts, StageRole};
 use quorate_types::text::count;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-const US_PER_S: f64 = 1e6;
 const PERCENT: f64 = 100.0;
 
-/// How the stages were timed.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct StageClock {
-    /// Counter of the cycles: `tsc`, `cntvct`, or `clock` with nanoseconds.
-    pub counter: String,
-    pub counter_hz: f64,
-    /// Turns of all replicas' threads in the measured time.
-    pub turns: u64,
-    /// Those that were timed, without those whose times do not add up to the processor time.
-    pub timed_turns: u64,
-    pub disturbed_turns: u64,
-    /// Processor time of the timed turns by the sum of their stages.
-    pub cpu_by_stages: Option<f64>,
+record! {
+    /// How the stages were timed.
+    #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+    pub struct StageClock {
+        /// Counter of the cycles: `tsc`, `cntvct`, or `clock` with nanoseconds.
+        pub counter: String,
+        /// Cycles of the counter per second.
+        pub counter_hz: f64 ["Hz"],
+        /// Event-loop iterations of all replicas' threads in the measured time.
+        pub turns: u64 ["iterations"],
+        /// Those that were timed, without those whose times do not add up to the processor time.
+        pub timed_turns: u64 ["iterations"],
+        /// Those that were timed and discarded, because the thread was preempted.
+        pub disturbed_turns: u64 ["iterations"],
+        /// Processor time of the timed iterations by the sum of their stages.
+        pub cpu_by_stages: Option<f64>,
+    }
 }
 
 impl StageClock {
@@ -40,9 +44,8 @@ impl StageClock {
     }
 
     /// Describes what a cycle is.
-    pub(super) fn describe(&self) -> String {
-        let (per_us, turns) = (self.counter_hz / US_PER_S, count(self.timed_turns));
-        format!("{per_us:.0} per us of the counter {}, in {turns} turns", self.counter)
+    pub(crate) fn describe(&self) -> String {
+        describe(self, "of the counter {counter}, {counter_hz}, in {timed_turns}")
     }
 }
 
@@ -62,7 +65,7 @@ fn by_stage(costs: &[StageCost], role: StageRole) -> BTreeMap<Stage, f64> {
 }
 
 /// Returns the tables for a terminal: cycles per message, by message and stage, one table for each role.
-pub(super) fn tables(costs: &[StageCost]) -> String {
+pub(crate) fn tables(costs: &[StageCost]) -> String {
     let mut text = String::new();
     for role in StageRole::ALL {
         let own: Vec<&StageCost> = costs.iter().filter(|cost| cost.role == role).collect();

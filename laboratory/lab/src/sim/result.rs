@@ -2,10 +2,10 @@
 
 use super::SimOptions;
 use crate::partial::partial;
-use crate::record::record;
+use crate::record::{describe, record};
 use crate::result::{
     Agreement, BUSY_FRACTION, BenchResult, CryptoPerCommand, CryptoSource, Event, Frontier, Growth, Latency, Measured,
-    OfHost, Primitives, RequestFigures, count, evidence, figure, hearsay, line, note_counts, optional,
+    OfHost, Primitives, RequestFigures, evidence, hearsay, note_counts,
 };
 use crate::spec::BenchSpec;
 use quorate_client::load::LoadReport;
@@ -17,40 +17,44 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Result of `quorate sim`: that of `quorate bench` for the first seed, and the simulator's own measurements.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct SimResult {
-    /// The first seed's result. CPU times are those of the simulated machines.
-    #[serde(flatten)]
-    pub bench: BenchResult,
-    /// Hash of the first seed's trace, the same on every machine.
-    pub trace_hash: String,
-    /// Total number of events of the simulation, over all seeds.
-    pub simulated_events: u64,
-    /// Messages delivered, over all seeds.
-    pub delivered_messages: u64,
-    /// Simulated time, over all seeds.
-    pub virtual_seconds: f64,
-    /// Real time of the run.
-    pub wall_seconds: f64,
-    /// Source of the cost table.
-    pub costs: String,
-    /// What was charged over the first seed's measured time; `None` if the run ended early.
-    pub charges: Option<Charges>,
-    /// How the threads got along with the cores over the first seed's measured time: the replicas, then the machines of
-    /// the clients.
-    pub cores: Vec<CoreShare>,
-    /// The same, not by command.
-    #[serde(skip)]
-    pub charged: Option<Charged>,
-    /// From the (intended) sending of a command to its commit at the replica nearest to its client, in the first seed.
-    pub commit_latency_ms: Latency,
-    /// The first seed's machines of clients.
-    pub client_machines: Vec<MachineResult>,
-    pub seeds: Vec<SeedResult>,
-    /// Whether chaos disturbed the runs, so that the oracles alone judge them.
-    #[serde(skip)]
-    pub is_chaos: bool,
+record! {
+    /// Result of `quorate sim`: that of `quorate bench` for the first seed, and the simulator's own measurements.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    pub struct SimResult {
+        /// The first seed's result. CPU times are those of the simulated machines.
+        #[serde(flatten)]
+        pub bench: BenchResult,
+        /// Hash of the first seed's trace, the same on every machine.
+        pub trace_hash: String,
+        /// Number of events of the simulation, over all seeds.
+        pub simulated_events: u64 ["events"],
+        /// Messages delivered, over all seeds.
+        pub delivered_messages: u64 ["messages"],
+        /// Simulated time, over all seeds.
+        pub virtual_seconds: f64 ["s"],
+        /// Real time of the run.
+        pub wall_seconds: f64 ["s"],
+        /// Source of the cost table.
+        pub costs: String,
+        /// What was charged over the first seed's measured time; null if the run ended early.
+        pub charges: Option<Charges>,
+        /// How the threads got along with the cores over the first seed's measured time: the replicas, then the
+        /// machines of the clients.
+        pub cores: Vec<CoreShare>,
+        /// The same, not by command.
+        #[serde(skip)]
+        pub charged: Option<Charged>,
+        /// Latency from the (intended) sending of a command to its commit at the replica nearest to its client, in the
+        /// first seed.
+        pub commit_latency_ms: Latency ["ms"],
+        /// The first seed's machines of clients.
+        pub client_machines: Vec<MachineResult>,
+        /// A result for each seed.
+        pub seeds: Vec<SeedResult>,
+        /// Whether chaos disturbed the runs, so that the oracles alone judge them.
+        #[serde(skip)]
+        pub is_chaos: bool,
+    }
 }
 
 /// Work that was charged by the cost table, per command completed.
@@ -155,20 +159,11 @@ impl MachineResult {
 
 impl fmt::Display for MachineResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.place.as_deref().map_or(String::new(), |place| format!("{place}, "));
-        let (clients, replica) = (self.clients, self.replica);
-        let clients = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
-        let (p50, p99, commit) = (optional(self.p50_ms), optional(self.p99_ms), optional(self.commit_p50_ms));
-        let throughput = figure(self.throughput_per_s);
-        write!(
-            f,
-            "{place}{clients} at replica {replica}: {throughput} commands/s, p50 {p50} ms, p99 {p99} ms, \
-             committed there after {commit} ms"
-        )?;
-        match self.refused_commands {
-            0 => Ok(()),
-            refused => write!(f, ", {refused} commands refused"),
-        }
+        f.write_str(&describe(
+            self,
+            "[{place}, ]{clients} at replica {replica}: {throughput_per_s}, p50 {p50_ms}, p99 {p99_ms}, committed there \
+             after {commit_p50_ms}[, {refused_commands} refused]",
+        ))
     }
 }
 
@@ -200,57 +195,6 @@ pub struct SeedResult {
 }
 
 impl SimResult {
-    /// Returns the JSON of `--json`: indented, with a line feed at the end.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
-    /// Returns the table for a terminal.
-    pub fn to_table(&self) -> String {
-        let mut text = self.bench.to_table_of_simulation();
-        let simulated = format!(
-            "{:.3} s in {:.3} s, {} events, {} messages delivered",
-            self.virtual_seconds,
-            self.wall_seconds,
-            count(self.simulated_events),
-            count(self.delivered_messages)
-        );
-        for (name, value) in [("simulated", &simulated), ("trace", &self.trace_hash), ("costs", &self.costs)] {
-            text.push_str(&line(name, value));
-        }
-        if self.client_machines.len() > 1 {
-            self.client_machines.iter().for_each(|machine| text.push_str(&line("clients", machine)));
-        }
-        if self.seeds.len() > 1 {
-            let (first, seeds, failed) = (self.seeds[0].seed, self.seeds.len(), self.failed().count());
-            text.push_str(&line(
-                "seeds",
-                format!("{seeds}, {failed} failed; the figures above are those of seed {first}; --json has all"),
-            ));
-        }
-        for seed in self.failed() {
-            let (oracle, what) = seed.oracle.as_ref().expect("it failed");
-            text.push_str(&format!("\n seed {}: {oracle}: {what}\n", seed.seed));
-            seed.transcript.iter().for_each(|line| text.push_str(&format!("   {line}\n")));
-            text.push_str(&line("reproduce", &seed.replay));
-        }
-        text
-    }
-
-    /// Returns a message if an oracle reported a violation, or no run completed a command.
-    pub fn failure(&self) -> Option<String> {
-        if let Some(seed) = self.failed().next() {
-            let (failed, all) = (self.failed().count(), self.seeds.len());
-            return Some(format!(
-                "an oracle reported a violation in {failed} of {all} runs; reproduce the first with\n  {}",
-                seed.replay
-            ));
-        }
-        // Under chaos a sound run may complete nothing before the network heals, and an oracle judges what follows.
-        let is_idle = || self.seeds.iter().all(|seed| seed.throughput_ops.unwrap_or(0.0) == 0.0);
-        self.bench.failure().filter(|_| !self.is_chaos && is_idle())
-    }
-
     /// Returns the seeds in which an oracle reported a violation.
     pub fn failed(&self) -> impl Iterator<Item = &SeedResult> {
         self.seeds.iter().filter(|seed| seed.oracle.is_some())

@@ -79,6 +79,7 @@ pub fn run(spec: &BenchSpec, duration: Duration, on_blow: &mut dyn FnMut(f64, &s
     let divergence = if course.stalled_at.is_none() { divergence(&config).err() } else { None };
     Ok(Verdict {
         seed: spec.seed,
+        minutes: duration.as_secs_f64() / 60.0,
         partial: partial::partial(|| format!("after {} injections", course.injections.len())),
         retention,
         seconds: ground.start.elapsed().as_secs_f64(),

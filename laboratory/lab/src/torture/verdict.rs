@@ -1,6 +1,7 @@
 //! Verdict of a torture run.
 
 use crate::spec::Retention;
+use quorate_operator::report::Report;
 use serde::Serialize;
 use std::fmt;
 
@@ -9,6 +10,8 @@ use std::fmt;
 pub struct Verdict {
     /// Seed of the faults and of the clients' commands.
     pub seed: u64,
+    /// Requested duration of the faults, in minutes.
+    pub minutes: f64,
     /// How far the run had come when a signal ended it; `None` if it completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
@@ -38,19 +41,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns a message if no fault was injected: the run then shows nothing.
-    pub fn nothing_done(&self) -> Option<String> {
-        let nothing = self.injections.is_empty() && self.partial.is_none() && self.stalled_at.is_none();
-        nothing.then(|| "no fault was injected, so the run shows nothing; help: raise --minutes".to_owned())
-    }
-
     /// Returns whether the cluster was safe and live.
     pub fn passed(&self) -> bool {
         self.violations.is_empty() && self.divergence.is_none() && self.stalled_at.is_none()
-    }
-
-    pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a verdict is plain data")
     }
 }
 
@@ -85,5 +78,22 @@ impl fmt::Display for Verdict {
             lines.insert(0, format!("PARTIAL: {partial}"));
         }
         f.write_str(&lines.join("\n"))
+    }
+}
+
+impl Report for Verdict {
+    fn to_table(&self) -> String {
+        self.to_string()
+    }
+
+    fn failure(&self) -> Option<String> {
+        let Verdict { seed, minutes, .. } = self;
+        if !self.passed() {
+            return Some(format!(
+                "the cluster violated safety or stalled; try again with --seed {seed} --minutes {minutes}"
+            ));
+        }
+        let nothing = self.injections.is_empty() && self.partial.is_none();
+        nothing.then(|| "no fault was injected, so the run shows nothing; help: raise --minutes".to_owned())
     }
 }

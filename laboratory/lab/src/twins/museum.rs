@@ -13,6 +13,7 @@ use crate::result::{Machine, count};
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use quorate_consensus::config::ProtocolKind;
+use quorate_operator::report::Report;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -170,14 +171,8 @@ impl HuntResult {
     }
 }
 
-impl MuseumResult {
-    /// Returns the JSON of `--json`: indented, with a line feed at the end.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
-    /// Returns the table for a terminal.
-    pub fn to_table(&self) -> String {
+impl Report for MuseumResult {
+    fn to_table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(TABLE_WIDTH);
@@ -204,7 +199,7 @@ impl MuseumResult {
     }
 
     /// Returns a message if a bug was missed, or there was a violation without a bug.
-    pub fn failure(&self) -> Option<String> {
+    fn failure(&self) -> Option<String> {
         let (missed, unsound, shown) = (self.missed, self.unsound, self.shown);
         let text = || {
             format!(

@@ -6,6 +6,7 @@ use crate::result::{Machine, count, line, version};
 use quorate_adversary::twins::run::{Finding, Outcome, Shard};
 use quorate_adversary::twins::{Entry, Scenario, Shape, Violation};
 use quorate_consensus::config::ProtocolKind;
+use quorate_operator::report::Report;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -174,14 +175,10 @@ impl TwinsResult {
             version: version(),
         }
     }
+}
 
-    /// Returns the JSON of `--json`: indented, with a line feed at the end.
-    pub fn to_json(&self) -> String {
-        crate::result::to_json(self)
-    }
-
-    /// Returns the table for a terminal.
-    pub fn to_table(&self) -> String {
+impl Report for TwinsResult {
+    fn to_table(&self) -> String {
         let what = match &self.shape {
             Some(shape) => format!(
                 "{} of {} scenarios: {} replicas, {} twins, {} partitions, {} rounds{}{}",
@@ -220,7 +217,7 @@ impl TwinsResult {
     }
 
     /// Returns a message if there was a violation, or nothing was played.
-    pub fn failure(&self) -> Option<String> {
+    fn failure(&self) -> Option<String> {
         if self.scenarios == 0 {
             return Some("no scenario was played, so the run shows nothing".into());
         }

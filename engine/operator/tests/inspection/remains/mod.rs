@@ -10,6 +10,7 @@ use quorate_crypto::key_file::{self, passphrase::Passphrases};
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{EmbeddedCluster, JournalConfig, NoObserver, NodeConfig, Observer, durability, testnet};
 use quorate_operator::inspection::{InspectArgs, InspectResult, run};
+use quorate_operator::report::Report;
 use quorate_storage::{FileJournal, Identity, Journal, JournalOptions};
 use quorate_types::{Decoder, Encoder, Status, Wire};
 use serde_json::Value;
