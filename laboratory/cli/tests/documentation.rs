@@ -16,7 +16,8 @@ fn root() -> PathBuf {
 /// Returns the current documents. A decision (`docs/adr`) describes the code of its time, so only its links are
 /// checked.
 fn documents() -> Vec<PathBuf> {
-    let mut all = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
+    let mut all =
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md", "fuzz/README.md"].map(|name| root().join(name)).to_vec();
     all.extend(files(&root().join("docs"), "md"));
     all
 }
