@@ -45,7 +45,8 @@ fn crates() -> Vec<PathBuf> {
 static SOURCES: LazyLock<String> = LazyLock::new(|| {
     let this_file = Path::new(file!()).file_name().expect("it has a name");
     let mut text = String::new();
-    let sources = crates().into_iter().flat_map(|of| files(&of, "rs"));
+    let examples = files(&root().join("examples"), "rs");
+    let sources = crates().into_iter().flat_map(|of| files(&of, "rs")).chain(examples);
     for path in sources.filter(|path| path.file_name() != Some(this_file)) {
         let source = fs::read_to_string(&path).expect("a source is text");
         let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
