@@ -3,7 +3,9 @@
 //! Outputs are opened before anything runs, so that an unwritable output is reported at once. No measurement is lost:
 //! the table is printed first, and a failed output does not prevent the others from being written.
 
+use crate::Outcome;
 use crate::failure::wrong_call;
+use crate::report::Report;
 use quorate_types::text::escaped_lines;
 use std::borrow::Cow;
 use std::error::Error;
@@ -150,6 +152,17 @@ impl Outputs {
             }
         }
         if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
+    }
+
+    /// Prints the text of a result and writes its other forms: those of [`Report`], and `others`.
+    ///
+    /// # Errors
+    /// Lists every output that cannot be written, or else says why the result is a failure.
+    pub fn show(self, result: &impl Report, others: &[Form<'_>]) -> Outcome {
+        let (json, page) = (|| result.to_json(), || result.to_page());
+        let forms = [others, &[("--json", &json), ("--report", &page)]].concat();
+        self.deliver(result.to_table().trim_end(), &forms)?;
+        result.failure().map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Writes the one result of a call, and says where it is if that is a file.

@@ -93,6 +93,7 @@ pub trait Stack {
     fn client_channel(end: ChannelConfig, dials: ReplicaId) -> Box<dyn Channel>;
 }
 
+/// TCP with the plain channel.
 pub struct TcpPlain;
 
 impl Stack for TcpPlain {
