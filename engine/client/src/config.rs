@@ -11,17 +11,17 @@ use quorate_crypto::{
 use quorate_network::channels::ChannelKind;
 use quorate_network::transports::{PacketConfig, QuicConfig, RetransmissionConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::MAX_CLIENT_CODES;
+use quorate_types::settings::{check_ranges, explain, keys};
 use quorate_types::{
     Choice, Committee, Difference, Dissemination, EpochId, Fault, Genesis, Member, Parameters, Quorum, ReplyMode,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Source of this file. The docs of the fields also document the configuration keys.
-pub const SOURCE: &str = include_str!("config.rs");
 /// Timeout for connecting to the cluster, in milliseconds.
 pub const DEFAULT_CONNECT_TIMEOUT_MS: u64 = 5_000;
 /// Timeout of a request including all retries, in milliseconds.
@@ -31,12 +31,17 @@ pub const MAX_DURATION_MS: u64 = 86_400_000;
 /// Maximum size of a configuration file: several times that of 256 members with about 2 KiB each.
 pub const MAX_CONFIG_BYTES: u64 = 4 << 20;
 
+const HEAD: &str = "Configuration of the clients of one cluster.";
+const MEMBERS: &str = "The replicas, in the order of their ids: their addresses, and their public keys for handshakes and \
+                       for votes, in hexadecimal.";
+
+/// Name of the file with the [`ClientConfig`].
 pub const CLIENT_CONFIG_FILE: &str = "client.toml";
 /// Name of the first key file that `quorate testnet` writes.
 pub const CLIENT_KEY_FILE: &str = "client.key";
 
 /// A client's configuration. Unknown keys are refused.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClientConfig {
     /// The cluster's name. No default.
@@ -60,10 +65,12 @@ pub struct ClientConfig {
     pub reply_authentication: ReplyAuthentication,
     /// File of the client's private key, relative to this file's directory, which `quorate testnet` and
     /// `quorate keys generate` write. Absent: a new key for each run.
+    #[schemars(example = CLIENT_KEY_FILE)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
     /// File whose first line is the passphrase of an encrypted `key_file`, relative to this file's directory. Absent:
     /// the environment variable `QUORATE_PASSPHRASE`, or else the terminal.
+    #[schemars(example = &"passphrase")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passphrase_file: Option<PathBuf>,
     /// Scheme of the codes: `hmac-sha256` (default) or `aes-256-cmac`. Must match the replicas.
@@ -76,13 +83,13 @@ pub struct ClientConfig {
     #[serde(default)]
     pub channel: ChannelKind,
     /// Settings of the transports over UDP, as in the replicas' configuration.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub packets: PacketConfig,
     /// Settings of the transports that retransmit themselves, as in the replicas' configuration.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub retransmission: RetransmissionConfig,
     /// Settings of the transport `quic`, as in the replicas' configuration.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub quic: QuicConfig,
     /// Number of replicas that may lie: a reply counts once one more replica than this gave it. Must match the
     /// replicas. By default floor((n-1)/3).
@@ -102,16 +109,23 @@ pub struct ClientConfig {
     pub reply: ReplyMode,
     /// Timeout of a bundle's first attempt, in milliseconds, by default 2000. The bundle is then sent again, and the
     /// timeout doubles.
+    #[schemars(range(min = 1, max = MAX_DURATION_MS))]
     #[serde(default = "default_retry_ms")]
     pub retry_ms: u64,
     /// Timeout for connecting, in milliseconds, by default 5000.
+    #[schemars(range(min = 1, max = MAX_DURATION_MS))]
     #[serde(default = "default_connect_timeout_ms")]
     pub connect_timeout_ms: u64,
     /// Timeout of a request including all its retries, in milliseconds, by default 30000.
+    #[schemars(range(min = 1, max = MAX_DURATION_MS))]
     #[serde(default = "default_request_timeout_ms")]
     pub request_timeout_ms: u64,
     /// The replicas, in the order of their ids. No default.
     pub members: Vec<Member>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn default_mac_scheme() -> SchemeKind {
@@ -201,104 +215,16 @@ impl ClientConfig {
         Ok(config)
     }
 
-    /// Returns the text of the file, with the documentation of each key.
+    /// Returns the text of the file, with every key explained.
     pub fn to_toml(&self) -> String {
-        let name = |value: &dyn std::fmt::Display| toml::Value::String(value.to_string()).to_string();
-        let faults = self.faults.unwrap_or(self.members.len().saturating_sub(1) / 3);
-        let key_file = match &self.key_file {
-            Some(path) => format!("key_file = {}", name(&path.display())),
-            None => format!("# key_file = {}", name(&CLIENT_KEY_FILE)),
-        };
-        let passphrase_file = match &self.passphrase_file {
-            Some(path) => format!("passphrase_file = {}", name(&path.display())),
-            None => "# passphrase_file = \"passphrase\"".to_owned(),
-        };
-        let tables = self.transport_tables();
-        let mut text = format!(
-            "# Configuration of the clients of one cluster.\n\n\
-             # The cluster's name.\ncluster = {}\n\
-             # The replicas' protocol. Must match the replicas.\nprotocol = {}\n\
-             # What authenticates the replicas' votes: pk (default), mac or domain. Must match the replicas.\n\
-             auth_profile = {}\n\
-             # Scheme of the replicas' votes. Default: ed25519. Must match the replicas.\nscheme = {}\n\
-             # Authentication of commands: ed25519 (default), mac or none. Must match the replicas.\n\
-             client_authentication = {}\n\
-             # Authentication of replies: channel (default), signature or mac. Must match the replicas.\n\
-             reply_authentication = {}\n\
-             # File of the client's private key, relative to this directory. Without it, each run makes a new key.\n\
-             {key_file}\n\
-             # File with the passphrase of an encrypted key file. Without it: QUORATE_PASSPHRASE, or the terminal.\n\
-             {passphrase_file}\n\
-             # Scheme of the codes: hmac-sha256 (default) or aes-256-cmac. Must match the replicas.\n\
-             mac_scheme = {}\n\
-             # Transport of frames. Default: {}. Must match the replicas.\ntransport = {}\n\
-             # Channel that protects the frames. Default: {}. Must match the replicas.\nchannel = {}\n\
-             # Number of replicas that may lie: a reply counts once one more replica than this gave it.\n\
-             # Default: floor((n-1)/3). Must match the replicas.\nfaults = {faults}\n\
-             # The application that the replicas run. Default: kv.\napplication = {}\n\
-             # How commands reach the leader: client (default: the client sends each bundle to all replicas), leader,\n\
-             # or replicas (to one replica, which sends it on). Must match the replicas, but is client where these have\n\
-             # leader and leaders that rotate.\ndissemination = {}\n\
-             # Which replicas answer: each (default), or none except replica 0, for measurements only.\nreply = {}\n\
-             # Timeout of a bundle's first attempt. The bundle is then sent again, and the timeout doubles.\n\
-             # Default: {DEFAULT_RETRY_MS}.\nretry_ms = {}\n\
-             # Timeout for connecting. Default: {DEFAULT_CONNECT_TIMEOUT_MS}.\nconnect_timeout_ms = {}\n\
-             # Timeout of a request including all its retries. Default: {DEFAULT_REQUEST_TIMEOUT_MS}.\n\
-             request_timeout_ms = {}\n\
-             {tables}\n# The replicas, in the order of their ids: their addresses, and their public keys for handshakes and\n\
-             # for votes, in hexadecimal.\n",
-            name(&self.cluster),
-            name(&self.protocol),
-            name(&self.auth_profile),
-            name(&self.scheme),
-            name(&self.client_authentication),
-            name(&self.reply_authentication),
-            name(&self.mac_scheme),
-            TransportKind::default(),
-            name(&self.transport),
-            ChannelKind::default(),
-            name(&self.channel),
-            name(&self.application),
-            name(&self.dissemination),
-            name(&self.reply),
-            self.retry_ms,
-            self.connect_timeout_ms,
-            self.request_timeout_ms,
-        );
-        for member in &self.members {
-            let table = toml::to_string(member).expect("every setting has a form in TOML");
-            text.push_str(&format!("[[members]]\n{table}"));
-        }
-        text
-    }
-
-    /// Returns the tables of the transports' settings, if they differ from the defaults.
-    fn transport_tables(&self) -> String {
-        let mut text = String::new();
-        let in_toml = "every setting has a form in TOML";
-        if self.packets != PacketConfig::default() {
-            text += &format!("\n[packets]\n{}", toml::to_string(&self.packets).expect(in_toml));
-        }
-        if self.retransmission != RetransmissionConfig::default() {
-            text += &format!("\n[retransmission]\n{}", toml::to_string(&self.retransmission).expect(in_toml));
-        }
-        if self.quic != QuicConfig::default() {
-            text += &format!("\n[quic]\n{}", toml::to_string(&self.quic).expect(in_toml));
-        }
-        text
+        let faults = self.faults.or(Some(self.members.len().saturating_sub(1) / 3));
+        let text = toml::to_string(&ClientConfig { faults, ..self.clone() }).expect("every setting has a form in TOML");
+        explain(&text, keys::<ClientConfig>(), HEAD, MEMBERS)
     }
 
     /// Checks all values together.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let durations = [
-            ("retry_ms", self.retry_ms),
-            ("connect_timeout_ms", self.connect_timeout_ms),
-            ("request_timeout_ms", self.request_timeout_ms),
-        ];
-        if let Some((key, value)) = durations.into_iter().find(|(_, value)| *value == 0 || *value > MAX_DURATION_MS) {
-            let what = format!("is {value}, expected 1 to {MAX_DURATION_MS}");
-            return Err(Fault::new(format!("`{key}`"), what, "leave it out for its default").into());
-        }
+        check_ranges(self).map_err(|fault| fault.at(|path| format!("`{path}`")))?;
         if self.key_file.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
             return Err(Fault::new("`key_file`", "is empty", "leave it out, or name a file").into());
         }

@@ -4,12 +4,14 @@ pub use crate::facts::ProtocolKind;
 pub use quorate_types::{BatchSize, Dissemination, UnknownName};
 
 use crate::facts::Shape;
+use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
+use quorate_types::limits::MAX_FRAME_BYTES;
+use quorate_types::settings::{self, CLUSTER, Flag, REPRODUCTION, With};
 use quorate_types::{Fault, Quorum, ReplicaId, choice};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Source of this file: the docs of the fields below are also the comments in configuration files.
-pub const SOURCE: &str = include_str!("config.rs");
 /// A leader waits at most 1/N of the view timeout for a fuller block. A backup's view timer may start when the first
 /// command arrives, and runs until the next view's proposal: two waits and three hops must fit.
 pub const MAX_WAIT_DIVISOR: u32 = 4;
@@ -69,107 +71,154 @@ choice!(
 );
 
 /// The consensus core's settings. Times are in milliseconds.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Consensus protocol. Default `jolteon`.
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).common()))]
     pub protocol: ProtocolKind,
     /// Leader election. Default `fixed`.
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).common()))]
     pub leader: LeaderKind,
     /// Recipients of votes in a chained protocol. With optimistic proposals (`simple-moonshot`), votes always go to
     /// all. Default `collector`.
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).rare()))]
     pub votes: VotesTo,
     /// `auto`: leaders size their blocks by what they measure, and replicas vote for up to 65,536 commands. A number:
     /// maximum number of commands in a block of several bundles; replicas do not vote for larger blocks. The same on
     /// every replica. Default `auto`.
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("auto|COMMANDS").common()))]
     pub batch: BatchSize,
     /// Maximum latency that filling its blocks may cost under `auto`, in milliseconds. A leader holds commands back for
     /// a fuller block at most this long, and at most 3.5 ms. One that sends the commands with its proposals aims at
     /// blocks that are certified within this time, or within three quarters of `view_timeout_ms` if that is shorter.
     /// Default 1000.
+    #[schemars(range(max = MAX_VIEW_TIMEOUT_MS))]
+    #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("MS").rare()))]
+    #[schemars(extend("x-with" = With::one("consensus.batch", &["auto"])))]
     pub batch_latency_ms: u64,
     /// Maximum bytes of bundles in a block. Replicas do not vote for larger blocks. The same on every replica. Default
     /// 8 MiB.
+    #[schemars(range(min = MIN_BATCH_BYTES, max = MAX_FRAME_BYTES / 2))]
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("BYTES").rare()))]
     pub batch_bytes: usize,
     /// When a leader has enough commands to propose, if `batch` is a number. Default `eager`.
+    #[cfg(feature = "laboratory")]
+    #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(REPRODUCTION).rare()))]
+    #[schemars(extend("x-with" = With::other("consensus.batch", &["auto"])))]
     pub batch_policy: BatchPolicy,
     /// Maximum time that a command waits for others under `timed`, in milliseconds. Default 5.
+    #[cfg(feature = "laboratory")]
+    #[schemars(range(max = MAX_VIEW_TIMEOUT_MS))]
+    #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(REPRODUCTION).value("MS").rare()))]
+    #[schemars(extend("x-with" = With::one("consensus.batch_policy", &["timed"])))]
     pub batch_wait_ms: u64,
     /// Time that a leader waits for late votes once a quorum has voted, in microseconds. Its certificate then names all
     /// replicas that have voted: with BLS signatures it is a little cheaper to verify, with others it is larger and
     /// dearer. At most a quarter of `view_timeout_ms`, or a twelfth for `basic-hotstuff`. Refused with PBFT, with
     /// `simple-moonshot` and with votes to `all`, where no leader collects votes. Default 0.
+    #[schemars(range(max = MAX_VIEW_TIMEOUT_MS * 1000))]
+    #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("US").rare()))]
     pub vote_wait_us: u64,
     /// How commands reach replicas. With `leader` and a `leader` other than `fixed`, the `dissemination` of clients has to
     /// be `client`. Default `client`.
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER)))]
     pub dissemination: Dissemination,
     /// Length of view timeouts. Default `exponential`.
+    #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).rare()))]
     pub view_duration: ViewDuration,
     /// Base of view timeouts, in milliseconds; at most an hour. Default 1000.
+    #[schemars(range(min = 1, max = MAX_VIEW_TIMEOUT_MS))]
+    #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("MS")))]
     pub view_timeout_ms: u64,
     /// Shortest view timeout that `adaptive` may choose, in milliseconds. Where leaders wait for higher certificates
     /// (`hotstuff-2`, `simple-moonshot`), at least eight times `max_delay_ms`, whatever is set here: four times as long as
     /// they wait. At most `view_timeout_ms`. Default 50.
+    #[schemars(range(min = 1, max = MAX_VIEW_TIMEOUT_MS))]
     pub min_view_timeout_ms: u64,
     /// Upper bound on the delay of a message between honest replicas, in milliseconds: Δ in the papers. If the protocol
     /// requires it (`hotstuff-2`, `simple-moonshot`), a leader whose view began with timeouts waits twice this long for
     /// a higher certificate, but at most a quarter of the view: set at most an eighth of `view_timeout_ms`. Default 100.
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("MS").rare()))]
     pub max_delay_ms: u64,
     /// Maximum bytes of bundles that wait to be proposed; further ones are refused. While twice as many bytes wait for
     /// execution, replicas do not vote for proposals. Default 256 MiB.
+    #[schemars(range(min = 1))]
     pub pool_bytes: usize,
     /// Maximum number of bundles that wait to be proposed; further ones are refused. Default 1,000,000.
+    #[schemars(range(min = 1))]
     pub pool_bundles: usize,
     /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half times the
     /// shortest time measured, if that is longer. Beyond it, the host refuses bundles of the clients that send the
     /// most, and tells them when to return. 0: only `pool_bytes` and `pool_bundles` limit the clients, as always with
     /// the disseminations `client` and `leader`: there each replica would refuse other bundles, and those that only
     /// some hold delay blocks. Default 250 with `replicas`, 500 with `replicas-certified`, 0 otherwise.
+    #[schemars(range(max = MAX_VIEW_TIMEOUT_MS))]
+    #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("MS").rare()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_queue_ms: Option<u64>,
     /// Maximum number of executed blocks kept for replicas that lag behind. The same on every replica, because it also
     /// determines at which checkpoints the state is kept: after about half as many blocks, or half of `retained_bytes`.
     /// Default 16,384.
+    #[schemars(range(min = 1), extend("x-cluster" = true))]
     pub retained_blocks: usize,
     /// Maximum bytes of bundles in these blocks, plus 256 bytes of overhead for each bundle. The same on every replica.
     /// Default 64 MiB.
+    #[schemars(extend("x-cluster" = true))]
     pub retained_bytes: usize,
     /// Minimum time to wait for a missing block or bundle before it is requested, in milliseconds: it may be on its
     /// way. Where the bundles of proposals come later, replicas wait for them as long as they measure, at most ten
     /// times this and at most a quarter of the shortest view timeout. Default 10.
     pub fetch_delay_ms: u64,
     /// Time to wait for the answer to a request before another replica is asked, in milliseconds. Default 100.
+    #[schemars(range(min = 1))]
     pub fetch_retry_ms: u64,
     /// Maximum bytes of answers to one peer per second: blocks, bundles, states, and messages repeated for a peer that
     /// fell behind. A message counts as at least 4 KiB. Default 64 MiB.
+    #[schemars(range(min = 1))]
     pub answer_bytes_per_second: usize,
     /// PBFT: number of slots above the last stable checkpoint that may be in use; at least twice `checkpoint_interval`.
     /// In every protocol, peers' votes on checkpoints further ahead are not counted. Default 1000.
+    #[schemars(range(min = 1, max = MAX_WINDOW))]
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("SLOTS").rare()))]
     pub window: u64,
     /// Number of blocks between two checkpoints, at which replicas vote on the executed state; in PBFT, older votes are
     /// then forgotten. The same on every replica. Default 128.
+    #[schemars(range(min = 1, max = MAX_WINDOW / 2))]
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("BLOCKS").rare()))]
     pub checkpoint_interval: u64,
     /// PBFT: maximum number of slots that a primary has in flight. At this maximum, further commands wait and fill the
     /// next block. Default 4.
+    #[schemars(range(min = 1, max = MAX_WINDOW))]
+    #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(CLUSTER).value("SLOTS").rare()))]
+    #[schemars(extend("x-with" = With::one("consensus.protocol", &["pbft", "pbft-mac"])))]
     pub pipeline: u64,
     /// PBFT: whether only the three phases remain, to measure what a loss of messages does to them. Nothing is
     /// repaired, asked for or sent again, there are no view changes and no checkpoints, and a replica executes a
     /// decided slot without those before it. A slot that is not decided within `view_timeout_ms` has failed. Replicas
     /// then differ in what they execute: for measurements only. Requires the dissemination `leader`. Default false.
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(REPRODUCTION).rare()))]
     pub phases_only: bool,
     /// PBFT: number of copies that a primary sends of each PRE-PREPARE, besides the first, for links that lose
     /// messages; at least `repeat`, whatever is set here. Default 0.
+    #[schemars(range(max = MAX_REPETITIONS))]
+    #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).value("COPIES").rare()))]
     #[serde(alias = "repeat_pre_prepare")]
     pub pre_prepare_repeat: usize,
     /// Number of copies that a replica sends of each message of the protocol and of each reply, besides the first, for
     /// links that lose messages. What replicas ask each other for is not copied: they ask again. Default 0.
+    #[schemars(range(max = MAX_REPETITIONS))]
+    #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).value("COPIES").rare()))]
     pub repeat: usize,
     /// PBFT: what a replica does about links that lose messages. `adaptive`: it estimates the loss from the votes that
     /// arrive, and sends enough copies, of PRE-PREPARE, of all its messages or of replies, for 99 of 100 slots to succeed
     /// at once: never fewer than `pre_prepare_repeat` and `repeat` set, and at most 4, 2 and 2. Default `none`.
+    #[schemars(extend("x-flag" = Flag::under(REPRODUCTION).rare()))]
     pub remedy: Remedy,
 }
 
+/// Minimum of `batch_bytes`: a bundle with one command without payload.
+const MIN_BATCH_BYTES: usize = BUNDLE_OVERHEAD_BYTES + COMMAND_OVERHEAD_BYTES;
 /// Maximum view timeout, in milliseconds: one hour.
 pub const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
 /// Maximum number of slots in a window: a view change lists them all.
@@ -190,7 +239,9 @@ impl Default for Config {
             batch: BatchSize::Auto,
             batch_latency_ms: 1000,
             batch_bytes: 8 << 20,
+            #[cfg(feature = "laboratory")]
             batch_policy: BatchPolicy::Eager,
+            #[cfg(feature = "laboratory")]
             batch_wait_ms: 5,
             vote_wait_us: 0,
             dissemination: Dissemination::Client,
@@ -229,6 +280,15 @@ impl Config {
     /// that its view does not time out.
     pub fn batch_latency(&self) -> Duration {
         Duration::from_millis(self.batch_latency_ms).min(self.view_timeout() * 3 / 4)
+    }
+
+    /// When a leader with blocks of a fixed size has enough commands, and how long it waits for more. Only laboratories
+    /// choose another policy than the eager one.
+    pub fn batch_policy(&self) -> (BatchPolicy, Duration) {
+        #[cfg(feature = "laboratory")]
+        return (self.batch_policy, Duration::from_millis(self.batch_wait_ms));
+        #[cfg(not(feature = "laboratory"))]
+        (BatchPolicy::Eager, Duration::ZERO)
     }
 
     /// Time that a leader waits for late votes once a quorum has voted.
@@ -326,52 +386,13 @@ impl Config {
 
     /// Checks the settings. The error names the first invalid one.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let positive = [
-            ("batch", self.batch.max_commands() as u64),
-            ("batch_bytes", self.batch_bytes as u64),
-            ("view_timeout_ms", self.view_timeout_ms),
-            ("min_view_timeout_ms", self.min_view_timeout_ms),
-            ("pool_bytes", self.pool_bytes as u64),
-            ("pool_bundles", self.pool_bundles as u64),
-            ("retained_blocks", self.retained_blocks as u64),
-            ("fetch_retry_ms", self.fetch_retry_ms),
-            ("answer_bytes_per_second", self.answer_bytes_per_second as u64),
-            ("window", self.window),
-            ("checkpoint_interval", self.checkpoint_interval),
-            ("pipeline", self.pipeline),
-        ];
-        if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
-            return Err(ConfigError::new(*key, "is 0", "set at least 1"));
-        }
-        let slots = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        let most = [
-            ("batch", self.batch.max_commands(), quorate_types::limits::MAX_BLOCK_BUNDLES),
-            ("batch_bytes", self.batch_bytes, quorate_types::limits::MAX_FRAME_BYTES / 2),
-            ("window", slots(self.window), MAX_WINDOW),
-            ("checkpoint_interval", slots(self.checkpoint_interval), MAX_WINDOW / 2),
-            ("pipeline", slots(self.pipeline), MAX_WINDOW),
-            ("pre_prepare_repeat", self.pre_prepare_repeat, MAX_REPETITIONS),
-            ("repeat", self.repeat, MAX_REPETITIONS),
-            ("view_timeout_ms", slots(self.view_timeout_ms), MAX_VIEW_TIMEOUT_MS as usize),
-            ("min_view_timeout_ms", slots(self.min_view_timeout_ms), MAX_VIEW_TIMEOUT_MS as usize),
-        ];
-        for (key, value, limit) in most {
-            if value > limit {
-                return Err(ConfigError::new(key, format!("is {value}"), format!("set at most {limit}")));
-            }
-        }
-        if self.batch_policy == BatchPolicy::Timed
-            && !self.batch.is_auto()
-            && self.batch_wait_ms > self.view_timeout_ms / u64::from(MAX_WAIT_DIVISOR)
-        {
-            return Err(ConfigError {
-                place: "batch_wait_ms",
-                what: format!(
-                    "is {}, more than a quarter of the view timeout of {}",
-                    self.batch_wait_ms, self.view_timeout_ms
-                ),
-                help: "lower it or raise view_timeout_ms: replicas time out of a leader that waits longer".into(),
-            });
+        settings::check_ranges(self)?;
+        let (policy, wait) = self.batch_policy();
+        if policy == BatchPolicy::Timed && !self.batch.is_auto() && wait > self.view_timeout() / MAX_WAIT_DIVISOR {
+            let what =
+                format!("is {}, more than a quarter of the view timeout of {}", wait.as_millis(), self.view_timeout_ms);
+            let help = "lower it or raise view_timeout_ms: replicas time out of a leader that waits longer";
+            return Err(ConfigError::new("batch_wait_ms", what, help));
         }
         if self.min_view_timeout_ms > self.view_timeout_ms && self.view_duration == ViewDuration::Adaptive {
             return Err(ConfigError {

@@ -34,15 +34,15 @@ fn the_defaults_work() {
 fn invalid_settings_are_refused_with_key_and_help() {
     type Change = fn(&mut Config);
     let refused: &[(&str, &str, Change)] = &[
-        ("batch", "at least 1", |config| config.batch = 0.into()),
-        ("batch", "at most 65536", |config| config.batch = 65_537.into()),
-        ("batch_bytes", "at least 1", |config| config.batch_bytes = 0),
-        ("batch_bytes", "at most 33554432", |config| config.batch_bytes = usize::MAX),
-        ("view_timeout_ms", "at least 1", |config| config.view_timeout_ms = 0),
-        ("min_view_timeout_ms", "at least 1", |config| config.min_view_timeout_ms = 0),
-        ("view_timeout_ms", "at most 3600000", |config| config.view_timeout_ms = 3_600_001),
-        ("view_timeout_ms", "at most 3600000", |config| config.view_timeout_ms = i64::MAX as u64),
-        ("min_view_timeout_ms", "at most 3600000", |config| config.min_view_timeout_ms = 3_600_001),
+        ("batch", "set 1 to 65536", |config| config.batch = 0.into()),
+        ("batch", "set 1 to 65536", |config| config.batch = 65_537.into()),
+        ("batch_bytes", "set 203 to 33554432", |config| config.batch_bytes = 0),
+        ("batch_bytes", "set 203 to 33554432", |config| config.batch_bytes = usize::MAX),
+        ("view_timeout_ms", "set 1 to 3600000", |config| config.view_timeout_ms = 0),
+        ("min_view_timeout_ms", "set 1 to 3600000", |config| config.min_view_timeout_ms = 0),
+        ("view_timeout_ms", "set 1 to 3600000", |config| config.view_timeout_ms = 3_600_001),
+        ("view_timeout_ms", "set 1 to 3600000", |config| config.view_timeout_ms = i64::MAX as u64),
+        ("min_view_timeout_ms", "set 1 to 3600000", |config| config.min_view_timeout_ms = 3_600_001),
         ("min_view_timeout_ms", "at most view_timeout_ms", |config| {
             (config.view_duration, config.min_view_timeout_ms) = (ViewDuration::Adaptive, 1001);
         }),
@@ -53,7 +53,7 @@ fn invalid_settings_are_refused_with_key_and_help() {
         ("batch_wait_ms", "raise view_timeout_ms", |config| {
             (config.batch, config.batch_policy, config.batch_wait_ms) = (400.into(), BatchPolicy::Timed, 251);
         }),
-        ("batch_wait_ms", "raise view_timeout_ms", |config| {
+        ("batch_wait_ms", "set 0 to 3600000", |config| {
             (config.batch, config.batch_policy, config.batch_wait_ms) = (400.into(), BatchPolicy::Timed, u64::MAX);
         }),
         ("vote_wait_us", "at most 250000", |config| config.vote_wait_us = 250_001),
@@ -99,10 +99,10 @@ fn the_queue_is_limited_by_default_where_clients_send_to_one_replica() {
 #[test]
 fn other_settings_without_effect_are_accepted() {
     let accepted = [
-        Config { batch_wait_ms: u64::MAX, ..config() },
-        Config { batch_policy: BatchPolicy::Timed, batch_wait_ms: u64::MAX, ..config() },
+        Config { batch_wait_ms: MAX_VIEW_TIMEOUT_MS, ..config() },
+        Config { batch_policy: BatchPolicy::Timed, batch_wait_ms: MAX_VIEW_TIMEOUT_MS, ..config() },
         Config { batch_latency_ms: 0, ..config() },
-        Config { batch_latency_ms: u64::MAX, ..config() },
+        Config { batch_latency_ms: MAX_VIEW_TIMEOUT_MS, ..config() },
         Config { batch: 400.into(), batch_policy: BatchPolicy::Timed, batch_wait_ms: 250, ..config() },
         Config { min_view_timeout_ms: 5000, ..config() },
         Config { view_duration: ViewDuration::Adaptive, min_view_timeout_ms: 1000, ..config() },

@@ -1,8 +1,6 @@
 //! The only file that assembles a replica from transport, channel, scheme, journal and application. The protocols are
 //! named in `quorate_consensus::protocols::registry`, the other parts in the registries of their crates.
 
-use crate::allocations;
-use crate::baselines::Baselines;
 use crate::client_links::{NodeDesk, ReplyWriter};
 use crate::config::{NodeConfig, admin_fault};
 use crate::cycles;
@@ -10,7 +8,7 @@ use crate::devices::{Devices, Fittings};
 use crate::durability::{self, Memory, Opened};
 use crate::error::NodeError;
 use crate::host::{Host, Orders, RunningNode};
-use crate::laboratory::{ForReplica, Laboratory, Malleable, for_replica};
+use crate::laboratory::{self, ForReplica, Laboratory, Malleable, for_replica};
 use crate::network::Wakeup;
 use crate::observer::{NodeEvent, Observer};
 use crate::recording;
@@ -116,8 +114,7 @@ pub(crate) fn assemble(
     if let Some(places) = transport.listening() {
         observer.observe(config.replica, NodeEvent::Listening(places));
     }
-    let baselines = config.baselines.unwrap_or_default();
-    switch_on(baselines);
+    switch_on(config);
     let fault = config.laboratory.as_ref().map(Laboratory::fault);
     if let Some(fault) = fault {
         observer.observe(config.replica, NodeEvent::Misbehaving(fault));
@@ -138,7 +135,7 @@ pub(crate) fn assemble(
         transport,
         wakeup,
         crypto,
-        stages: config.stages(cores()),
+        stages: config.threads(cores()),
         journal,
         mark,
         states,
@@ -147,7 +144,7 @@ pub(crate) fn assemble(
         writer: ReplyWriter::new(Seals::new(for_clients.sealer)),
         observer,
         settings: config.settings(),
-        payload_path: baselines.payload_path,
+        payload_path: config.reproduction().payload_path,
     };
     let orders = Orders::default();
     let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders };
@@ -156,11 +153,9 @@ pub(crate) fn assemble(
 }
 
 /// Switches on the counters that a benchmark asks for, for the whole process.
-fn switch_on(baselines: Baselines) {
-    if baselines.count_allocations {
-        allocations::count();
-    }
-    if baselines.stages {
+fn switch_on(config: &NodeConfig) {
+    laboratory::count_allocations(&config.reproduction());
+    if config.stages {
         stages::switch_on(cycles::clocks());
     }
 }
@@ -181,7 +176,7 @@ fn desk(
     salt: u64,
 ) -> Result<NodeDesk, CryptoError> {
     let mut verifier = BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES);
-    let verdicts = config.baselines.unwrap_or_default().client_verdicts;
+    let verdicts = config.reproduction().client_verdicts;
     if let Some(shared) = shared.filter(|_| verdicts == ClientVerdicts::Shared) {
         verifier = verifier.sharing(shared.verdicts.clone());
     }
@@ -245,7 +240,7 @@ fn load_keys(
         Some(keyring) => keyring,
         None => Arc::new(Keyring::of_member(config.signatures(), committee, config.replica, &voting)?),
     };
-    let remembered = config.baselines.unwrap_or_default().certificate_cache.certificates();
+    let remembered = config.reproduction().certificate_cache.certificates();
     let crypto = Crypto::with_keyring(keyring, committee, config.replica, voting, remembered)?;
     let crypto = match macs {
         Some(macs) => crypto.with_macs(macs),

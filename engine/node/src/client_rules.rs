@@ -7,6 +7,7 @@ use quorate_hosting::desk::{AdmissionPolicy, AnswerQuotas, Askers, ClientKeys, Q
 use quorate_network::transports::LinkId;
 use quorate_types::digest::decode_hex;
 use quorate_types::{ClusterId, ReplicaId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum of `max_commands_per_s`.
@@ -17,7 +18,7 @@ const MAX_ANSWER_BYTES_PER_S: u64 = 1_000_000_000_000;
 const MAX_ANSWER_US_PER_S: u64 = 1_000_000;
 
 /// The table `[clients]` of a configuration.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClientRules {
     /// Which clients may have commands ordered and questions answered. `any`: everyone, so the whole state, the history
@@ -25,22 +26,27 @@ pub struct ClientRules {
     /// applies its own list to what clients send to it, so a faulty replica can let others in. `certified`: those with
     /// a certificate of `certifier`, which every replica requires in every bundle, also from peers; the same on all
     /// replicas, and never to be changed. Default `any`.
+    #[schemars(extend("x-cluster" = true))]
     pub admitted: AdmittedClients,
     /// Public keys of the clients that `listed` admits, in hexadecimal; `quorate keys show` prints them. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
     /// Public key of the certifier for `certified`, in hexadecimal. Absent with the other rules.
+    #[schemars(extend("x-cluster" = true))]
     #[serde(skip_serializing_if = "String::is_empty")]
     pub certifier: String,
     /// Maximum number of commands per second that this replica accepts from one client, with bursts of one second; 0:
     /// no limit. A client that sends different commands to each of n replicas gets n times as many. Default 0.
+    #[schemars(range(max = MAX_COMMANDS_PER_S))]
     pub max_commands_per_s: u64,
     /// Maximum number of bytes per second of answers to unordered questions (queries and statuses) that this replica
     /// makes for one client, with bursts of one second; 0: no limit. With `any`, where ids are only claims, it is for
     /// all clients of an address together. Default 0.
+    #[schemars(range(max = MAX_ANSWER_BYTES_PER_S))]
     pub max_answer_bytes_per_s: u64,
     /// Maximum time, in microseconds per second, in which this replica makes such answers for one client, or address;
     /// 0: no limit. Default 0.
+    #[schemars(range(max = MAX_ANSWER_US_PER_S))]
     pub max_answer_us_per_s: u64,
 }
 
@@ -55,15 +61,6 @@ impl ClientRules {
             let key = if rule == AdmittedClients::Any { "max_commands_per_s" } else { "admitted" };
             let what = "needs clients that sign, but `client_authentication` is none".to_owned();
             return fault(key, what, "set `client_authentication = \"ed25519\"`");
-        }
-        for (key, value, limit) in [
-            ("max_commands_per_s", self.max_commands_per_s, MAX_COMMANDS_PER_S),
-            ("max_answer_bytes_per_s", self.max_answer_bytes_per_s, MAX_ANSWER_BYTES_PER_S),
-            ("max_answer_us_per_s", self.max_answer_us_per_s, MAX_ANSWER_US_PER_S),
-        ] {
-            if value > limit {
-                return fault(key, format!("is {value}, over the limit of {limit}"), "set 0 for no limit");
-            }
         }
         match rule {
             AdmittedClients::Listed if self.keys.is_empty() => {

@@ -1,11 +1,11 @@
 //! One replica's settings, as in `config.toml`, and their validation.
 
-use crate::baselines::Baselines;
 use crate::client_rules::ClientRules;
 use crate::config_file::{ConfigFault, ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
 use crate::laboratory::Laboratory;
 use crate::recording::RecordingConfig;
+use crate::reproduction::Reproduction;
 use quorate_applications::{ApplicationKind, MAX_EXECUTION_THREADS};
 use quorate_consensus::Config as ConsensusConfig;
 use quorate_consensus::config::ProtocolKind;
@@ -18,12 +18,13 @@ use quorate_network::transports::{
     LinkConfig, LinkProfile, PacketConfig, QuicConfig, RetransmissionConfig, TcpConfig, TransportKind, Wire,
     WireSettings,
 };
-use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
+use quorate_types::settings::{self, CLUSTER, Flag, LOAD, RUN};
 use quorate_types::{
     Address, Choice, Committee, Difference, EpochId, Genesis, Member, Quorum, ReplicaId, ReplicaStages, ReplicaThreads,
     ReplicaWork, ReplyMode,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -42,31 +43,38 @@ const CLIENT_FRAME_OVERHEAD_BYTES: usize = 1 << 10;
 pub use quorate_hosting::DEFAULT_REPLY_CACHE_BYTES;
 
 /// One replica's settings. Unknown keys are refused; all keys except `cluster`, `replica` and `members` have defaults.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
     /// Name of the cluster. Replicas' signatures are invalid in every cluster that has another name, another member,
     /// key or order of members, or other `faults`, `protocol` or schemes. Clients' signatures depend on the name alone.
+    #[schemars(extend("x-cluster" = "shown"))]
     pub cluster: String,
     /// Id of this replica: its position in `members`, from 0.
+    #[schemars(with = "u16")]
     pub replica: ReplicaId,
     /// Number of replicas that may be faulty. Default: the maximum for the number of members, floor((n-1)/3).
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).value("F")))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<usize>,
     /// Signature scheme of the replicas' votes: `ed25519`, `ecdsa-p256`, `secp256k1`, `bls12-381`, `rsa-2048`, or for
     /// measurements the weak `rsa-1024`, or `none`. The same on all replicas. Default `ed25519`.
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).common()))]
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
     /// What authenticates which messages. `pk`: signatures on votes. `mac` and `domain`: message authentication
     /// codes on votes, and signatures on what is shown to third parties, with the protocol `pbft-mac`. The same on
     /// all replicas. Default `pk`.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER)))]
+    #[serde(default)]
     pub auth_profile: AuthProfile,
     /// Scheme of the codes: `hmac-sha256` or `aes-256-cmac`. The same on all replicas. Default `hmac-sha256`.
-    #[serde(default = "default_mac_scheme", skip_serializing_if = "is_default_mac_scheme")]
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).rare()))]
+    #[serde(default = "default_mac_scheme")]
     pub mac_scheme: SchemeKind,
     /// Whether a scheme may be too weak for a cluster that has to be safe, such as `rsa-1024`. Default `false`.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
+    #[schemars(extend("x-flag" = Flag::under(CLUSTER).rare()))]
     pub accept_weak_scheme: bool,
     /// Threads that the replica works on, from 1 to 64, or `auto`: its share of the machine's cores among the members
     /// at its address, up to 4, as far as the work gains from it. In PBFT that is all of them, but 1 of 2 if clients do
@@ -74,32 +82,47 @@ pub struct NodeConfig {
     /// in turn, which costs the least CPU. With 2, the second verifies signatures if clients sign, and otherwise drives
     /// the network. With more, one drives the network, and the rest verify. Default 1.
     #[serde(default)]
+    #[schemars(extend("x-flag" = Flag::under(CLUSTER).value("auto|THREADS")))]
     pub replica_threads: ReplicaThreads,
     /// Authentication of clients' bundles. `ed25519`: the client signs each bundle with its key, and unsigned bundles
     /// are refused. `mac`, with the profile `mac`: each bundle has a code for each replica. `none`, for measurements:
     /// anyone can submit bundles in any client's name. The same on all replicas. Default `ed25519`.
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER)))]
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
     /// Authentication of replies to clients. `channel`: by the channel alone. `signature`: the replica signs, with its
     /// key of `scheme`, the replies that leave to one client together, and the client can show them to others. `mac`:
     /// the replica adds a code of `mac_scheme` for the client. The same on all replicas and clients. Default `channel`.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(CLUSTER).rare()))]
+    #[serde(default)]
     pub reply_authentication: ReplyAuthentication,
     /// Transport of frames. Default `tcp`.
+    #[schemars(extend("x-cluster" = "shown", "x-flag" = Flag::under(CLUSTER).common()))]
     #[serde(default)]
     pub transport: TransportKind,
     /// Channel that protects the frames. Default `plain`.
+    #[schemars(extend("x-cluster" = "shown", "x-flag" = Flag::under(CLUSTER).common()))]
     #[serde(default)]
     pub channel: ChannelKind,
     /// Application that executes the commands: `kv` or `log`. Default `kv`.
+    #[schemars(extend("x-cluster" = true))]
     #[serde(default)]
     pub application: ApplicationKind,
     /// Threads that execute commands, up to 64: costly commands of a block that do not conflict are prepared at the same
     /// time. Results are the same with any number, which may differ between replicas. Default 1.
+    #[schemars(range(min = 1, max = MAX_EXECUTION_THREADS))]
+    #[schemars(extend("x-flag" = Flag::under(RUN).value("THREADS").rare()))]
     #[serde(default = "default_execution_threads")]
+    #[schemars(extend("x-real" = true))]
     pub execution_threads: u16,
+    /// Whether the cost of each stage of the replica's work is measured, such as decoding and hashing, for every kind of
+    /// message. The status has it.
+    #[schemars(extend("x-flag" = Flag::under(RUN).rare()))]
+    #[serde(default)]
+    pub stages: bool,
     /// Replies to clients: from `each` replica, or `none` except acknowledgements of replica 0, for measurements.
     /// Default `each`.
+    #[schemars(extend("x-cluster" = true, "x-flag" = Flag::under(LOAD)))]
     #[serde(default)]
     pub reply: ReplyMode,
     /// Maximum bytes of replies cached for clients that retry. Default 16 MiB.
@@ -114,13 +137,16 @@ pub struct NodeConfig {
     pub passphrase_file: Option<PathBuf>,
     /// Address to listen on for peers, if it differs from this replica's address in `members`: behind a NAT,
     /// `0.0.0.0:port`.
+    #[schemars(with = "Option<String>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<Address>,
     /// Address to listen on for clients. Absent: the same as for peers, so that a firewall cannot tell them apart.
+    #[schemars(with = "Option<String>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_listen: Option<Address>,
     /// Address to listen on for operators, who ask for the status (`quorate status`) without authentication. Absent:
     /// none, and only the clients' listener reports the status.
+    #[schemars(with = "Option<String>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admin_listen: Option<Address>,
     /// Whether other hosts may reach `admin_listen`. Default `false`.
@@ -153,9 +179,10 @@ pub struct NodeConfig {
     /// Injected misbehaviour, for experiments. Absent in every honest configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,
-    /// Slower ways of working that experiments compare with; see [`Baselines`]. Absent in every other configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub baselines: Option<Baselines>,
+    /// Slower ways of working that reproduce figures of single papers; see [`Reproduction`].
+    #[cfg(feature = "laboratory")]
+    #[serde(default)]
+    pub reproduction: Reproduction,
     /// Recording of this replica's inputs and outputs. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingConfig>,
@@ -169,14 +196,6 @@ fn default_scheme() -> SchemeKind {
 
 fn default_mac_scheme() -> SchemeKind {
     SchemeKind::HMAC_SHA256
-}
-
-fn is_default_mac_scheme(scheme: &SchemeKind) -> bool {
-    *scheme == default_mac_scheme()
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 fn default_execution_threads() -> u16 {
@@ -209,6 +228,7 @@ impl NodeConfig {
             channel: ChannelKind::default(),
             application: ApplicationKind::default(),
             execution_threads: default_execution_threads(),
+            stages: false,
             reply: ReplyMode::default(),
             reply_cache_bytes: DEFAULT_REPLY_CACHE_BYTES,
             key_file: default_key_file(),
@@ -226,7 +246,8 @@ impl NodeConfig {
             quic: QuicConfig::default(),
             journal: JournalConfig::default(),
             laboratory: None,
-            baselines: None,
+            #[cfg(feature = "laboratory")]
+            reproduction: Reproduction::default(),
             recording: None,
             members: Vec::new(),
         }
@@ -265,10 +286,7 @@ impl NodeConfig {
         if self.key_file.as_os_str().is_empty() {
             return fault(Place::key("key_file"), "is empty".into(), "leave it out for the default");
         }
-        if !(1..=MAX_EXECUTION_THREADS).contains(&self.execution_threads) {
-            let (what, help) = (format!("is {}", self.execution_threads), format!("use 1 to {MAX_EXECUTION_THREADS}"));
-            return fault(Place::key("execution_threads"), what, &help);
-        }
+        settings::check_ranges(self).map_err(|fault| fault.at(Place::of))?;
         self.validate_members()?;
         self.validate_listeners()?;
         self.validate_parts()
@@ -325,9 +343,17 @@ impl NodeConfig {
         }
     }
 
-    /// Returns the scheme with the way of verification that `[baselines]` sets.
+    /// Returns the table `[reproduction]`; its defaults in a program without that table.
+    pub(crate) fn reproduction(&self) -> Reproduction {
+        #[cfg(feature = "laboratory")]
+        return self.reproduction;
+        #[cfg(not(feature = "laboratory"))]
+        Reproduction::default()
+    }
+
+    /// Returns the scheme with the way of verification that `[reproduction]` sets.
     pub fn signatures(&self) -> SchemeKind {
-        self.baselines.unwrap_or_default().bls_verification.of(self.scheme)
+        self.reproduction().bls_verification.of(self.scheme)
     }
 
     /// Returns what authenticates messages between replicas.
@@ -351,7 +377,7 @@ impl NodeConfig {
     }
 
     /// Returns the stages of the replica that have threads of their own, on a machine with `cores`.
-    pub(crate) fn stages(&self, cores: usize) -> ReplicaStages {
+    pub(crate) fn threads(&self, cores: usize) -> ReplicaStages {
         let host = |member: &Member| member.address.with_port(0);
         let own = host(&self.members[self.replica.index()]);
         let here = self.members.iter().filter(|member| host(member) == own).count();
@@ -373,13 +399,6 @@ impl NodeConfig {
             .check(protocol.name(), protocol.requires(), protocol.requires_of_votes())
             .map_err(|fault| fault.at(Place::key))?;
         self.clients.validate(self.client_authentication)?;
-        if self.consensus.batch_bytes < MIN_BATCH_BYTES {
-            return Err(ConfigFault {
-                place: Place::in_table("consensus", "batch_bytes"),
-                what: format!("is {}, too little for any bundle", self.consensus.batch_bytes),
-                help: format!("set at least {MIN_BATCH_BYTES}"),
-            });
-        }
         self.journal.validate(self.consensus.batch_bytes)?;
         let wire = self.wire();
         wire.validate_settings().map_err(|fault| fault.at(|setting| Place::in_table(setting.table, setting.key)))?;
@@ -456,9 +475,6 @@ impl NodeConfig {
         self.auth_profile.votes_by_mac().then_some(self.mac_scheme)
     }
 }
-
-/// Minimum of `batch_bytes`: a bundle with one command without payload.
-const MIN_BATCH_BYTES: usize = BUNDLE_OVERHEAD_BYTES + COMMAND_OVERHEAD_BYTES;
 
 /// Returns the error for an operators' listener that other hosts may reach.
 pub(crate) fn admin_fault(address: &Address) -> ConfigFault {

@@ -31,6 +31,11 @@ impl Place {
         Place { table: Some((table, 0)), key: Some(key) }
     }
 
+    /// Returns the place of a path such as `consensus.window`.
+    pub(crate) fn of(path: &'static str) -> Place {
+        path.split_once('.').map_or_else(|| Place::key(path), |(table, key)| Place::in_table(table, key))
+    }
+
     /// Returns the place of a member's key.
     pub fn member(at: usize, key: &'static str) -> Place {
         Place { table: Some(("members", at)), key: Some(key) }

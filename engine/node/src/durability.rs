@@ -10,6 +10,8 @@ use quorate_storage::{
     DEFAULT_CAPACITY_BYTES, DEFAULT_SEGMENT_BYTES, DEFAULT_WAITING_BYTES, FileJournal, Fsync, Identity, Journal,
     JournalKind, JournalOptions, MemoryJournal, private, with_descriptor,
 };
+use quorate_types::settings::{Flag, RUN, With};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io;
@@ -25,12 +27,15 @@ const SEGMENT_SLACK_BYTES: u64 = 63 << 10;
 const SEGMENT_SHARE_BYTES: u64 = 256;
 
 /// The table `[journal]` of a configuration.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JournalConfig {
     /// Kind of journal: `file`, or `memory` for experiments. Default `file`.
+    #[schemars(extend("x-reported" = true))]
     pub kind: JournalKind,
     /// Whether records are synced to disk: `always`, or `never` for experiments. Default `always`.
+    #[schemars(extend("x-reported" = true, "x-flag" = Flag::under(RUN).rare()))]
+    #[schemars(extend("x-with" = With::one("journal.kind", &["file"]), "x-real" = true))]
     pub fsync: Fsync,
     /// Directory of the journal, relative to the configuration's. Default `journal`.
     pub directory: PathBuf,
@@ -43,6 +48,7 @@ pub struct JournalConfig {
     pub waiting_bytes: usize,
     /// Bytes of records after which the state is written to a file, so that the journal can be truncated; at most a
     /// quarter of `capacity_bytes`. Default 256 MiB.
+    #[schemars(range(min = 1))]
     pub snapshot_bytes: u64,
 }
 

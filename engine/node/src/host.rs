@@ -9,11 +9,10 @@
 //! cutting the link would only make it redial, and framing stays intact after a bad frame. A client is told the reason.
 
 use crate::alarms::wait_until;
-use crate::allocations;
 use crate::devices::Devices;
 use crate::durability::Memory;
 use crate::error::HostError;
-use crate::laboratory::Liar;
+use crate::laboratory::{self, Liar};
 use crate::measure;
 use crate::network::{Arrival, Frame, Report};
 use crate::observer::NodeEvent;
@@ -394,7 +393,7 @@ impl<P: Protocol> Host<P> {
         if let (Some(sum), Some(more)) = (&mut of_stages, &stages) {
             sum.add(more);
         }
-        let allocated = allocations::of_this_thread();
+        let (allocations, allocated_bytes) = laboratory::allocated();
         let proofs = self.devices.crypto.proofs();
         Status {
             replica: self.devices.me,
@@ -421,8 +420,8 @@ impl<P: Protocol> Host<P> {
             cpu_ns: self.account.spent_ns(),
             threads: ThreadTimes { core_ns: thread_cpu_ns(), network_ns: cpu_ns, ..self.devices.verifiers_times() },
             busy_ns: measure::thread_busy_ns(),
-            allocations: allocated.count,
-            allocated_bytes: allocated.bytes,
+            allocations,
+            allocated_bytes,
             peak_rss_kb: measure::peak_rss_kb(),
             client_memory_peak_bytes: counters.client_memory_peak_bytes,
             uptime_ms: self.started.elapsed().as_millis() as u64,

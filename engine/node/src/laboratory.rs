@@ -1,6 +1,8 @@
 //! Injected misbehaviour, for experiments; see [`quorate_adversary::byzantine`].
 
+use crate::allocations::{self, Allocations};
 use crate::config_file::{ConfigFault, Place};
+use crate::reproduction::Reproduction;
 pub use quorate_adversary::byzantine::Fault;
 pub(crate) use quorate_adversary::byzantine::malleable::{
     ForMalleable as ForReplica, Malleable, for_malleable as for_replica,
@@ -9,6 +11,7 @@ use quorate_adversary::byzantine::{Behaviour, Context, Misbehaviour, Times};
 use quorate_types::Quorum;
 use quorate_types::ReplicaId;
 use quorate_types::identity::ProofShape;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -16,10 +19,11 @@ use std::time::Duration;
 pub(crate) type Liar<M> = Box<dyn Behaviour<M>>;
 
 /// The table `[laboratory]` of a configuration: misbehaviour for experiments, reported at startup.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Laboratory {
     /// Kind of misbehaviour, possibly with a parameter: `silent`, `slow`, `slow=50`, `equivocate`; [`Fault`] lists all.
+    #[schemars(with = "String")]
     pub fault: Fault,
     /// Time after the start at which the misbehaviour begins, in milliseconds. Default 0.
     #[serde(default)]
@@ -31,6 +35,19 @@ pub struct Laboratory {
     /// Default: it does not recur.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<u64>,
+}
+
+/// Counts heap allocations from now on, if the switch says so.
+pub(crate) fn count_allocations(switches: &Reproduction) {
+    if switches.count_allocations {
+        allocations::count();
+    }
+}
+
+/// Returns the heap allocations of the calling thread and their bytes; zeros if they are not counted.
+pub(crate) fn allocated() -> (u64, u64) {
+    let Allocations { count, bytes } = allocations::of_this_thread();
+    (count, bytes)
 }
 
 impl Laboratory {

@@ -5,10 +5,10 @@
 //! ([`run_directory`]). Only `assemble.rs` names concrete parts; `host.rs` is the main loop.
 
 mod alarms;
+#[cfg(feature = "laboratory")]
 pub mod allocations;
 mod assemble;
 mod attention;
-mod baselines;
 mod checkpoints;
 mod client_links;
 mod client_rules;
@@ -41,19 +41,18 @@ mod process;
 pub mod progress;
 pub mod recording;
 mod recovery;
+mod reproduction;
 pub mod scripted;
 mod seals;
 pub mod secrecy;
-pub mod settings;
+mod settings;
 pub mod snapshots;
 mod spool;
 mod states;
 pub mod testnet;
-mod told;
 mod unwise;
 mod verifiers;
 
-pub use baselines::Baselines;
 pub use client_rules::ClientRules;
 pub use config::NodeConfig;
 pub use config_file::ConfigFault;
@@ -67,3 +66,4 @@ pub use process::run_directory;
 pub use quorate_storage::{Fsync, JournalKind, private};
 pub use quorate_types::ReplyMode;
 pub use recording::RecordingConfig;
+pub use reproduction::Reproduction;

@@ -2,12 +2,15 @@
 //! compiled.
 
 use crate::config_file::ConfigFault;
+use crate::reproduction::Reproduction;
 pub(crate) use quorate_consensus::replica::{ForProtocol as ForReplica, for_protocol as for_replica};
 pub(crate) use quorate_consensus::seam::Message as Malleable;
 use quorate_consensus::{Action, Input};
 use quorate_types::identity::ProofShape;
 use quorate_types::{Quorum, ReplicaId, Time};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
@@ -26,6 +29,28 @@ impl fmt::Display for Fault {
 /// The table `[laboratory]` of a configuration, which this build rejects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Laboratory {}
+
+/// No allocator counts.
+pub(crate) fn count_allocations(_: &Reproduction) {}
+
+/// No allocator counts.
+pub(crate) fn allocated() -> (u64, u64) {
+    (0, 0)
+}
+
+impl JsonSchema for Laboratory {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Laboratory".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        false.into()
+    }
+}
 
 impl Laboratory {
     pub(crate) fn fault(&self) -> Fault {

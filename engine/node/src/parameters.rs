@@ -1,129 +1,15 @@
-//! Which keys of `config.toml` must be equal on all replicas of a cluster, and which concern one replica alone.
+//! The values that must be equal on all replicas of a cluster: those of the keys that are declared so.
 //!
-//! Replicas compare the former when they connect ([`quorate_network::channels::plain`]). A new key has to be listed here: a test
-//! compares the lists with [`settings::keys`](crate::settings::keys).
+//! Replicas compare them when they connect ([`quorate_network::channels::plain`]).
 
 use crate::config::NodeConfig;
 use quorate_hosting::desk::ClientTerms;
+use quorate_types::settings::{at, keys, tree};
 use quorate_types::{Hasher, Parameters, tags};
+use serde_json::{Value, json};
 
 /// Keys of the committee's size that are shown with a short tag for each member.
 const MAX_TAGGED_MEMBERS: usize = 7;
-
-/// A key that must be equal on all replicas.
-pub struct ClusterKey {
-    pub table: &'static str,
-    pub name: &'static str,
-    /// Returns the value to compare, as short printable ASCII; `None` if connecting compares it by itself.
-    value: Option<fn(&NodeConfig) -> String>,
-}
-
-const fn cluster(table: &'static str, name: &'static str, value: fn(&NodeConfig) -> String) -> ClusterKey {
-    ClusterKey { table, name, value: Some(value) }
-}
-
-/// The keys that must be equal on all replicas.
-pub const CLUSTER_KEYS: &[ClusterKey] = &[
-    // A hello names the cluster, and a replica with another transport or channel does not get as far as comparing.
-    ClusterKey { table: "", name: "cluster", value: None },
-    ClusterKey { table: "", name: "transport", value: None },
-    ClusterKey { table: "", name: "channel", value: None },
-    cluster("", "faults", |config| config.quorum().map_or(0, |quorum| quorum.faults()).to_string()),
-    cluster("", "scheme", |config| config.scheme.to_string()),
-    cluster("", "auth_profile", |config| config.auth_profile.to_string()),
-    cluster("", "mac_scheme", |config| config.mac_scheme.to_string()),
-    cluster("", "client_authentication", |config| config.client_authentication.to_string()),
-    cluster("", "reply_authentication", |config| config.reply_authentication.to_string()),
-    cluster("", "application", |config| config.application.to_string()),
-    cluster("", "reply", |config| config.reply.to_string()),
-    // `any` and `listed` may differ: each replica applies its own list.
-    cluster("clients", "admitted", |config| match config.clients.certifier.is_empty() {
-        true => "any or listed".to_owned(),
-        false => "certified".to_owned(),
-    }),
-    cluster("clients", "certifier", |config| match config.clients.certifier.to_lowercase() {
-        absent if absent.is_empty() => "absent".to_owned(),
-        key => key,
-    }),
-    cluster("consensus", "protocol", |config| config.consensus.protocol.to_string()),
-    cluster("consensus", "leader", |config| config.consensus.leader.to_string()),
-    cluster("consensus", "votes", |config| config.consensus.votes.to_string()),
-    cluster("consensus", "batch", |config| config.consensus.batch.to_string()),
-    cluster("consensus", "batch_bytes", |config| config.consensus.batch_bytes.to_string()),
-    cluster("consensus", "dissemination", |config| config.consensus.dissemination.to_string()),
-    cluster("consensus", "max_delay_ms", |config| config.consensus.max_delay_ms.to_string()),
-    cluster("consensus", "retained_blocks", |config| config.consensus.retained_blocks.to_string()),
-    cluster("consensus", "retained_bytes", |config| config.consensus.retained_bytes.to_string()),
-    cluster("consensus", "window", |config| config.consensus.window.to_string()),
-    cluster("consensus", "checkpoint_interval", |config| config.consensus.checkpoint_interval.to_string()),
-    cluster("consensus", "phases_only", |config| config.consensus.phases_only.to_string()),
-    cluster("members", "identity_key", |config| keys(config.members.iter().map(|member| &member.identity_key))),
-    cluster("members", "voting_key", |config| keys(config.members.iter().map(|member| &member.voting_key))),
-];
-
-/// The keys that may differ between replicas, by table. An empty list stands for all keys of a table.
-pub const LOCAL_KEYS: &[(&str, &[&str])] = &[
-    (
-        "",
-        &[
-            "replica",
-            "accept_weak_scheme",
-            "replica_threads",
-            "execution_threads",
-            "reply_cache_bytes",
-            "key_file",
-            "passphrase_file",
-            "listen",
-            "client_listen",
-            "admin_listen",
-            "admin_beyond_loopback",
-        ],
-    ),
-    ("clients", &["keys", "max_commands_per_s", "max_answer_bytes_per_s", "max_answer_us_per_s"]),
-    (
-        "consensus",
-        &[
-            "batch_latency_ms",
-            "batch_policy",
-            "batch_wait_ms",
-            "vote_wait_us",
-            "view_duration",
-            "view_timeout_ms",
-            "min_view_timeout_ms",
-            "pool_bytes",
-            "pool_bundles",
-            "max_queue_ms",
-            "fetch_delay_ms",
-            "fetch_retry_ms",
-            "answer_bytes_per_second",
-            "pipeline",
-            "pre_prepare_repeat",
-            "repeat",
-            "remedy",
-        ],
-    ),
-    ("links", &[]),
-    ("tcp", &[]),
-    ("packets", &[]),
-    ("retransmission", &[]),
-    ("quic", &[]),
-    ("journal", &[]),
-    ("laboratory", &[]),
-    ("baselines", &[]),
-    ("recording", &[]),
-    // A replica may be reached by another name from here than from there; a proof of possession is checked by each.
-    ("members", &["address", "possession"]),
-];
-
-/// Returns whether a key must be equal on all replicas.
-pub fn is_cluster_key(table: &str, name: &str) -> bool {
-    CLUSTER_KEYS.iter().any(|key| (key.table, key.name) == (table, name))
-}
-
-/// Returns whether a key may differ between replicas.
-pub fn is_local_key(table: &str, name: &str) -> bool {
-    LOCAL_KEYS.iter().any(|(of, names)| *of == table && (names.is_empty() || names.contains(&name)))
-}
 
 impl NodeConfig {
     /// Returns the values that clients compare with their configurations.
@@ -140,19 +26,44 @@ impl NodeConfig {
         ClientTerms { parameters: Parameters::new(values), max_frame_bytes }
     }
 
-    /// Returns the values that must be equal on all replicas.
+    /// Returns the values that must be equal on all replicas. A hello names the cluster, and a replica with another
+    /// transport or channel does not get as far as comparing, so these are not among them.
     pub fn parameters(&self) -> Parameters {
-        let name = |key: &ClusterKey| match key.table {
-            "" => key.name.to_owned(),
-            table => format!("{table}.{}", key.name),
-        };
-        Parameters::new(CLUSTER_KEYS.iter().filter_map(|key| Some((name(key), key.value?(self)))))
+        let tree = self.resolved();
+        let compared = keys::<NodeConfig>().iter().filter(|key| key.mark("x-cluster") == Some(&Value::Bool(true)));
+        Parameters::new(compared.map(|key| (key.path.clone(), text(at(&tree, &key.path)))))
+    }
+
+    /// Returns the configuration with the values to compare: what an absent key stands for, one value for rules that
+    /// may differ, and digests of the members' keys.
+    fn resolved(&self) -> Value {
+        let mut tree = tree(self);
+        tree["faults"] = self.quorum().map_or(0, |quorum| quorum.faults()).into();
+        // Each replica applies its own list of clients.
+        let admitted = if self.clients.certifier.is_empty() { "any or listed" } else { "certified" };
+        tree["clients"]["admitted"] = admitted.into();
+        tree["clients"]["certifier"] = self.clients.certifier.to_lowercase().into();
+        tree["members"] = json!({
+            "identity_key": digests(self.members.iter().map(|member| &member.identity_key)),
+            "voting_key": digests(self.members.iter().map(|member| &member.voting_key)),
+        });
+        tree
+    }
+}
+
+/// Returns a value as short printable ASCII.
+fn text(value: Option<&Value>) -> String {
+    match value {
+        None => "absent".to_owned(),
+        Some(Value::String(text)) if text.is_empty() => "absent".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
     }
 }
 
 /// Returns a digest of the members' keys, and in a small committee a tag for each key, so that the one that differs can
 /// be found.
-fn keys<'a>(keys: impl Iterator<Item = &'a bytes::Bytes>) -> String {
+fn digests<'a>(keys: impl Iterator<Item = &'a bytes::Bytes>) -> String {
     let hash = |bytes: &[u8]| {
         let mut hasher = Hasher::new(tags::MEMBER_KEYS);
         hasher.update(bytes);

@@ -5,17 +5,19 @@ use crate::error::NodeError;
 use crate::observer::{NodeEvent, Observer};
 use quorate_hosting::recording::{DEFAULT_LIMIT_MB, Header, MAX_LIMIT_MB, Recorder, Writer};
 use quorate_types::ReplicaId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// The table `[recording]` of a configuration: records the replica's inputs and outputs in a file for `quorate replay`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordingConfig {
     /// File of the recording. If it exists, the new recording goes to the same name with `.1`, `.2` and so on appended.
     pub file: PathBuf,
     /// Maximum size of the recording in MB (1,000,000 bytes); then the recording ends and the replica continues.
     /// Default 512.
+    #[schemars(range(min = 1, max = MAX_LIMIT_MB))]
     #[serde(default = "default_limit_mb")]
     pub limit_mb: u64,
 }
@@ -26,15 +28,13 @@ fn default_limit_mb() -> u64 {
 
 impl RecordingConfig {
     pub(crate) fn validate(&self) -> Result<(), ConfigFault> {
-        let fault =
-            |key, what: String, help: String| Err(ConfigFault { place: Place::in_table("recording", key), what, help });
-        if self.file.as_os_str().is_empty() {
-            return fault("file", "is empty".into(), "name a file, or remove the table".into());
+        match self.file.as_os_str().is_empty() {
+            true => {
+                let help = "name a file, or remove the table".into();
+                Err(ConfigFault { place: Place::in_table("recording", "file"), what: "is empty".into(), help })
+            }
+            false => Ok(()),
         }
-        if !(1..=MAX_LIMIT_MB).contains(&self.limit_mb) {
-            return fault("limit_mb", format!("is {}", self.limit_mb), format!("set 1 to {MAX_LIMIT_MB}"));
-        }
-        Ok(())
     }
 }
 

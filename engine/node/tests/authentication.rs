@@ -10,7 +10,7 @@ use quorate_consensus::protocols::pbft::message::{PbftMessage, PrePrepare};
 use quorate_consensus::protocols::views::message::{Proposal, ViewMessage};
 use quorate_consensus::{Envelope, Message};
 use quorate_crypto::{ClientAuthentication, ClientIdentity, ClientVerdicts};
-use quorate_node::{Baselines, EmbeddedCluster, NoObserver, NodeConfig, NodeEvent};
+use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig, NodeEvent, Reproduction};
 use quorate_types::{
     Attachment, Block, Bundle, BundleBuilder, Certificate, ClientRequest, ClusterId, Digest, Domain, Height, ReplicaId,
     ReplicaReply, ReplicaThreads, View, Vote, encode_message,
@@ -389,7 +389,7 @@ fn a_bundle_is_verified_once_in_a_process() {
 /// Returns the number of verifications of each honest replica.
 fn verifications_of_five_bundles(client_verdicts: ClientVerdicts) -> Vec<u64> {
     let mut template = template();
-    template.baselines = Some(Baselines { client_verdicts, ..Baselines::default() });
+    template.reproduction = Reproduction { client_verdicts, ..Reproduction::default() };
     // The attacker leads and proposes nothing: there are no other signatures to verify in its view.
     template.consensus.view_timeout_ms = 600_000;
     let (mut attacker, cluster, _) = Attacker::among(&template);

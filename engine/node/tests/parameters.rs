@@ -1,24 +1,9 @@
-//! Which keys replicas compare: each key of `config.toml` is either the cluster's or the replica's own.
+//! Which keys replicas compare: those that are declared to be the same on every replica.
 
 use quorate_node::NodeConfig;
-use quorate_node::parameters::{CLUSTER_KEYS, is_cluster_key, is_local_key};
-use quorate_node::settings;
 use quorate_node::testnet;
+use quorate_types::settings::keys;
 use std::net::SocketAddr;
-
-#[test]
-fn each_key_is_the_clusters_or_the_replicas_own() {
-    for key in settings::keys() {
-        let scopes = (is_cluster_key(key.table, &key.name), is_local_key(key.table, &key.name));
-        assert!(scopes.0 != scopes.1, "`{}.{}` is in both lists or in none", key.table, key.name);
-        let says = key.doc.contains("same on");
-        assert_eq!(says, scopes.0, "the documentation of `{}.{}` does not say its scope", key.table, key.name);
-    }
-    let is_known = |(table, name): (&str, &str)| {
-        settings::keys().iter().any(|key| (key.table, key.name.as_str()) == (table, name))
-    };
-    assert!(CLUSTER_KEYS.iter().all(|key| is_known((key.table, key.name))), "a listed key does not exist");
-}
 
 /// Another value for each key that is compared.
 const OTHERS: &[(&str, &str, &str)] = &[
@@ -78,13 +63,52 @@ fn changed(config: &NodeConfig, table: &str, name: &str, value: &str) -> NodeCon
     config
 }
 
+/// The keys that the handshake compared before they were declared at their fields, so that none is lost.
+const COMPARED: &[&str] = &[
+    "application",
+    "auth_profile",
+    "client_authentication",
+    "faults",
+    "mac_scheme",
+    "reply",
+    "reply_authentication",
+    "scheme",
+    "clients.admitted",
+    "clients.certifier",
+    "consensus.batch",
+    "consensus.batch_bytes",
+    "consensus.checkpoint_interval",
+    "consensus.dissemination",
+    "consensus.leader",
+    "consensus.max_delay_ms",
+    "consensus.phases_only",
+    "consensus.protocol",
+    "consensus.retained_blocks",
+    "consensus.retained_bytes",
+    "consensus.votes",
+    "consensus.window",
+    "members.identity_key",
+    "members.voting_key",
+];
+
+#[test]
+fn every_key_of_the_cluster_is_compared_with_a_value() {
+    let parameters = configuration().parameters();
+    let none = quorate_types::Parameters::new(std::iter::empty::<(&str, String)>());
+    let differences = parameters.differences(&none);
+    let named: Vec<&str> = differences.iter().map(|difference| difference.key.as_str()).collect();
+    let missing: Vec<_> = COMPARED.iter().filter(|key| !named.contains(key)).collect();
+    assert!(missing.is_empty(), "{missing:?} are not compared");
+}
+
 #[test]
 fn a_change_of_each_compared_key_is_named_and_nothing_else_is() {
     let config = configuration();
     let unseen = ["cluster", "transport", "channel"];
-    for key in CLUSTER_KEYS.iter().filter(|key| !key.table.is_empty() || !unseen.contains(&key.name)) {
-        let other = OTHERS.iter().find(|(table, name, _)| (*table, *name) == (key.table, key.name));
-        let (table, name, value) = other.unwrap_or_else(|| panic!("no other value for `{}`", key.name));
+    let of_the_cluster = keys::<NodeConfig>().iter().filter(|key| key.is_of_the_cluster());
+    for key in of_the_cluster.filter(|key| !unseen.contains(&key.path.as_str())) {
+        let other = OTHERS.iter().find(|(table, name, _)| (*table, *name) == (key.table(), key.name()));
+        let (table, name, value) = other.unwrap_or_else(|| panic!("no other value for `{}`", key.path));
         let differences = config.parameters().differences(&changed(&config, table, name, value).parameters());
         let named: Vec<&str> = differences.iter().map(|difference| difference.key.as_str()).collect();
         let expected = if table.is_empty() { (*name).to_owned() } else { format!("{table}.{name}") };

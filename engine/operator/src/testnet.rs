@@ -14,7 +14,7 @@ use quorate_node::testnet::{self, Place};
 use quorate_node::{ClientRules, NodeConfig, NodeError, private};
 use quorate_types::digest::encode_hex;
 use quorate_types::text::quote;
-use quorate_types::{ClusterId, Quorum, ReplicaId};
+use quorate_types::{ClusterId, Committee, Quorum, ReplicaId, settings};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -165,16 +165,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     };
     let net = testnet::write_at(template, places, directory)?;
     let committee = net.client_committee().map_err(NodeError::from)?;
-    let (protocol, faults) = (template.consensus.protocol, committee.quorum.faults());
-    let mut config = ClientConfig::new(&template.cluster, protocol, template.scheme, faults, &committee.members);
-    (config.auth_profile, config.mac_scheme) = (template.auth_profile, template.mac_scheme);
-    config.client_authentication = template.client_authentication;
-    (config.transport, config.channel) = (template.transport, template.channel);
-    (config.packets, config.retransmission) = (template.packets, template.retransmission);
-    config.quic = template.quic.clone();
-    config.reply_authentication = template.reply_authentication;
-    config.application = template.application;
-    config.dissemination = template.consensus.client_dissemination();
+    let mut config = client_config(template, &committee);
     config.key_file = keys.write(&ClusterId::from_name(&template.cluster), directory)?;
     let path = directory.join(CLIENT_CONFIG_FILE);
     private::write(&path, config.to_toml().as_bytes())
@@ -212,6 +203,23 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
         output::report(&format!("warning: {fault}"));
     }
     Ok(())
+}
+
+/// Returns the configuration of clients of a cluster: the keys that replicas have too, with their values.
+pub fn client_config(replicas: &NodeConfig, committee: &Committee) -> ClientConfig {
+    /// Each end has keys of its own in files. The other values may have names that no list has.
+    const OWN: [&str; 7] =
+        ["key_file", "passphrase_file", "scheme", "mac_scheme", "transport", "channel", "application"];
+    let tree = settings::tree(replicas);
+    let shared = settings::keys::<ClientConfig>().iter().filter(|key| !OWN.contains(&key.path.as_str()));
+    let mut client = settings::select(&tree, shared);
+    client["protocol"] = tree["consensus"]["protocol"].clone();
+    client["dissemination"] = settings::tree(&replicas.consensus.client_dissemination());
+    client["faults"] = committee.quorum.faults().into();
+    client["members"] = settings::tree(&committee.members);
+    let client = serde_json::from_value(client).expect("the keys that both have are of the same types");
+    let NodeConfig { scheme, mac_scheme, transport, channel, application, .. } = *replicas;
+    ClientConfig { scheme, mac_scheme, transport, channel, application, ..client }
 }
 
 /// Warning of the default rule of admission.

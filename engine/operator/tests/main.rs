@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 mod judge;
 mod standstill;
+mod switches;
 mod terms;
 
 const REPLICAS: u16 = 4;

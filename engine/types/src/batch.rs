@@ -1,7 +1,9 @@
 //! Size of the blocks that leaders propose.
 
 use crate::limits::MAX_BLOCK_BUNDLES;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -104,5 +106,15 @@ impl de::Visitor<'_> for Reader {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<BatchSize, E> {
         text.parse().map_err(E::custom)
+    }
+}
+
+impl JsonSchema for BatchSize {
+    fn schema_name() -> Cow<'static, str> {
+        "BatchSize".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "integer"], "minimum": 1, "maximum": MAX_BLOCK_BUNDLES })
     }
 }

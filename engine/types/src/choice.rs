@@ -5,7 +5,7 @@
 //! it; choices that no single crate owns are in [`choices`](crate::choices).
 
 #[doc(hidden)]
-pub use serde;
+pub use {schemars, serde};
 
 use crate::text::escaped;
 use serde::de::Error;
@@ -133,6 +133,21 @@ macro_rules! by_name {
         impl $crate::choice::serde::Serialize for $name {
             fn serialize<S: $crate::choice::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.name())
+            }
+        }
+
+        impl $crate::choice::schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut $crate::choice::schemars::SchemaGenerator) -> $crate::choice::schemars::Schema {
+                let names = <Self as $crate::choice::Choice>::names();
+                $crate::choice::schemars::json_schema!({ "type": "string", "enum": names })
             }
         }
 

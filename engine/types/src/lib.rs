@@ -32,6 +32,7 @@ pub mod parameters;
 pub mod quorum;
 mod replica_threads;
 pub mod sealed;
+pub mod settings;
 pub mod stages;
 pub mod state;
 pub mod status;

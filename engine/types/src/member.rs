@@ -2,24 +2,26 @@
 
 use crate::address::Address;
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Source of this file. The docs of a member's fields also document the configuration keys.
-pub const SOURCE: &str = include_str!("member.rs");
-
 /// One replica of the committee, as configuration files list it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
     /// Address for its peers, or in `client.toml` for its clients: `host:port`.
+    #[schemars(with = "String")]
     pub address: Address,
     /// Public key for handshakes, in hexadecimal.
+    #[schemars(with = "String", extend("x-cluster" = true))]
     #[serde(with = "hexadecimal")]
     pub identity_key: Bytes,
     /// Public key for votes, of the cluster's `scheme`, in hexadecimal; empty or absent in the scheme `none`.
+    #[schemars(with = "String", extend("x-cluster" = true))]
     #[serde(default, with = "hexadecimal")]
     pub voting_key: Bytes,
     /// Proof that it holds the private voting key, in hexadecimal; absent unless the scheme requires one.
+    #[schemars(with = "String")]
     #[serde(default, with = "hexadecimal", skip_serializing_if = "Bytes::is_empty")]
     pub possession: Bytes,
 }

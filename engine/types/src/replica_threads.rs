@@ -1,6 +1,8 @@
 //! The number of threads that a replica works on, and which stages of its work have threads of their own.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -162,5 +164,15 @@ impl From<ReplicaThreads> for Written {
             ReplicaThreads::Auto => Written::Text(AUTO.to_owned()),
             ReplicaThreads::Count(threads) => Written::Count(threads.into()),
         }
+    }
+}
+
+impl JsonSchema for ReplicaThreads {
+    fn schema_name() -> Cow<'static, str> {
+        "ReplicaThreads".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "integer"], "minimum": 1, "maximum": MAX_REPLICA_THREADS })
     }
 }

@@ -13,6 +13,7 @@ mod meter;
 mod payload_paths;
 mod quorum;
 mod replica_threads;
+mod settings;
 mod signers;
 mod stages;
 mod state;

@@ -34,7 +34,7 @@ const INDENT: &str = "           ";
 /// Runs the demonstration. Returns an error if a check fails.
 pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
     let mut spec = demo::spec();
-    (spec.transport, spec.channel) = (arguments.transport, arguments.channel);
+    (spec.node.transport, spec.node.channel) = (arguments.transport, arguments.channel);
     spec.validate()?;
     spec.json.clone_from(&arguments.json);
     spec.report = Some(arguments.report.clone());
@@ -44,9 +44,9 @@ pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
         "{} replicas, each a process with its journal on disk, order commands with {} over {} ({}). Of {0}, {} may be \
          Byzantine.",
         spec.replicas,
-        spec.protocol.name(),
-        spec.transport,
-        spec.channel,
+        spec.node.consensus.protocol.name(),
+        spec.node.transport,
+        spec.node.channel,
         spec.quorum().faults(),
     ));
     let outcome = demo::run(&spec, &mut narrator);

@@ -54,7 +54,7 @@ pub fn run(arguments: &FidelityArgs) -> Outcome {
         .collect();
     let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &inputs)?;
     let mut entries = Grid::parse(GRID, "the grid")?.entries(arguments.profile)?;
-    entries.iter_mut().for_each(|entry| entry.spec.stages = arguments.stages);
+    entries.iter_mut().for_each(|entry| entry.spec.node.stages = arguments.stages);
     let costs = match &arguments.costs {
         Some(_) => SimOptions { costs: arguments.costs.clone(), ..SimOptions::default() }.cost_table()?,
         None => {

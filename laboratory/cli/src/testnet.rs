@@ -3,8 +3,7 @@
 use crate::{Outcome, TestnetArgs};
 use quorate_applications::ApplicationKind;
 use quorate_lab::BenchSpec;
-use quorate_lab::settings::node_template;
-use quorate_lab::spec::ClusterArgs;
+use quorate_lab::spec::{ClusterArgs, JournalKind};
 use quorate_operator::testnet::{self, Program, Testnet};
 
 /// Writes a cluster for this host, or for the named hosts.
@@ -15,8 +14,8 @@ pub fn run(arguments: TestnetArgs) -> Outcome {
         spec.replicas = replicas as u32;
         spec.validate()?;
     }
-    let mut template = node_template(&spec);
-    template.application = ApplicationKind::KEY_VALUE;
+    let mut template = spec.template();
+    (template.application, template.journal.kind) = (ApplicationKind::KEY_VALUE, JournalKind::File);
     let (replicas, base_port) = (spec.replicas as usize, spec.base_port);
     let program = Program { name: "quorate", run: "node" };
     let testnet = Testnet { template, replicas, base_port, hosts: &hosts, client_keys, admitted_clients };

@@ -107,6 +107,25 @@ fn the_operators_binary_contains_no_laboratory_and_no_misbehaviour() {
     }
 }
 
+/// Switches that reproduce papers, and the allocator that counts, are behind a feature of these packages.
+#[test]
+fn the_operators_binary_is_built_without_the_feature_of_laboratories() {
+    let features = |package: &str| {
+        let output = Command::new(env!("CARGO"))
+            .args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p} [{f}]"])
+            .args(["--package", package, "--manifest-path"])
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
+            .output()
+            .expect("cargo is what runs this test");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("names are UTF-8");
+        let of = |name: &str| text.lines().any(|line| line.starts_with(name) && line.contains("laboratory]"));
+        ["quorate-node ", "quorate-consensus "].map(of)
+    };
+    assert_eq!(features("quorate-operator"), [false, false]);
+    assert_eq!(features("quorate"), [true, true], "the test detects the feature");
+}
+
 #[test]
 fn consensus_has_no_device_among_its_libraries() {
     let manifest = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/consensus/Cargo.toml"));

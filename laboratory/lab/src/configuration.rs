@@ -1,9 +1,9 @@
-//! Generator of `docs/CONFIGURATION.md`: every key of `config.toml` and `client.toml`, from the docs of the fields.
+//! `docs/CONFIGURATION.md` and the JSON Schemas beside it: every key of `config.toml` and `client.toml`, from the
+//! declarations of the keys.
 
 use quorate_client::ClientConfig;
-use quorate_client::config::SOURCE as CLIENT;
-use quorate_consensus::config::ProtocolKind;
-use quorate_node::settings::{Key, default_of, fields, keys, to_markdown};
+use quorate_node::NodeConfig;
+use quorate_types::settings::{json_schema, keys, to_markdown};
 
 const HEAD: &str = "\
 # Configuration
@@ -12,24 +12,23 @@ const HEAD: &str = "\
 all clients. An unknown key is refused, with its line. A key without a default (`–`) is either required, or optional
 and unset. The names of times and sizes end with the unit. Replicas read their file when they start.
 
-This page is generated from the documentation of the fields in the source. To regenerate it, run
-`QUORATE_GOLDEN=write cargo test -p quorate-lab --test tests configuration`.
+This page, and the JSON Schemas [config.schema.json](config.schema.json) and
+[client.schema.json](client.schema.json), are generated from the declarations of the keys
+([ADR 109](adr/109-one-schema-for-settings.md)). To regenerate them, run
+`QUORATE_GOLDEN=write cargo test -p quorate-lab --test tests configuration`. An editor with a language server for TOML
+completes and checks a file that begins with the line `#:schema PATH/config.schema.json`.
 
 ## config.toml
 ";
 
-pub fn page() -> String {
-    let members = fields("members", quorate_types::member::SOURCE, "Member");
-    let client = [fields("", CLIENT, "ClientConfig"), members].concat().into_iter();
-    let client: Vec<Key> = client.filter(|key| !(key.table.is_empty() && key.name == "members")).collect();
-    format!("{HEAD}{}\n## client.toml\n{}", to_markdown(&keys(), default_of), to_markdown(&client, client_default))
-}
-
-fn client_default(key: &Key) -> Option<String> {
-    const NEEDED: [&str; 2] = ["cluster", "protocol"];
-    let config = ClientConfig::new("", ProtocolKind::Jolteon, quorate_crypto::SchemeKind::ED25519, 0, &[]);
-    let mut config = toml::Table::try_from(config).expect("every setting has a form in TOML");
-    config.remove("faults");
-    let is_needed = !key.table.is_empty() || NEEDED.contains(&key.name.as_str());
-    config.get(&key.name).filter(|_| !is_needed).map(ToString::to_string)
+/// Returns the files below `docs`, with their names.
+pub fn files() -> [(&'static str, String); 3] {
+    let [replica, client] = [keys::<NodeConfig>(), keys::<ClientConfig>()].map(to_markdown);
+    let page = format!("{HEAD}{replica}\n## client.toml\n{client}");
+    let schema = |schema| serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n";
+    [
+        ("CONFIGURATION.md", page),
+        ("config.schema.json", schema(json_schema::<NodeConfig>())),
+        ("client.schema.json", schema(json_schema::<ClientConfig>())),
+    ]
 }

@@ -64,17 +64,20 @@ pub fn spec() -> BenchSpec {
         Fault::Restart(ReplicaId(VICTIM), kill, away),
     ];
     fault.extend((0..4).map(|replica| Fault::Restart(ReplicaId(replica), kill_all, away)));
-    BenchSpec {
-        leader: LeaderKind::Reputation,
-        workload: WorkloadKind::YcsbA,
-        records: RECORDS,
-        outstanding: Some(OUTSTANDING),
-        view_timeout_ms: 500,
-        warmup: seconds(1),
-        duration: seconds(17),
-        host: Host::Processes,
-        fault,
-        ..BenchSpec::default()
+    {
+        let mut spec = BenchSpec {
+            workload: WorkloadKind::YcsbA,
+            records: RECORDS,
+            outstanding: Some(OUTSTANDING),
+            warmup: seconds(1),
+            duration: seconds(17),
+            host: Host::Processes,
+            fault,
+            ..BenchSpec::default()
+        };
+        spec.node.consensus.leader = LeaderKind::Reputation;
+        spec.node.consensus.view_timeout_ms = 500;
+        spec
     }
 }
 

@@ -4,6 +4,7 @@ use crate::common::Quiet;
 use quorate_lab::sim::{self, SimOptions};
 use quorate_lab::spec::{BenchSpec, CertificateCache, Interval, LeaderKind, PayloadPath, Reproduction};
 use quorate_lab::{BenchResult, bench};
+use quorate_node::NodeConfig;
 use quorate_operator::report::Report;
 
 fn short() -> BenchSpec {
@@ -19,14 +20,18 @@ fn short() -> BenchSpec {
 /// With a silent leader, every replica shows the same certificate in its timeouts.
 #[test]
 fn without_the_certificate_cache_more_signatures_are_verified() {
-    let on = BenchSpec {
-        leader: LeaderKind::RoundRobin,
-        view_timeout_ms: 20,
-        fault: vec!["silent:0".parse().expect("a fault")],
-        ..short()
+    let on = {
+        let mut spec = BenchSpec { fault: vec!["silent:0".parse().expect("a fault")], ..short() };
+        spec.node.consensus.leader = LeaderKind::RoundRobin;
+        spec.node.consensus.view_timeout_ms = 20;
+        spec
     };
     let switches = Reproduction { certificate_cache: CertificateCache::Off, ..Reproduction::default() };
-    let off = BenchSpec { reproduction: switches, ..on.clone() };
+    let off = {
+        let mut spec = on.clone();
+        spec.node.reproduction = switches;
+        spec
+    };
     let verifications = |result: &BenchResult| result.verifications_per_block.expect("blocks were committed");
     let simulated =
         |spec| sim::run(spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}")).bench;
@@ -43,7 +48,11 @@ fn without_the_certificate_cache_more_signatures_are_verified() {
 fn a_copying_path_allocates_more_for_each_command() {
     let run = |payload_path| {
         let reproduction = Reproduction { payload_path, count_allocations: true, ..Reproduction::default() };
-        let spec = BenchSpec { payload: 256, reproduction, ..short() };
+        let spec = {
+            let mut spec = BenchSpec { payload: 256, ..short() };
+            spec.node.reproduction = reproduction;
+            spec
+        };
         let result = bench::run(&spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}"));
         let (count, bytes) = (result.allocations_per_command, result.allocated_bytes_per_command);
         (count.expect("they were counted"), bytes.expect("they were counted"))
@@ -57,12 +66,14 @@ fn a_copying_path_allocates_more_for_each_command() {
 
 /// The settings reach replicas in processes of their own through their configuration.
 #[test]
-fn baselines_are_a_table_of_the_configuration() {
-    let baselines = quorate_node::Baselines { payload_path: PayloadPath::Copied, ..Default::default() };
-    let config =
-        quorate_node::NodeConfig { baselines: Some(baselines), ..quorate_lab::settings::node_template(&short()) };
-    assert!(config.to_toml().contains("[baselines]\n"), "{}", config.to_toml());
-    let read: quorate_node::NodeConfig = toml::from_str(&config.to_toml()).expect("it is TOML");
-    assert_eq!(read.baselines, Some(baselines));
-    assert!(!quorate_lab::settings::node_template(&short()).to_toml().contains("baselines]"), "absent by default");
+fn switches_are_a_table_of_the_configuration() {
+    let reproduction = Reproduction { payload_path: PayloadPath::Copied, ..Default::default() };
+    let config = NodeConfig { reproduction, ..short().template() };
+    assert!(config.to_toml().contains("[reproduction]\n"), "{}", config.to_toml());
+    let read: NodeConfig = toml::from_str(&config.to_toml()).expect("it is TOML");
+    assert_eq!(read.reproduction, reproduction);
+    for absent in ["[reproduction]", "payload_path", "batch_policy"] {
+        let text = short().template().to_toml();
+        assert!(!text.contains(absent), "the operators' program does not know {absent}: {text}");
+    }
 }

@@ -12,12 +12,15 @@ type Reading = fn(&CostTable) -> f64;
 
 /// Specifications that spread bundles, bytes and turns, as those of `quorate calibrate` do.
 fn specs() -> Vec<BenchSpec> {
-    let base = BenchSpec {
-        clients: 4,
-        warmup: Interval::from_millis(50),
-        duration: Interval::from_millis(150),
-        stages: true,
-        ..BenchSpec::default()
+    let base = {
+        let mut spec = BenchSpec {
+            clients: 4,
+            warmup: Interval::from_millis(50),
+            duration: Interval::from_millis(150),
+            ..BenchSpec::default()
+        };
+        spec.node.stages = true;
+        spec
     };
     vec![
         BenchSpec { payload: 0, bundle: 20, outstanding: Some(100), ..base.clone() },

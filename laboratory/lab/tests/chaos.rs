@@ -9,12 +9,15 @@ use quorate_operator::report::Report;
 const SEEDS: std::ops::Range<u64> = 1..11;
 
 fn spec(protocol: ProtocolKind) -> BenchSpec {
-    BenchSpec {
-        protocol,
-        clients: 2,
-        outstanding: Some(50),
-        duration: Interval::from_millis(5000),
-        ..BenchSpec::default()
+    {
+        let mut spec = BenchSpec {
+            clients: 2,
+            outstanding: Some(50),
+            duration: Interval::from_millis(5000),
+            ..BenchSpec::default()
+        };
+        spec.node.consensus.protocol = protocol;
+        spec
     }
 }
 

@@ -183,7 +183,11 @@ fn tcp_follows_a_profile_in_emulated_and_simulated_networks() {
     let own = EmulationOptions { rto_min_ms: Some(7.0), ..file.options() };
     let resolved = resolve(&with(Some(RetransmissionProfile::S100)), &own).expect("the flag overrides the profile");
     assert_eq!((values(&resolved)[0].as_str(), resolved.rto_min_ms), ("7000", 7.0));
-    let rudp = BenchSpec { transport: TransportKind::RUDP, ..with(Some(RetransmissionProfile::S50)) };
+    let rudp = {
+        let mut spec = with(Some(RetransmissionProfile::S50));
+        spec.node.transport = TransportKind::RUDP;
+        spec
+    };
     let resolved = resolve(&rudp, &file.options()).expect("RUDP has its own timeouts");
     assert_eq!((values(&resolved)[0].as_str(), resolved.not_applied.len()), ("200000", 0));
 }
@@ -192,7 +196,11 @@ fn tcp_follows_a_profile_in_emulated_and_simulated_networks() {
 fn a_profile_without_effect_is_said() {
     let with = |host, transport| {
         let retransmission = Some(RetransmissionProfile::S50);
-        let spec = BenchSpec { host, transport, retransmission, ..BenchSpec::default() };
+        let spec = {
+            let mut spec = BenchSpec { host, retransmission, ..BenchSpec::default() };
+            spec.node.transport = transport;
+            spec
+        };
         spec.warnings().into_iter().chain(spec.idle_beside_the_kernel()).collect::<Vec<_>>().join("\n")
     };
     assert!(

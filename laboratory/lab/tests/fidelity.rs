@@ -23,12 +23,12 @@ fn the_grid_covers_what_decides_the_figures() {
     assert!(quick.len() <= MAX_QUICK_CELLS, "{} cells", quick.len());
     for all in [&quick, &full] {
         let values = |of: fn(&Entry) -> String| all.iter().map(of).collect::<BTreeSet<_>>();
-        assert!(values(|entry| entry.spec.protocol.to_string()).len() >= 2);
+        assert!(values(|entry| entry.spec.node.consensus.protocol.to_string()).len() >= 2);
         assert_eq!(values(|entry| entry.spec.replicas.to_string()), BTreeSet::from(["4".into(), "7".into()]));
         assert_eq!(values(|entry| entry.spec.payload.to_string()).len(), 3);
-        assert_eq!(values(|entry| entry.spec.batch.to_string()).len(), 3);
-        assert_eq!(values(|entry| entry.spec.scheme.to_string()).len(), 2);
-        assert_eq!(values(|entry| entry.spec.client_authentication.to_string()).len(), 2);
+        assert_eq!(values(|entry| entry.spec.node.consensus.batch.to_string()).len(), 3);
+        assert_eq!(values(|entry| entry.spec.node.scheme.to_string()).len(), 2);
+        assert_eq!(values(|entry| entry.spec.node.client_authentication.to_string()).len(), 2);
         assert!(all.iter().any(|entry| matches!(entry.spec.pacing(), Pacing::Open { .. })));
         let labels: BTreeSet<String> = all.iter().map(Entry::label).collect();
         assert_eq!(labels.len(), all.len(), "each cell has a label of its own");

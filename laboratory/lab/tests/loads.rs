@@ -200,15 +200,18 @@ fn samples_are_requests_of_the_measured_time() {
 /// A leader is silent for the second of three seconds.
 #[test]
 fn each_second_counts_what_the_replicas_did() {
-    let spec = BenchSpec {
-        leader: LeaderKind::RoundRobin,
-        clients: 2,
-        outstanding: Some(50),
-        view_timeout_ms: 100,
-        warmup: Interval::from_millis(150),
-        duration: Interval::from_millis(3000),
-        fault: vec!["silent:1@1s+1s".parse().expect("a fault")],
-        ..BenchSpec::default()
+    let spec = {
+        let mut spec = BenchSpec {
+            clients: 2,
+            outstanding: Some(50),
+            warmup: Interval::from_millis(150),
+            duration: Interval::from_millis(3000),
+            fault: vec!["silent:1@1s+1s".parse().expect("a fault")],
+            ..BenchSpec::default()
+        };
+        spec.node.consensus.leader = LeaderKind::RoundRobin;
+        spec.node.consensus.view_timeout_ms = 100;
+        spec
     };
     let result = simulate(&spec).bench;
     let sum =
@@ -229,15 +232,18 @@ fn each_second_counts_what_the_replicas_did() {
 #[test]
 fn throughput_after_misbehaviour_is_compared_with_that_before_it() {
     let run = |fault: &str| {
-        let spec = BenchSpec {
-            leader: LeaderKind::RoundRobin,
-            clients: 2,
-            outstanding: Some(50),
-            view_timeout_ms: 100,
-            warmup: Interval::from_millis(150),
-            duration: Interval::from_millis(2000),
-            fault: vec![fault.parse().expect("a fault")],
-            ..BenchSpec::default()
+        let spec = {
+            let mut spec = BenchSpec {
+                clients: 2,
+                outstanding: Some(50),
+                warmup: Interval::from_millis(150),
+                duration: Interval::from_millis(2000),
+                fault: vec![fault.parse().expect("a fault")],
+                ..BenchSpec::default()
+            };
+            spec.node.consensus.leader = LeaderKind::RoundRobin;
+            spec.node.consensus.view_timeout_ms = 100;
+            spec
         };
         simulate(&spec).bench
     };

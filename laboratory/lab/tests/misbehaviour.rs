@@ -11,15 +11,18 @@ use quorate_lab::spec::{Interval, Misbehaviour, ProtocolKind};
 fn a_real_cluster_stays_safe_under_every_misbehaviour() {
     for (at, how) in Misbehaviour::ALL.into_iter().enumerate() {
         let protocol = ProtocolKind::ALL[at % ProtocolKind::ALL.len()];
-        let spec = BenchSpec {
-            protocol,
-            clients: 1,
-            outstanding: Some(20),
-            view_timeout_ms: 100,
-            warmup: Interval::from_millis(100),
-            duration: Interval::from_millis(300),
-            fault: vec![format!("{how}:0").parse().expect("a fault")],
-            ..BenchSpec::default()
+        let spec = {
+            let mut spec = BenchSpec {
+                clients: 1,
+                outstanding: Some(20),
+                warmup: Interval::from_millis(100),
+                duration: Interval::from_millis(300),
+                fault: vec![format!("{how}:0").parse().expect("a fault")],
+                ..BenchSpec::default()
+            };
+            spec.node.consensus.protocol = protocol;
+            spec.node.consensus.view_timeout_ms = 100;
+            spec
         };
         let result = bench::run(&spec, &mut Quiet).expect("a cluster");
         assert_eq!(result.agreement, Agreement::Agreed, "{how} under {protocol}");
@@ -32,14 +35,17 @@ fn a_real_cluster_stays_safe_under_every_misbehaviour() {
 /// again.
 #[test]
 fn replicas_that_were_silent_for_a_while_order_and_answer_again() {
-    let spec = BenchSpec {
-        clients: 1,
-        outstanding: Some(20),
-        view_timeout_ms: 100,
-        warmup: Interval::from_millis(100),
-        duration: Interval::from_millis(2000),
-        fault: vec!["silent:0..3@0s+100ms".parse().expect("a fault")],
-        ..BenchSpec::default()
+    let spec = {
+        let mut spec = BenchSpec {
+            clients: 1,
+            outstanding: Some(20),
+            warmup: Interval::from_millis(100),
+            duration: Interval::from_millis(2000),
+            fault: vec!["silent:0..3@0s+100ms".parse().expect("a fault")],
+            ..BenchSpec::default()
+        };
+        spec.node.consensus.view_timeout_ms = 100;
+        spec
     };
     let result = bench::run(&spec, &mut Quiet).expect("a cluster");
     assert!(result.committed_commands > 0);

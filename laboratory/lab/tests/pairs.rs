@@ -32,41 +32,43 @@ fn value(name: impl ToString, set: impl Fn(&mut BenchSpec) + 'static) -> Value {
 }
 
 fn leaders() -> Vec<Value> {
-    LeaderKind::ALL.iter().map(|kind| value(kind, |spec| spec.leader = *kind)).collect()
+    LeaderKind::ALL.iter().map(|kind| value(kind, |spec| spec.node.consensus.leader = *kind)).collect()
 }
 
 fn disseminations() -> Vec<Value> {
-    Dissemination::ALL.iter().map(|kind| value(kind, |spec| spec.dissemination = *kind)).collect()
+    Dissemination::ALL.iter().map(|kind| value(kind, |spec| spec.node.consensus.dissemination = *kind)).collect()
 }
 
 fn batchings() -> Vec<Value> {
     let by_policy = |policy: &'static BatchPolicy| {
         let waits_ms = match policy {
             BatchPolicy::Eager => 0.0,
-            BatchPolicy::Timed => BenchSpec::default().reproduction.batch_wait_ms as f64,
+            BatchPolicy::Timed => BenchSpec::default().node.consensus.batch_wait_ms as f64,
             BatchPolicy::Full => VIEW_TIMEOUT_MS as f64 / 4.0,
         };
-        let set = |spec: &mut BenchSpec| (spec.batch, spec.reproduction.batch_policy) = (400.into(), *policy);
+        let set = |spec: &mut BenchSpec| {
+            (spec.node.consensus.batch, spec.node.consensus.batch_policy) = (400.into(), *policy)
+        };
         Value { waits_ms, ..value(policy, set) }
     };
     std::iter::once(value("auto", |_| {})).chain(BatchPolicy::ALL.iter().map(by_policy)).collect()
 }
 
 fn votes() -> Vec<Value> {
-    VotesTo::ALL.iter().map(|to| value(to, |spec| spec.votes = *to)).collect()
+    VotesTo::ALL.iter().map(|to| value(to, |spec| spec.node.consensus.votes = *to)).collect()
 }
 
 fn schemes() -> Vec<Value> {
     let signs = |kind: &&SchemeKind| kind.profile().unforgeable && kind.profile().has_public_keys_only();
-    SchemeKind::ALL.iter().filter(signs).map(|kind| value(kind, |spec| spec.scheme = *kind)).collect()
+    SchemeKind::ALL.iter().filter(signs).map(|kind| value(kind, |spec| spec.node.scheme = *kind)).collect()
 }
 
 fn channels() -> Vec<Value> {
     let carried = |kind: &'static ChannelKind| {
         value(kind, |spec| {
             let packets = *kind == ChannelKind::DTLS;
-            spec.channel = *kind;
-            spec.transport = if packets { TransportKind::RUDP } else { TransportKind::TCP };
+            spec.node.channel = *kind;
+            spec.node.transport = if packets { TransportKind::RUDP } else { TransportKind::TCP };
             if packets {
                 // Links of packets take up to a second until all of them carry a high load, which is not compared.
                 spec.warmup = Interval::from_millis(1000);
@@ -106,14 +108,17 @@ fn measure(spec: &BenchSpec) -> Outcome {
 }
 
 fn base(protocol: ProtocolKind) -> BenchSpec {
-    BenchSpec {
-        protocol,
-        clients: 4,
-        warmup: Interval::from_millis(40),
-        duration: Interval::from_millis(40),
-        view_timeout_ms: VIEW_TIMEOUT_MS,
-        accept_weak_scheme: true,
-        ..BenchSpec::default()
+    {
+        let mut spec = BenchSpec {
+            clients: 4,
+            warmup: Interval::from_millis(40),
+            duration: Interval::from_millis(40),
+            ..BenchSpec::default()
+        };
+        spec.node.consensus.protocol = protocol;
+        spec.node.consensus.view_timeout_ms = VIEW_TIMEOUT_MS;
+        spec.node.accept_weak_scheme = true;
+        spec
     }
 }
 

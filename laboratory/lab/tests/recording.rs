@@ -45,14 +45,17 @@ impl Drop for Scratch {
 }
 
 fn spec(protocol: ProtocolKind, record: &str) -> BenchSpec {
-    BenchSpec {
-        protocol,
-        clients: 2,
-        outstanding: Some(200),
-        warmup: Interval::from_millis(100),
-        duration: Interval::from_millis(300),
-        record: Some(record.parse().expect("a place")),
-        ..BenchSpec::default()
+    {
+        let mut spec = BenchSpec {
+            clients: 2,
+            outstanding: Some(200),
+            warmup: Interval::from_millis(100),
+            duration: Interval::from_millis(300),
+            record: Some(record.parse().expect("a place")),
+            ..BenchSpec::default()
+        };
+        spec.node.consensus.protocol = protocol;
+        spec
     }
 }
 
@@ -87,7 +90,12 @@ fn real_replicas_of_several_threads_are_replayed_exactly() {
         let scratch = Scratch::new();
         let client_authentication = ClientAuthentication::Ed25519;
         let recorded = spec(ProtocolKind::Jolteon, &scratch.path("recordings"));
-        let spec = BenchSpec { replica_threads, client_authentication, ..recorded };
+        let spec = {
+            let mut spec = recorded;
+            spec.node.replica_threads = replica_threads;
+            spec.node.client_authentication = client_authentication;
+            spec
+        };
         bench::run(&spec, &mut Listener::default()).expect("a cluster");
         for file in &spec.recordings() {
             let result = replay_file(file);

@@ -5,7 +5,7 @@ use quorate_lab::result::{Agreement, CryptoSource, Primitives};
 use quorate_lab::sim::{self, SimOptions};
 use quorate_lab::spec::{
     AuthProfile, BatchSize, BenchSpec, BlsVerification, ClientAuthentication, Interval, ProtocolKind,
-    ReplyAuthentication, Reproduction, SchemeKind,
+    ReplyAuthentication, SchemeKind,
 };
 use quorate_lab::{BenchResult, bench};
 use quorate_operator::report::Report;
@@ -13,15 +13,18 @@ use quorate_simulator::Signatures;
 use quorate_types::ReplicaThreads;
 
 fn short(protocol: ProtocolKind, scheme: SchemeKind) -> BenchSpec {
-    BenchSpec {
-        protocol,
-        scheme,
-        accept_weak_scheme: scheme.profile().weakness.is_some(),
-        clients: 1,
-        outstanding: Some(40),
-        warmup: Interval::from_millis(50),
-        duration: Interval::from_millis(300),
-        ..BenchSpec::default()
+    {
+        let mut spec = BenchSpec {
+            clients: 1,
+            outstanding: Some(40),
+            warmup: Interval::from_millis(50),
+            duration: Interval::from_millis(300),
+            ..BenchSpec::default()
+        };
+        spec.node.consensus.protocol = protocol;
+        spec.node.scheme = scheme;
+        spec.node.accept_weak_scheme = scheme.profile().weakness.is_some();
+        spec
     }
 }
 
@@ -34,23 +37,24 @@ fn every_pair() -> impl Iterator<Item = (ProtocolKind, SchemeKind)> {
 fn with_codes() -> impl Iterator<Item = BenchSpec> {
     let codes = [SchemeKind::HMAC_SHA256, SchemeKind::AES_256_CMAC];
     [AuthProfile::Mac, AuthProfile::Domain].into_iter().flat_map(move |auth_profile| {
-        codes.into_iter().map(move |mac_scheme| BenchSpec {
-            auth_profile,
-            mac_scheme,
-            ..short(ProtocolKind::PbftMac, SchemeKind::ED25519)
+        codes.into_iter().map(move |mac_scheme| {
+            let mut spec = short(ProtocolKind::PbftMac, SchemeKind::ED25519);
+            spec.node.auth_profile = auth_profile;
+            spec.node.mac_scheme = mac_scheme;
+            spec
         })
     })
 }
 
 /// The pipeline paper's three ways: clients sign in all of them.
 fn of_the_paper() -> [BenchSpec; 3] {
-    let way = |protocol, auth_profile, reply_authentication| BenchSpec {
-        auth_profile,
-        reply_authentication,
-        client_authentication: ClientAuthentication::Ed25519,
-        batch: BatchSize::Commands(1),
-        bundle: 1,
-        ..short(protocol, SchemeKind::ED25519)
+    let way = |protocol, auth_profile, reply_authentication| {
+        let mut spec = BenchSpec { bundle: 1, ..short(protocol, SchemeKind::ED25519) };
+        spec.node.auth_profile = auth_profile;
+        spec.node.reply_authentication = reply_authentication;
+        spec.node.client_authentication = ClientAuthentication::Ed25519;
+        spec.node.consensus.batch = BatchSize::Commands(1);
+        spec
     };
     [
         way(ProtocolKind::Pbft, AuthProfile::Pk, ReplyAuthentication::Signature),
@@ -62,7 +66,7 @@ fn of_the_paper() -> [BenchSpec; 3] {
 #[test]
 fn replies_with_seals_pass_a_simulation_and_a_run_over_sockets() {
     for spec in of_the_paper() {
-        let what = format!("{} with replies by {}", spec.auth_profile, spec.reply_authentication);
+        let what = format!("{} with replies by {}", spec.node.auth_profile, spec.node.reply_authentication);
         let simulated = sim::run(&spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}"));
         let real = bench::run(&spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}"));
         for result in [&simulated.bench, &real] {
@@ -77,7 +81,12 @@ fn replies_with_seals_pass_a_simulation_and_a_run_over_sockets() {
 #[test]
 fn seals_on_replies_cost_what_the_table_says() {
     let commands = |reply_authentication, scheme| {
-        let spec = BenchSpec { reply_authentication, scheme, ..of_the_paper()[1].clone() };
+        let spec = {
+            let mut spec = of_the_paper()[1].clone();
+            spec.node.reply_authentication = reply_authentication;
+            spec.node.scheme = scheme;
+            spec
+        };
         let result = sim::run(&spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}"));
         result.bench.committed_commands as f64
     };
@@ -94,7 +103,7 @@ fn seals_on_replies_cost_what_the_table_says() {
 
 /// The certificates of PREPAREs, which nobody is shown, are the only ones with codes.
 fn passes_with_codes(spec: &BenchSpec, result: &BenchResult) {
-    let what = format!("{} with {}", spec.auth_profile, spec.mac_scheme);
+    let what = format!("{} with {}", spec.node.auth_profile, spec.node.mac_scheme);
     assert!(result.committed_commands > 0, "{what}: {}", result.to_table());
     assert_eq!(result.agreement, Agreement::Agreed, "{what}");
     assert!(result.verifications_per_block.expect("blocks were committed") > 0.0, "{what}");
@@ -125,9 +134,16 @@ fn cryptography_is_reported_by_primitive() {
         (&by_codes, [Some(true), None, Some(false), Some(true)]),
         (&sums, [Some(true), Some(false), Some(true), Some(false)]),
     ] {
-        let what = format!("{} with {} in the profile {}", spec.protocol, spec.scheme, spec.auth_profile);
+        let what = format!(
+            "{} with {} in the profile {}",
+            spec.node.consensus.protocol, spec.node.scheme, spec.node.auth_profile
+        );
         let simulated = sim::run(spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}")).bench;
-        let helped = BenchSpec { replica_threads: ReplicaThreads::Count(3), ..spec.clone() };
+        let helped = {
+            let mut spec = spec.clone();
+            spec.node.replica_threads = ReplicaThreads::Count(3);
+            spec
+        };
         let [real, helped] =
             [spec, &helped].map(|spec| bench::run(spec, &mut Quiet).unwrap_or_else(|error| panic!("{error}")));
         for (result, source) in
@@ -145,7 +161,7 @@ fn cryptography_is_reported_by_primitive() {
             let sum = all.iter().sum::<f64>() + us(verify_single) + us(hash);
             let cpu = result.cpu_us_per_command.replicas.expect("commands were completed");
             assert!(sum < cpu, "{what}: {sum} us of {cpu}");
-            let signs = spec.client_authentication == ClientAuthentication::Ed25519;
+            let signs = spec.node.client_authentication == ClientAuthentication::Ed25519;
             assert_eq!(crypto.clients.sign.expect("commands were completed") > 0.0, signs, "{what}: {crypto:?}");
         }
     }
@@ -154,7 +170,11 @@ fn cryptography_is_reported_by_primitive() {
 #[test]
 fn codes_are_refused_where_certificates_are_shown() {
     for protocol in ProtocolKind::ALL.iter().copied().filter(|protocol| *protocol != ProtocolKind::PbftMac) {
-        let spec = BenchSpec { auth_profile: AuthProfile::Domain, ..short(protocol, SchemeKind::ED25519) };
+        let spec = {
+            let mut spec = short(protocol, SchemeKind::ED25519);
+            spec.node.auth_profile = AuthProfile::Domain;
+            spec
+        };
         let error = spec.validate().expect_err("its votes are shown to others").to_string();
         let parts = ["--auth-profile", "convinces only the recipients", protocol.name(), "pbft-mac"];
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
@@ -163,20 +183,24 @@ fn codes_are_refused_where_certificates_are_shown() {
     let error = by_codes_alone.validate().expect_err("checkpoints are shown to others").to_string();
     let parts = ["--scheme", "hmac-sha256", "convinces only the recipients", "auth_profile"];
     assert!(parts.iter().all(|part| error.contains(part)), "{error}");
-    let no_codes = BenchSpec { mac_scheme: SchemeKind::ED25519, ..with_codes().next().expect("there are some") };
+    let no_codes = {
+        let mut spec = with_codes().next().expect("there are some");
+        spec.node.mac_scheme = SchemeKind::ED25519;
+        spec
+    };
     let error = no_codes.validate().expect_err("signatures are no codes").to_string();
     assert!(error.contains("--mac-scheme") && error.contains("hmac-sha256, aes-256-cmac"), "{error}");
 }
 
 fn passes(spec: &BenchSpec, result: &BenchResult) {
-    let what = format!("{} with {}", spec.protocol, spec.scheme);
+    let what = format!("{} with {}", spec.node.consensus.protocol, spec.node.scheme);
     assert!(result.committed_commands > 0, "{what}: {}", result.to_table());
     assert_eq!(result.agreement, Agreement::Agreed, "{what}");
-    let bytes = spec.scheme.profile().signature_bytes(4) as u64;
-    let signatures = if spec.scheme.profile().aggregatable { 1 } else { 3 };
+    let bytes = spec.node.scheme.profile().signature_bytes(4) as u64;
+    let signatures = if spec.node.scheme.profile().aggregatable { 1 } else { 3 };
     assert!((bytes * signatures..bytes * signatures + 20).contains(&result.certificate_bytes), "{what}");
     let verifications = result.verifications_per_block.expect("blocks were committed");
-    assert!(verifications > 0.0 || !spec.scheme.profile().unforgeable, "{what}");
+    assert!(verifications > 0.0 || !spec.node.scheme.profile().unforgeable, "{what}");
 }
 
 #[test]
@@ -202,11 +226,14 @@ fn every_pair_passes_a_run_over_sockets() {
 #[test]
 fn verifying_each_vote_of_bls_costs_throughput() {
     let run = |bls_verification| {
-        let spec = BenchSpec {
-            replicas: 16,
-            reproduction: Reproduction { bls_verification, ..Reproduction::default() },
-            outstanding: Some(2000),
-            ..short(ProtocolKind::ALL[0], SchemeKind::BLS12_381)
+        let spec = {
+            let mut spec = BenchSpec {
+                replicas: 16,
+                outstanding: Some(2000),
+                ..short(ProtocolKind::ALL[0], SchemeKind::BLS12_381)
+            };
+            spec.node.reproduction.bls_verification = bls_verification;
+            spec
         };
         let result = sim::run(&spec, &SimOptions::default(), &|_| {}).unwrap_or_else(|error| panic!("{error}"));
         result.bench.cpu_us_per_command.replicas.expect("commands were completed")
@@ -217,10 +244,18 @@ fn verifying_each_vote_of_bls_costs_throughput() {
 
 #[test]
 fn a_weak_scheme_has_to_be_accepted() {
-    let spec = BenchSpec { accept_weak_scheme: false, ..short(ProtocolKind::ALL[0], SchemeKind::RSA_1024) };
+    let spec = {
+        let mut spec = short(ProtocolKind::ALL[0], SchemeKind::RSA_1024);
+        spec.node.accept_weak_scheme = false;
+        spec
+    };
     let error = spec.validate().expect_err("the scheme is weak").to_string();
     assert!(error.contains("rsa-1024 is weak") && error.contains("--accept-weak-scheme"), "{error}");
-    let accepted = BenchSpec { accept_weak_scheme: true, ..spec };
+    let accepted = {
+        let mut spec = spec;
+        spec.node.accept_weak_scheme = true;
+        spec
+    };
     assert!(accepted.validate().is_ok());
     assert!(accepted.warnings().iter().any(|warning| warning.contains("rsa-1024")));
 }

@@ -45,7 +45,11 @@ fn a_result_extends_that_of_bench() {
 #[test]
 fn clients_signatures_are_charged() {
     let plain = sim::run(&spec(), &SimOptions::default(), &|_| {}).expect("a sound spec");
-    let spec = BenchSpec { client_authentication: ClientAuthentication::Ed25519, ..spec() };
+    let spec = {
+        let mut spec = spec();
+        spec.node.client_authentication = ClientAuthentication::Ed25519;
+        spec
+    };
     let signed = sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
     let share = |result: &SimResult, work: Work| {
         let charges = result.charges.as_ref().expect("the run is over");
@@ -63,16 +67,19 @@ fn clients_signatures_are_charged() {
 /// The leader sends each payload to three replicas, in packets of 1538 bytes on the line with 1448 of a stream.
 #[test]
 fn the_leaders_line_carries_payloads_and_headers() {
-    let spec = BenchSpec {
-        protocol: ProtocolKind::Pbft,
-        dissemination: Dissemination::Leader,
-        payload: 4096,
-        batch: 1.into(),
-        bundle: 1,
-        outstanding: Some(8),
-        warmup: Interval::from_millis(20),
-        duration: Interval::from_millis(60),
-        ..spec()
+    let spec = {
+        let mut spec = BenchSpec {
+            payload: 4096,
+            bundle: 1,
+            outstanding: Some(8),
+            warmup: Interval::from_millis(20),
+            duration: Interval::from_millis(60),
+            ..spec()
+        };
+        spec.node.consensus.protocol = ProtocolKind::Pbft;
+        spec.node.consensus.dissemination = Dissemination::Leader;
+        spec.node.consensus.batch = 1.into();
+        spec
     };
     let of = |spec: &BenchSpec| {
         let result = sim::run(spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
@@ -92,17 +99,39 @@ fn the_leaders_line_carries_payloads_and_headers() {
     let faster = of(&BenchSpec { line_rate: Rate(40e9), ..spec.clone() }).1.expect("packets are counted");
     assert!((faster.line_limit_per_s / line.line_limit_per_s - 4.0).abs() < 1e-9);
     assert_eq!(faster.goodput_mbit_per_s, line.goodput_mbit_per_s);
-    let of_digests = of(&BenchSpec { dissemination: Dissemination::Client, ..spec.clone() }).1.expect("the same");
+    let of_digests = of(&{
+        let mut spec = spec.clone();
+        spec.node.consensus.dissemination = Dissemination::Client;
+        spec
+    })
+    .1
+    .expect("the same");
     assert!(of_digests.values_percent.is_none() && of_digests.bytes_per_command < line.bytes_per_command);
     // Packets of machines over UDP are not counted in a simulation.
-    assert_eq!(of(&BenchSpec { transport: TransportKind::RUDP, ..spec }).1, None);
+    assert_eq!(
+        of(&{
+            let mut spec = spec;
+            spec.node.transport = TransportKind::RUDP;
+            spec
+        })
+        .1,
+        None
+    );
 }
 
 #[test]
 fn the_stage_that_limits_is_named() {
-    let signed = BenchSpec { client_authentication: ClientAuthentication::Ed25519, bundle: 1, ..spec() };
+    let signed = {
+        let mut spec = BenchSpec { bundle: 1, ..spec() };
+        spec.node.client_authentication = ClientAuthentication::Ed25519;
+        spec
+    };
     let run = |threads| {
-        let spec = BenchSpec { replica_threads: ReplicaThreads::Count(threads), ..signed.clone() };
+        let spec = {
+            let mut spec = signed.clone();
+            spec.node.replica_threads = ReplicaThreads::Count(threads);
+            spec
+        };
         sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec")
     };
     let loads = |result: &SimResult| result.bench.threads.clone().expect("replicas report their threads");
@@ -131,7 +160,11 @@ fn the_stage_that_limits_is_named() {
 
 /// Returns the commands per second that replicas with this many threads execute.
 fn throughput(spec: &BenchSpec, threads: u16) -> f64 {
-    let spec = BenchSpec { replica_threads: ReplicaThreads::Count(threads), ..spec.clone() };
+    let spec = {
+        let mut spec = spec.clone();
+        spec.node.replica_threads = ReplicaThreads::Count(threads);
+        spec
+    };
     sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec").bench.throughput_ops
 }
 
@@ -144,7 +177,11 @@ fn saturating() -> [BenchSpec; 2] {
         ..BenchSpec::default()
     };
     [
-        BenchSpec { payload: 512, bundle: 10, outstanding: Some(400), batch: BatchSize::Commands(100), ..spec.clone() },
+        {
+            let mut spec = BenchSpec { payload: 512, bundle: 10, outstanding: Some(400), ..spec.clone() };
+            spec.node.consensus.batch = BatchSize::Commands(100);
+            spec
+        },
         BenchSpec { payload: 0, bundle: 100, outstanding: Some(2000), ..spec },
     ]
 }
@@ -156,7 +193,13 @@ fn the_threads_that_auto_chooses_for_a_chain_are_not_slower_than_one() {
     let (ed25519, ecdsa) = (SchemeKind::ED25519, SchemeKind::ECDSA_P256);
     for (protocol, scheme) in [(ChainedHotStuff, ecdsa), (Jolteon, ecdsa), (ChainedHotStuff, ed25519)] {
         for load in saturating() {
-            let spec = BenchSpec { protocol, scheme, client_authentication, ..load };
+            let spec = {
+                let mut spec = load;
+                spec.node.consensus.protocol = protocol;
+                spec.node.scheme = scheme;
+                spec.node.client_authentication = client_authentication;
+                spec
+            };
             let chosen = BTreeSet::from([2, 3, 4].map(|cores| ReplicaThreads::Auto.of(cores, 1, spec.replica_work())));
             let one = throughput(&spec, 1);
             for threads in chosen.into_iter().filter(|threads| *threads > 1) {
@@ -171,7 +214,12 @@ fn the_threads_that_auto_chooses_for_a_chain_are_not_slower_than_one() {
 fn an_idle_core_does_not_wait_for_a_verifier() {
     for scheme in [SchemeKind::ED25519, SchemeKind::ECDSA_P256] {
         for load in saturating() {
-            let spec = BenchSpec { protocol: ProtocolKind::ChainedHotStuff, scheme, ..load };
+            let spec = {
+                let mut spec = load;
+                spec.node.consensus.protocol = ProtocolKind::ChainedHotStuff;
+                spec.node.scheme = scheme;
+                spec
+            };
             let ratio = throughput(&spec, 3) / throughput(&spec, 2);
             assert!(ratio > 0.95, "with a verifier, {ratio:.2} of what is done without: {}", spec.command_line());
         }
@@ -180,7 +228,11 @@ fn an_idle_core_does_not_wait_for_a_verifier() {
 
 #[test]
 fn threads_of_a_replica_do_not_share_simulated_cores() {
-    let shared = BenchSpec { replica_threads: ReplicaThreads::Count(2), cores: 2, ..spec() };
+    let shared = {
+        let mut spec = BenchSpec { cores: 2, ..spec() };
+        spec.node.replica_threads = ReplicaThreads::Count(2);
+        spec
+    };
     let error = sim::run(&shared, &SimOptions::default(), &|_| {}).expect_err("a core each").to_string();
     assert!(error.contains("--replica-threads, --cores") && error.contains("omit --cores"), "{error}");
 }
@@ -188,7 +240,12 @@ fn threads_of_a_replica_do_not_share_simulated_cores() {
 #[test]
 fn frames_over_packets_and_channels_are_charged() {
     let frames = |transport, channel| {
-        let spec = BenchSpec { transport, channel, duration: Interval::from_millis(300), ..spec() };
+        let spec = {
+            let mut spec = BenchSpec { duration: Interval::from_millis(300), ..spec() };
+            spec.node.transport = transport;
+            spec.node.channel = channel;
+            spec
+        };
         let result = sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
         let charges = result.charges.expect("the run is over");
         [charges.replicas, charges.clients].map(|shares| {
@@ -206,15 +263,18 @@ fn frames_over_packets_and_channels_are_charged() {
 #[test]
 fn links_may_have_profiles_of_their_own() {
     let p99 = |links: &[&str]| {
-        let spec = BenchSpec {
-            transport: TransportKind::RUDP,
-            link_retransmission: links.iter().map(|link| link.parse().expect("it is a link")).collect(),
-            // Without it, the votes of all others are needed, so each loss delays a block.
-            fault: vec!["silent:3".parse().expect("it is a fault")],
-            clients: 1,
-            outstanding: Some(1),
-            duration: Interval::from_millis(10_000),
-            ..BenchSpec::default()
+        let spec = {
+            let mut spec = BenchSpec {
+                // Without it, the votes of all others are needed, so each loss delays a block.
+                fault: vec!["silent:3".parse().expect("it is a fault")],
+                clients: 1,
+                outstanding: Some(1),
+                duration: Interval::from_millis(10_000),
+                ..BenchSpec::default()
+            };
+            spec.node.transport = TransportKind::RUDP;
+            spec.node.links.retransmission = links.iter().map(|link| link.parse().expect("it is a link")).collect();
+            spec
         };
         let options = SimOptions { loss: Some(0.02), ..SimOptions::default() };
         let result = sim::run(&spec, &options, &|_| {}).expect("a sound spec");
@@ -260,7 +320,13 @@ fn a_router_needs_cores_to_share() {
 fn clients_codes_are_charged() {
     let run = |auth_profile, client_authentication| {
         let protocol = ProtocolKind::PbftMac;
-        let spec = BenchSpec { protocol, auth_profile, client_authentication, bundle: 1, ..spec() };
+        let spec = {
+            let mut spec = BenchSpec { bundle: 1, ..spec() };
+            spec.node.consensus.protocol = protocol;
+            spec.node.auth_profile = auth_profile;
+            spec.node.client_authentication = client_authentication;
+            spec
+        };
         spec.validate().expect("a sound spec");
         let result = sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
         assert_eq!(result.bench.agreement, Agreement::Agreed);
@@ -280,11 +346,22 @@ fn clients_codes_are_charged() {
 #[test]
 fn a_client_cannot_divide_replicas_without_authentication() {
     let fault = "hostile:codes-for-leader".parse().expect("a fault");
-    let divided = BenchSpec { protocol: ProtocolKind::PbftMac, fault: vec![fault], ..spec() };
+    let divided = {
+        let mut spec = BenchSpec { fault: vec![fault], ..spec() };
+        spec.node.consensus.protocol = ProtocolKind::PbftMac;
+        spec
+    };
     let error = divided.validate().expect_err("there is nothing to forge").to_string();
     assert!(error.contains("needs clients that authenticate bundles"), "{error}");
     let client_authentication = ClientAuthentication::Mac;
-    BenchSpec { auth_profile: AuthProfile::Mac, client_authentication, ..divided }.validate().expect("codes");
+    {
+        let mut spec = divided;
+        spec.node.auth_profile = AuthProfile::Mac;
+        spec.node.client_authentication = client_authentication;
+        spec
+    }
+    .validate()
+    .expect("codes");
 }
 
 #[test]
@@ -338,10 +415,14 @@ fn slower_cards_override_those_of_the_network() {
 #[test]
 fn blocks_are_limited_by_bytes_as_well() {
     let run = |batch_bytes| {
-        let spec = BenchSpec { payload: 1024, batch_bytes, bundle: 5, ..spec() };
+        let spec = {
+            let mut spec = BenchSpec { payload: 1024, bundle: 5, ..spec() };
+            spec.node.consensus.batch_bytes = batch_bytes;
+            spec
+        };
         sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec").bench
     };
-    let (default, limited) = (run(BenchSpec::default().batch_bytes), run(16 << 10));
+    let (default, limited) = (run(BenchSpec::default().node.consensus.batch_bytes), run(16 << 10));
     let commands = |it: &quorate_lab::result::BenchResult| it.committed_commands / it.committed_blocks;
     assert!(commands(&limited) <= 15, "{} commands of 1 KiB in blocks of 16 KiB", commands(&limited));
     assert!(commands(&default) > 30, "{}", commands(&default));

@@ -133,7 +133,7 @@ prop_compose! {
     ) -> BenchSpec {
         let window = 2 * checkpoint_interval + more_slots;
         let pipeline = 1 + pipeline.index(window as usize) as u64;
-        let faults = some_faults.then_some((replicas - 1) / 3);
+        let faults = some_faults.then_some((replicas as usize - 1) / 3);
         let leader = *leader.get(protocol.leaders());
         let votes = if to_all && protocol.is_chained() { VotesTo::All } else { VotesTo::Collector };
         let collects = votes == VotesTo::Collector && !protocol.has_slots() && !protocol.facts().optimistic_proposals;
@@ -151,27 +151,16 @@ prop_compose! {
         };
         let by_codes = auth_profile.votes_by_mac() || reply_authentication == ReplyAuthentication::Mac;
         let mac_scheme = if by_codes { mac_scheme } else { SchemeKind::HMAC_SHA256 };
-        BenchSpec {
-            auth_profile, mac_scheme,
-            accept_weak_scheme: scheme.profile().weakness.is_some(),
-            protocol, replicas, faults, scheme, leader, votes, batch: batch.map_or(BatchSize::Auto, BatchSize::Commands), batch_latency_ms, vote_wait_us, dissemination,
-            view_timeout_ms, view_duration, base_port, client_authentication, reply_authentication, checkpoint_interval, window, pipeline,
-            ..BenchSpec::default()
-        }
+        { let mut spec = BenchSpec { replicas, base_port, ..BenchSpec::default() }; spec.node.auth_profile = auth_profile; spec.node.mac_scheme = mac_scheme; spec.node.accept_weak_scheme = scheme.profile().weakness.is_some(); spec.node.consensus.protocol = protocol; spec.node.faults = faults; spec.node.scheme = scheme; spec.node.consensus.leader = leader; spec.node.consensus.votes = votes; spec.node.consensus.batch = batch.map_or(BatchSize::Auto, BatchSize::Commands); spec.node.consensus.batch_latency_ms = batch_latency_ms; spec.node.consensus.vote_wait_us = vote_wait_us; spec.node.consensus.dissemination = dissemination; spec.node.consensus.view_timeout_ms = view_timeout_ms; spec.node.consensus.view_duration = view_duration; spec.node.client_authentication = client_authentication; spec.node.reply_authentication = reply_authentication; spec.node.consensus.checkpoint_interval = checkpoint_interval; spec.node.consensus.window = window; spec.node.consensus.pipeline = pipeline; spec }
     }
 }
 
 prop_compose! {
     fn reproduction()(
-        batch_policy in any_of(BatchPolicy::ALL), batch_wait_ms in 0u64..50,
         certificate_cache in any_of(CertificateCache::ALL), bls_verification in any_of(BlsVerification::ALL), client_verdicts in any_of(ClientVerdicts::ALL),
         payload_path in any_of(PayloadPath::ALL), count_allocations in any::<bool>(),
     ) -> Reproduction {
-        Reproduction {
-            batch_policy, batch_wait_ms, certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations,
-            // The others need one protocol and one dissemination.
-            ..Reproduction::default()
-        }
+        Reproduction { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations }
     }
 }
 
@@ -181,23 +170,13 @@ prop_compose! {
         open in any::<bool>(), outstanding in 1u32..10_000, rate in 1u64..1_000_000, bundle in 1u32..60_000,
         reply in any_of(ReplyMode::ALL), warmup in 0..=MAX_INTERVAL_MS, duration in 1000..=MAX_INTERVAL_MS,
         seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), journal in prop::option::of(any_of(JournalKind::ALL)), fsync in any_of(Fsync::ALL), fault in faults(),
-        reproduction in reproduction(), stages in any::<bool>(), line_rate in line_rate(),
+        reproduction in reproduction(), batch_policy in any_of(BatchPolicy::ALL), batch_wait_ms in 0u64..50, stages in any::<bool>(), line_rate in line_rate(),
         execution_threads in 1u16..=64,
         replica_threads in proptest::option::of(1..=MAX_REPLICA_THREADS),
         samples in 0u32..=100_000, json in prop::option::of("[^\u{0}]{1,12}"), record in record(), record_limit_mb in 1u64..1000, report in prop::option::of("[^\u{0}]{1,12}"),
     ) -> BenchSpec {
-        BenchSpec {
-            workload, payload, records, clients, bundle, reply, samples, seed, host, journal, fsync, fault, json, report, record, record_limit_mb,
-            reproduction, stages, line_rate,
-            execution_threads,
-            replica_threads: replica_threads.map_or(ReplicaThreads::Auto, ReplicaThreads::Count),
-            // The bytes in flight are limited too.
-            outstanding: (!open).then_some(outstanding.min(((256 << 20) / (payload + 64) / clients).max(1))),
-            rate: open.then_some(rate),
-            warmup: Interval::from_millis(warmup),
-            duration: Interval::from_millis(duration),
-            ..base
-        }
+        { let mut spec = BenchSpec { workload, payload, records, clients, bundle, samples, seed, host, journal, fault, json, report, record, record_limit_mb, line_rate, // The bytes in flight are limited too.
+outstanding: (!open).then_some(outstanding.min(((256 << 20) / (payload + 64) / clients).max(1))), rate: open.then_some(rate), warmup: Interval::from_millis(warmup), duration: Interval::from_millis(duration), ..base }; spec.node.reply = reply; spec.node.journal.fsync = fsync; spec.node.reproduction = reproduction; (spec.node.consensus.batch_policy, spec.node.consensus.batch_wait_ms) = (batch_policy, batch_wait_ms); spec.node.stages = stages; spec.node.execution_threads = execution_threads; spec.node.replica_threads = replica_threads.map_or(ReplicaThreads::Auto, ReplicaThreads::Count); spec }
     }
 }
 
@@ -279,9 +258,20 @@ fn the_window_reaches_the_core_up_to_its_maximum() {
         assert_eq!((core.window, core.checkpoint_interval, core.pipeline), (16_384, 100, 9));
         assert!(spec.warnings().is_empty(), "{:?}", spec.warnings());
     }
-    let in_vain = BenchSpec { window: 2000, pipeline: 9, ..BenchSpec::default() }.warnings();
-    assert_eq!(in_vain, ["--pipeline: has no effect, because jolteon has no slots"]);
-    let checkpoints = BenchSpec { checkpoint_interval: 64, ..BenchSpec::default() }.warnings();
+    let in_vain = {
+        let mut spec = BenchSpec::default();
+        spec.node.consensus.window = 2000;
+        spec.node.consensus.pipeline = 9;
+        spec
+    }
+    .warnings();
+    assert_eq!(in_vain, ["--pipeline: has no effect, because --protocol is jolteon"]);
+    let checkpoints = {
+        let mut spec = BenchSpec::default();
+        spec.node.consensus.checkpoint_interval = 64;
+        spec
+    }
+    .warnings();
     assert!(checkpoints.is_empty(), "every protocol has checkpoints: {checkpoints:?}");
 }
 
@@ -289,26 +279,25 @@ fn the_window_reaches_the_core_up_to_its_maximum() {
 fn flags_override_the_file_and_the_file_overrides_the_defaults() {
     let file = TempFile::new("overlay", "batch = 800\npayload = 512\nfault = [\"slow:1\"]\n");
     let spec = bench(&["--payload", "16", "--spec", file.path()]);
-    assert_eq!((spec.batch, spec.payload, spec.replicas), (800.into(), 16, 4));
+    assert_eq!((spec.node.consensus.batch, spec.payload, spec.replicas), (800.into(), 16, 4));
     assert_eq!(spec.fault, [slow(When::ALWAYS)]);
     // A flag with the default value still overrides the file.
-    assert_eq!(bench(&["--spec", file.path(), "--batch", "400"]).batch, 400.into());
+    assert_eq!(bench(&["--spec", file.path(), "--batch", "400"]).node.consensus.batch, 400.into());
 }
 
 #[test]
 fn switches_are_keys_of_a_table_or_words_of_one_flag() {
     let file = TempFile::new("switches", "batch = 9\n[reproduction]\nbatch_policy = \"full\"\nphases_only = false\n");
-    let switches = |arguments: &[&str]| bench(&[&["--spec", file.path()], arguments].concat()).reproduction;
-    assert_eq!(switches(&[]), Reproduction { batch_policy: BatchPolicy::Full, ..Reproduction::default() });
+    let switches = |arguments: &[&str]| {
+        let node = bench(&[&["--spec", file.path()], arguments].concat()).node;
+        (node.consensus.batch_policy, node.reproduction)
+    };
+    assert_eq!(switches(&[]), (BatchPolicy::Full, Reproduction::default()));
     let words =
         ["--reproduction", "payload_path=copied,count_allocations=true", "--reproduction", "batch_policy=timed"];
-    let expected = Reproduction {
-        batch_policy: BatchPolicy::Timed,
-        payload_path: PayloadPath::Copied,
-        count_allocations: true,
-        ..Reproduction::default()
-    };
-    assert_eq!(switches(&words), expected);
+    let expected =
+        Reproduction { payload_path: PayloadPath::Copied, count_allocations: true, ..Reproduction::default() };
+    assert_eq!(switches(&words), (BatchPolicy::Timed, expected));
 }
 
 #[test]
@@ -317,6 +306,8 @@ fn the_documentation_lists_the_switches() {
     let section = page.split("## Switches").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a section");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let listed: Vec<&str> = rows.map(|(key, _)| key).collect();
+    let mut listed = listed;
+    listed.sort_unstable();
     assert_eq!(listed, keys_of_reproduction());
 }
 
@@ -368,8 +359,8 @@ fn other_commands_accept_a_subset_of_the_flags() {
     assert!(refused.contains("--replicas") && refused.contains("not a flag of the load"), "{refused}");
     let cluster = parse::<ClusterArgs>(&["--replicas", "7"]).expect("flags of the cluster").0;
     assert_eq!((cluster.replicas, cluster.base_port), (7, DEFAULT_TESTNET_PORT));
-    assert_eq!(cluster.client_authentication, DEFAULT_TESTNET_CLIENT_AUTHENTICATION);
-    assert_eq!(cluster.channel, DEFAULT_TESTNET_CHANNEL);
+    assert_eq!(cluster.node.client_authentication, DEFAULT_TESTNET_CLIENT_AUTHENTICATION);
+    assert_eq!(cluster.node.channel, DEFAULT_TESTNET_CHANNEL);
     assert_eq!(parse::<ClusterArgs>(&["--base-port", "9000"]).expect("a flag of the cluster").0.base_port, 9000);
 }
 

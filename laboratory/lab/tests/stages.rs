@@ -12,21 +12,24 @@ use std::collections::BTreeSet;
 
 /// PBFT without batches, with codes and clients' signatures: every kind of work that a message can need.
 fn spec() -> BenchSpec {
-    BenchSpec {
-        protocol: ProtocolKind::PbftMac,
-        auth_profile: AuthProfile::Domain,
-        client_authentication: ClientAuthentication::Ed25519,
-        reply_authentication: ReplyAuthentication::Mac,
-        dissemination: Dissemination::Leader,
-        batch: 1.into(),
-        bundle: 1,
-        payload: 512,
-        clients: 1,
-        outstanding: Some(8),
-        stages: true,
-        warmup: Interval::from_millis(100),
-        duration: Interval::from_millis(1500),
-        ..BenchSpec::default()
+    {
+        let mut spec = BenchSpec {
+            bundle: 1,
+            payload: 512,
+            clients: 1,
+            outstanding: Some(8),
+            warmup: Interval::from_millis(100),
+            duration: Interval::from_millis(1500),
+            ..BenchSpec::default()
+        };
+        spec.node.consensus.protocol = ProtocolKind::PbftMac;
+        spec.node.auth_profile = AuthProfile::Domain;
+        spec.node.client_authentication = ClientAuthentication::Ed25519;
+        spec.node.reply_authentication = ReplyAuthentication::Mac;
+        spec.node.consensus.dissemination = Dissemination::Leader;
+        spec.node.consensus.batch = 1.into();
+        spec.node.stages = true;
+        spec
     }
 }
 
@@ -117,15 +120,28 @@ fn exclusive_times_are_the_processor_time_of_the_threads() {
 /// Threads that verify signatures add to the stages of the replica that asked.
 #[test]
 fn verifying_threads_count_too() {
-    let result = run(&BenchSpec { replica_threads: quorate_types::ReplicaThreads::Count(2), ..spec() });
+    let result = run(&{
+        let mut spec = spec();
+        spec.node.replica_threads = quorate_types::ReplicaThreads::Count(2);
+        spec
+    });
     let verified = count(&result, StageRole::Leader, MessageKind::Request, Stage::Authenticate);
     assert!(verified >= result.committed_blocks, "{verified} of {}", result.committed_blocks);
 }
 
 #[test]
 fn replicas_with_and_without_probes_agree_and_only_one_reports() {
-    let with = run(&BenchSpec { protocol: ProtocolKind::Jolteon, auth_profile: AuthProfile::Pk, ..spec() });
-    let without = run(&BenchSpec { stages: false, ..with.spec.clone() });
+    let with = run(&{
+        let mut spec = spec();
+        spec.node.consensus.protocol = ProtocolKind::Jolteon;
+        spec.node.auth_profile = AuthProfile::Pk;
+        spec
+    });
+    let without = run(&{
+        let mut spec = with.spec.clone();
+        spec.node.stages = false;
+        spec
+    });
     for result in [&with, &without] {
         assert_eq!(result.agreement, quorate_lab::result::Agreement::Agreed, "{}", result.to_table());
         assert_eq!(result.failure(), None);

@@ -150,7 +150,12 @@ fn a_plan_depends_on_its_seed_and_hits_one_f_or_all_replicas() {
 
 #[test]
 fn a_verdict_names_the_retention() {
-    let retention = Retention::of(&BenchSpec { window: 100, checkpoint_interval: 20, ..BenchSpec::default() });
+    let retention = Retention::of(&{
+        let mut spec = BenchSpec::default();
+        spec.node.consensus.window = 100;
+        spec.node.consensus.checkpoint_interval = 20;
+        spec
+    });
     let verdict = Verdict {
         minutes: 0.1,
         partial: None,

@@ -76,24 +76,37 @@ impl Watcher for Quiet {
 
 #[test]
 fn a_benchmark_runs_on_the_transport_that_it_names() {
-    let mut spec = BenchSpec { transport: TransportKind::of(&COUNTED), ..BenchSpec::default() };
+    let mut spec = {
+        let mut spec = BenchSpec::default();
+        spec.node.transport = TransportKind::of(&COUNTED);
+        spec
+    };
     (spec.warmup, spec.duration) = (Interval::from_millis(50), Interval::from_millis(300));
     let result = bench::run(&spec, &mut Quiet).expect("a cluster");
     assert!(result.committed_commands > 0, "commands are ordered over it");
     let counted = |count: &AtomicUsize| count.load(Ordering::SeqCst);
     assert_eq!((counted(&COUNTED.listeners), counted(&COUNTED.replicas)), (4, 4));
     assert!(counted(&COUNTED.clients) > 0, "clients dial with it");
-    assert_eq!(result.spec.transport.name(), "counted");
+    assert_eq!(result.spec.node.transport.name(), "counted");
 }
 
 #[test]
 fn a_benchmark_runs_over_an_unlisted_machine() {
-    let mut spec = BenchSpec { transport: REPEATING, channel: SIGNED, ..BenchSpec::default() };
+    let mut spec = {
+        let mut spec = BenchSpec::default();
+        spec.node.transport = REPEATING;
+        spec.node.channel = SIGNED;
+        spec
+    };
     (spec.warmup, spec.duration) = (Interval::from_millis(50), Interval::from_millis(500));
     (spec.clients, spec.outstanding) = (1, Some(50));
     let result = bench::run(&spec, &mut Quiet).expect("a cluster over UDP");
     assert!(result.committed_commands > 0, "commands are ordered over it");
-    let for_streams = BenchSpec { channel: "tls".parse().expect("a channel"), ..spec };
+    let for_streams = {
+        let mut spec = spec;
+        spec.node.channel = "tls".parse().expect("a channel");
+        spec
+    };
     let refused = for_streams.validate().expect_err("TLS does not work over packets").to_string();
     assert!(refused.contains("--channel") && refused.contains("datagrams"), "{refused}");
 }

@@ -8,7 +8,7 @@ use quorate_lab::bench::{EmulationOptions, emulation_obstacle, resolve};
 use quorate_lab::experiments::{Cell, Instrument, Plan};
 use quorate_lab::figures::Outcome;
 use quorate_lab::sim::{SimError, SimOptions, sim_spec};
-use quorate_lab::spec::{BenchSpec, Host, Problem, SpecError, is_of_reproduction};
+use quorate_lab::spec::{BenchSpec, Host, Problem, SpecError, is_of_reproduction, keys_of_flags, keys_of_reproduction};
 use quorate_types::Fault;
 use quorate_types::text::quote;
 use std::time::Duration;
@@ -42,7 +42,8 @@ const HOST: &str = "host";
 
 /// Returns the keys that an instrument takes.
 pub fn known(instrument: Instrument) -> Vec<String> {
-    let bench = own_keys(&BenchSpec::augment_args(Command::new("bench")));
+    let bench = keys_of_flags().chain(keys_of_reproduction().iter().copied());
+    let bench: Vec<String> = bench.filter(|key| !OF_THE_RUNNER.contains(key)).map(str::to_owned).collect();
     match instrument {
         Instrument::Real => bench,
         Instrument::Simulated => [bench, own_keys(&flags_of_sim())].concat(),

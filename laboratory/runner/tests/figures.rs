@@ -142,13 +142,16 @@ fn assert_paths(row: &Row, json: &str, paths: &[(&str, &str)]) -> usize {
 
 #[test]
 fn figures_of_a_simulation_are_those_of_its_json() {
-    let spec = BenchSpec {
-        stages: true,
-        warmup: Interval::from_millis(50),
-        duration: Interval::from_millis(1100),
-        clients: 2,
-        outstanding: Some(20),
-        ..BenchSpec::default()
+    let spec = {
+        let mut spec = BenchSpec {
+            warmup: Interval::from_millis(50),
+            duration: Interval::from_millis(1100),
+            clients: 2,
+            outstanding: Some(20),
+            ..BenchSpec::default()
+        };
+        spec.node.stages = true;
+        spec
     };
     let result = sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
     let json = result.to_json();

@@ -66,12 +66,13 @@ pub struct Batching {
 
 impl Batching {
     pub fn new(config: &Config) -> Self {
+        let (policy, wait) = config.batch_policy();
         let sizes_itself = config.batch.is_auto();
         let carries = config.dissemination == Dissemination::Leader;
         Batching {
-            policy: if sizes_itself { BatchPolicy::Eager } else { config.batch_policy },
+            policy: if sizes_itself { BatchPolicy::Eager } else { policy },
             room: Room { commands: config.batch.max_commands(), bytes: config.batch_bytes, bundles: MAX_BLOCK_BUNDLES },
-            wait: Duration::from_millis(config.batch_wait_ms),
+            wait,
             longest: config.view_timeout() / MAX_WAIT_DIVISOR,
             clients_send_to_all: config.dissemination == Dissemination::Client,
             waiting_since: None,

@@ -4,9 +4,11 @@ use crate::channels::KEY_UPDATE_RECORDS;
 use crate::gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use crate::transports::link_profiles::LinkProfile;
 use crate::transports::retransmission::RetransmissionConfig;
-use crate::transports::setting::{ConfigError, Setting, refuse_zeros};
+use crate::transports::setting::{ConfigError, Setting, check_ranges};
 use quorate_types::limits::MAX_FRAME_BYTES;
+use quorate_types::settings::{CLUSTER, Flag, With};
 use quorate_types::{Fault, ReplicaId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -23,15 +25,14 @@ pub(crate) const IP_AND_UDP_BYTES: usize = 40 + 8;
 pub const MIN_KEY_UPDATE_RECORDS: u64 = 1_024;
 /// Maximum number of operators connected at a time; further ones are refused.
 pub(crate) const MAX_OPERATORS: usize = 16;
-/// Source of this file. The docs of the fields also document the configuration keys.
-pub const SOURCE: &str = include_str!("config.rs");
 
 /// Settings of links, for all transports.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkConfig {
     /// Maximum bytes queued on one link, framing included. A frame that does not fit is dropped and counted; the frames
     /// before it stay. A larger frame is accepted only by an empty queue.
+    #[schemars(range(min = 1))]
     pub link_queue_bytes: usize,
     /// Maximum bytes queued for a replica that is not connected, as at the start or while it is away. The newest frames
     /// stay, the others are dropped and counted. 0 keeps nothing.
@@ -39,31 +40,40 @@ pub struct LinkConfig {
     /// Maximum bytes queued for one client, framing included. A frame that does not fit is dropped and counted, unless
     /// nothing else is queued. A client that reads none of its queue is cut after
     /// [`client_stall_ms`](LinkConfig::client_stall_ms).
+    #[schemars(range(min = 1))]
     pub client_queue_bytes: usize,
     /// Maximum bytes of one client's frames that are received but not yet served; until then its socket is not read.
     /// Over packets, which would be lost, the limit is an eighth of the free `client_memory_bytes` instead.
+    #[schemars(range(min = 1))]
     pub client_window_bytes: usize,
     /// Maximum bytes of one frame from a client; one that announces a longer frame is told so, except over packets, and
     /// cut. 0 (default): enough for a bundle of `batch_bytes`.
     pub client_frame_bytes: usize,
     /// Maximum bytes of memory for all clients' links together: frames received but not yet served, and queues. When
     /// less than an eighth is free, links that have carried nothing genuine are cut, largest first.
+    #[schemars(range(min = 1))]
     pub client_memory_bytes: usize,
     /// Milliseconds after which a client with an unfinished frame is cut.
+    #[schemars(range(min = 1))]
     pub client_frame_timeout_ms: u64,
     /// Milliseconds after which a client that reads none of its queue is cut.
+    #[schemars(range(min = 1))]
     pub client_stall_ms: u64,
     /// Maximum bytes read from one link in one poll, give or take one read, so that no link starves the others.
+    #[schemars(range(min = 1))]
     pub read_budget_bytes: usize,
     /// Shortest delay before a lost or failed connection is dialled again, in milliseconds; it doubles with each
     /// failure.
+    #[schemars(range(min = 1))]
     pub min_reconnect_ms: u64,
     /// Longest delay before dialling again, in milliseconds. Each delay is shortened at random by up to half.
     pub max_reconnect_ms: u64,
     /// Time limit for dialling and the handshake together, in milliseconds.
+    #[schemars(range(min = 1))]
     pub handshake_timeout_ms: u64,
     /// Time limit for connecting to a replica, in milliseconds; then it is dialled again. Over packets, another attempt
     /// begins after this time beside the first, and a third one; the one that is authenticated first stays.
+    #[schemars(range(min = 1))]
     pub dial_timeout_ms: u64,
     /// Maximum number of connected clients. A further one replaces the longest idle link that has carried nothing
     /// genuine; if there is no such link, it is refused.
@@ -71,15 +81,21 @@ pub struct LinkConfig {
     /// Maximum number of connected clients from one address (IPv6: from one /64 network).
     pub max_client_links_per_address: usize,
     /// Maximum number of accepted links that are not authenticated yet; a further one replaces the oldest.
+    #[schemars(range(min = 1))]
     pub max_unauthenticated_links: usize,
     /// The same limit for one address (IPv6: for one /64 network).
+    #[schemars(range(min = 1))]
     pub max_unauthenticated_links_per_address: usize,
     /// Maximum number of records (TLS, DTLS) or packets (QUIC) that are sealed with one key; then the link's key is
     /// replaced. At least 1,024.
+    #[schemars(range(min = MIN_KEY_UPDATE_RECORDS))]
     pub key_update_records: u64,
     /// Links between replicas that have a [profile](RetransmissionConfig::profile) of their own, such as `["0-3=s50"]`;
     /// all replicas may have the same list. Transports `rudp` and `sctp` only. A replica that is dialled knows the
     /// other one by its address, which therefore must be a number, not a name. Default: none.
+    #[schemars(with = "Vec<String>")]
+    #[schemars(extend("x-flag" = Flag::under(CLUSTER).named("link_retransmission").value("A-B=PROFILE").rare()))]
+    #[schemars(extend("x-with" = With::one("transport", &["rudp", "sctp"])))]
     pub retransmission: Vec<LinkProfile>,
 }
 
@@ -111,14 +127,16 @@ impl Default for LinkConfig {
 
 /// Settings of TCP only. Nagle's algorithm is always off (`TCP_NODELAY`), because frames that can travel together are
 /// written together.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TcpConfig {
     /// Milliseconds after which a remote counts as gone if it answers nothing at all (its host lost power, its cable is
     /// cut) or reads nothing of its queue (it is stopped).
+    #[schemars(range(min = 1))]
     pub silent_remote_ms: u64,
     /// Milliseconds after which a link to a replica counts as cut, and is dialled again, if sent data is not
     /// acknowledged: TCP itself would retry at ever longer intervals.
+    #[schemars(range(min = 1))]
     pub unacknowledged_ms: u64,
     /// The kernel's send buffer per link, in bytes; 0 leaves the size to the kernel.
     pub send_buffer_bytes: usize,
@@ -133,11 +151,13 @@ impl Default for TcpConfig {
 }
 
 /// Settings of the transports over UDP.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PacketConfig {
     /// Longest IP packet, headers included, in bytes. 0 (default): what the kernel says of the route to the remote. On
     /// a path with a smaller limit, routers fragment longer packets, and the loss of a fragment loses the packet.
+    #[schemars(extend("x-flag" = Flag::under(CLUSTER).value("BYTES").rare()))]
+    #[schemars(extend("x-with" = With::one("transport", &["udp", "rudp", "sctp", "quic"])))]
     pub mtu_bytes: usize,
     /// The kernel's send buffer per socket, in bytes. The kernel may grant less to a user without privileges.
     pub send_buffer_bytes: usize,
@@ -145,8 +165,10 @@ pub struct PacketConfig {
     /// user without privileges.
     pub receive_buffer_bytes: usize,
     /// Milliseconds after which a link over `udp` or `rudp` that sends nothing sends an empty packet.
+    #[schemars(range(min = 1))]
     pub keepalive_ms: u64,
     /// Milliseconds after which the remote of a link over `udp` counts as gone if nothing comes from it.
+    #[schemars(range(min = 1))]
     pub silent_remote_ms: u64,
     /// Whether each frame over `udp` has packets of its own, so that frames are lost independently. If not, small
     /// frames that leave together share a packet. Always so if replicas send copies of messages, or only PBFT's three
@@ -180,7 +202,7 @@ impl PacketConfig {
             let mend = "set at least that, or 0 for what the kernel says of the route";
             return Err(Fault::new(Setting { table: "packets", key: "mtu_bytes" }, what, mend));
         }
-        refuse_zeros("packets", &[("keepalive_ms", self.keepalive_ms), ("silent_remote_ms", self.silent_remote_ms)])
+        check_ranges("packets", self)
     }
 }
 
@@ -207,30 +229,38 @@ quorate_types::choice!(
 );
 
 /// Settings of QUIC only.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QuicConfig {
     /// Milliseconds without any packet after which a remote counts as gone. An idle link sends a packet in each third
     /// of that time.
+    #[schemars(range(min = 1, max = MAX_QUIC_TIME_MS))]
     pub idle_timeout_ms: u64,
     /// Round trip that is assumed until one is measured, in milliseconds. A first packet is repeated after about three
     /// times as long.
+    #[schemars(range(min = 1, max = MAX_QUIC_TIME_MS))]
     pub initial_rtt_ms: u64,
     /// Longest delay of an acknowledgement, in milliseconds. A lost packet that no other follows is repeated after a
     /// round trip and this delay.
+    #[schemars(range(min = 1, max = MAX_ACK_DELAY_MS))]
     pub max_ack_delay_ms: u64,
     /// Number of packets that a remote acknowledges together, unless the delay is over first.
+    #[schemars(range(min = 1))]
     pub ack_packets: u32,
     /// How a sender finds the rate that a path can carry.
     pub congestion: Congestion,
     /// Size of packets in bytes, headers of IP and UDP excluded, that every path is taken to carry: 1,200 to 65,000.
     /// Packets are as long as `packets.mtu_bytes` allows, and of this size where longer ones are lost again and again.
+    #[schemars(range(min = MIN_QUIC_MTU_BYTES, max = MAX_QUIC_MTU_BYTES))]
     pub mtu_bytes: u16,
     /// Maximum bytes on the way on each of the two streams of a link, those after a lost packet included.
+    #[schemars(range(min = MIN_QUIC_WINDOW_BYTES, max = MAX_QUIC_WINDOW_BYTES))]
     pub window_bytes: usize,
     /// How votes travel to other replicas. With `datagrams`, a vote waits for no lost packet, and one that is lost
     /// stays lost: if a quorum needs it, the view times out. Votes that a packet cannot carry, and those to a replica
     /// that has `stream`, travel on the stream.
+    #[schemars(extend("x-flag" = Flag::under(CLUSTER).named("quic_votes").rare()))]
+    #[schemars(extend("x-with" = With::one("transport", &["quic"])))]
     pub votes: QuicVotes,
 }
 
@@ -245,34 +275,6 @@ impl Default for QuicConfig {
             mtu_bytes: MIN_QUIC_MTU_BYTES,
             window_bytes: 8 << 20,
             votes: QuicVotes::Stream,
-        }
-    }
-}
-
-impl QuicConfig {
-    fn validate(&self) -> Result<(), ConfigError> {
-        refuse_zeros(
-            "quic",
-            &[
-                ("idle_timeout_ms", self.idle_timeout_ms),
-                ("initial_rtt_ms", self.initial_rtt_ms),
-                ("max_ack_delay_ms", self.max_ack_delay_ms),
-                ("ack_packets", self.ack_packets.into()),
-            ],
-        )?;
-        let bounded = [
-            ("idle_timeout_ms", self.idle_timeout_ms, 1..=MAX_QUIC_TIME_MS),
-            ("initial_rtt_ms", self.initial_rtt_ms, 1..=MAX_QUIC_TIME_MS),
-            ("max_ack_delay_ms", self.max_ack_delay_ms, 1..=MAX_ACK_DELAY_MS),
-            ("mtu_bytes", self.mtu_bytes.into(), u64::from(MIN_QUIC_MTU_BYTES)..=u64::from(MAX_QUIC_MTU_BYTES)),
-            ("window_bytes", self.window_bytes as u64, MIN_QUIC_WINDOW_BYTES as u64..=MAX_QUIC_WINDOW_BYTES as u64),
-        ];
-        match bounded.iter().find(|(_, value, range)| !range.contains(value)) {
-            Some((key, value, range)) => {
-                let help = format!("set {} to {}", range.start(), range.end());
-                Err(Fault::new(Setting { table: "quic", key }, format!("is {value}"), help))
-            }
-            None => Ok(()),
         }
     }
 }
@@ -326,20 +328,6 @@ impl From<TcpConfig> for WireSettings {
 impl LinkConfig {
     /// Returns an error for the first invalid setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let positive = [
-            ("link_queue_bytes", self.link_queue_bytes as u64),
-            ("client_queue_bytes", self.client_queue_bytes as u64),
-            ("client_window_bytes", self.client_window_bytes as u64),
-            ("client_memory_bytes", self.client_memory_bytes as u64),
-            ("client_frame_timeout_ms", self.client_frame_timeout_ms),
-            ("client_stall_ms", self.client_stall_ms),
-            ("read_budget_bytes", self.read_budget_bytes as u64),
-            ("min_reconnect_ms", self.min_reconnect_ms),
-            ("handshake_timeout_ms", self.handshake_timeout_ms),
-            ("dial_timeout_ms", self.dial_timeout_ms),
-            ("max_unauthenticated_links", self.max_unauthenticated_links as u64),
-            ("max_unauthenticated_links_per_address", self.max_unauthenticated_links_per_address as u64),
-        ];
         for (at, link) in self.retransmission.iter().enumerate() {
             let [one, other] = link.ends();
             if self.retransmission[..at].iter().any(|earlier| earlier.is_of(one, other)) {
@@ -347,12 +335,7 @@ impl LinkConfig {
                 return Err(Fault::new(place, format!("has two profiles for the link {link}"), "remove one"));
             }
         }
-        refuse_zeros("links", &positive)?;
-        if self.key_update_records < MIN_KEY_UPDATE_RECORDS {
-            let place = Setting { table: "links", key: "key_update_records" };
-            let what = format!("is {}, under {MIN_KEY_UPDATE_RECORDS}", self.key_update_records);
-            return Err(Fault::new(place, what, "leave it out: the default is safe for the ciphers in use"));
-        }
+        check_ranges("links", self)?;
         if self.min_reconnect_ms > self.max_reconnect_ms {
             let what = format!("is {}, over `max_reconnect_ms`, {}", self.min_reconnect_ms, self.max_reconnect_ms);
             let place = Setting { table: "links", key: "min_reconnect_ms" };
@@ -383,11 +366,10 @@ impl LinkConfig {
 impl WireSettings {
     /// Returns an error for the first invalid setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let TcpConfig { silent_remote_ms, unacknowledged_ms, .. } = self.tcp;
         self.links.validate()?;
         self.packets.validate()?;
         self.retransmission.validate()?;
-        self.quic.validate()?;
-        refuse_zeros("tcp", &[("silent_remote_ms", silent_remote_ms), ("unacknowledged_ms", unacknowledged_ms)])
+        check_ranges("quic", &self.quic)?;
+        check_ranges("tcp", &self.tcp)
     }
 }

@@ -30,9 +30,7 @@ mod wire;
 mod write_queue;
 
 pub use carrier::{Association, Carrier, TransportProfile};
-pub use config::{
-    Congestion, LinkConfig, PacketConfig, QuicConfig, QuicVotes, SOURCE as CONFIG_SOURCE, TcpConfig, WireSettings,
-};
+pub use config::{Congestion, LinkConfig, PacketConfig, QuicConfig, QuicVotes, TcpConfig, WireSettings};
 pub use datagrams::{DatagramTransport, Datagrams, Route, Router};
 pub use endpoint::{Endpoint, Endpoints, Listening};
 pub use error::{LinkError, Refusal, SetupError, WireError};

@@ -1,12 +1,11 @@
 //! When to send again: profiles of retransmission, and the estimate of round trips that they bound.
 
-use crate::transports::setting::{ConfigError, Setting, refuse_zeros};
+use crate::transports::setting::{ConfigError, Setting, check_ranges};
 use quorate_types::Fault;
+use quorate_types::settings::{CLUSTER, Flag, With};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-
-/// Source of this file. The docs of the fields also document the configuration keys.
-pub const SOURCE: &str = include_str!("retransmission.rs");
 
 quorate_types::choice! {
     /// Named bounds of the retransmission timeout (RTO) and delay of acknowledgements: the transports paper, table 2,
@@ -53,29 +52,35 @@ impl RetransmissionProfile {
 }
 
 /// Settings of retransmission, for the transports that do it themselves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetransmissionConfig {
     /// Bounds of the timeout, and the delay of acknowledgements.
     pub profile: RetransmissionProfile,
     /// Overrides the profile's timeout before the first measured round trip, in milliseconds.
+    #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_initial_ms: Option<u64>,
     /// Overrides the profile's smallest timeout, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_min_ms: Option<u64>,
     /// Overrides the profile's largest timeout, in milliseconds.
+    #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_max_ms: Option<u64>,
     /// Overrides the profile's delay of acknowledgements that travel alone, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_delay_ms: Option<u64>,
     /// Maximum bytes that one end of a link has sent and that are not acknowledged.
+    #[schemars(range(min = 1))]
     pub window_bytes: usize,
     /// Whether `rudp` sends at the rate at which packets arrive, instead of all at once.
+    #[schemars(extend("x-flag" = Flag::under(CLUSTER).rare()))]
+    #[schemars(extend("x-with" = With::one("transport", &["rudp"])))]
     pub pacing: bool,
     /// Milliseconds after which a link counts as cut, and is dialled again, if packets are on their way and nothing
     /// comes from the remote.
+    #[schemars(range(min = 1))]
     pub unacknowledged_ms: u64,
 }
 
@@ -108,13 +113,7 @@ impl RetransmissionConfig {
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         let bounds = self.bounds();
-        let positive = [
-            ("rto_initial_ms", bounds.rto_initial_ms),
-            ("rto_max_ms", bounds.rto_max_ms),
-            ("window_bytes", self.window_bytes as u64),
-            ("unacknowledged_ms", self.unacknowledged_ms),
-        ];
-        refuse_zeros("retransmission", &positive)?;
+        check_ranges("retransmission", self)?;
         match bounds.rto_min_ms {
             Some(min) if min > bounds.rto_max_ms => {
                 let place = Setting { table: "retransmission", key: "rto_min_ms" };

@@ -1,6 +1,8 @@
 //! Names of settings, for the errors about them.
 
-use quorate_types::Fault;
+use quorate_types::{Fault, settings};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt;
 
 /// Setting of this crate, in a table of the configuration file.
@@ -19,12 +21,10 @@ impl fmt::Display for Setting {
 /// Invalid setting.
 pub type ConfigError = Fault<Setting>;
 
-/// Returns an error for the first setting of a table that is 0.
-pub(crate) fn refuse_zeros(table: &'static str, settings: &[(&'static str, u64)]) -> Result<(), ConfigError> {
-    match settings.iter().find(|(_, value)| *value == 0) {
-        Some((key, _)) => {
-            Err(Fault::new(Setting { table, key }, "is 0", "set at least 1, or leave it out for its default"))
-        }
-        None => Ok(()),
-    }
+/// Checks every whole number of a table against its declared range.
+pub(crate) fn check_ranges<T: JsonSchema + Serialize + 'static>(
+    table: &'static str,
+    value: &T,
+) -> Result<(), ConfigError> {
+    settings::check_ranges(value).map_err(|fault| fault.at(|key| Setting { table, key }))
 }

@@ -7,14 +7,14 @@ use super::scratch::{Directory, Offspring};
 use crate::affinity;
 use crate::recording;
 use crate::result::EmulationResult;
-use crate::settings::{client_config, node_template};
-use crate::spec::{BenchSpec, Fault, Host, Interval, JournalKind, Reproduction, Retention, When};
+use crate::spec::{BenchSpec, Fault, Host, Interval, JournalKind, Retention, When};
 use quorate_applications::ApplicationKind;
 use quorate_client::ClientConfig;
 use quorate_network::transports::Wire;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::testnet::PORTS_PER_REPLICA;
-use quorate_node::{Baselines, EmbeddedCluster, JournalConfig, Laboratory, NoObserver, NodeConfig, NodeError, testnet};
+use quorate_node::{EmbeddedCluster, Laboratory, NoObserver, NodeConfig, NodeError, testnet};
+use quorate_operator::testnet::client_config;
 use quorate_types::{Committee, ReplicaId, ReplicaThreads};
 use std::fs;
 use std::io;
@@ -23,9 +23,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
-
-/// The size of a journal's segment is a multiple of this.
-const SEGMENT_UNIT_BYTES: u64 = 512;
 
 /// Replicas of one benchmark.
 pub enum Cluster {
@@ -56,18 +53,10 @@ pub struct Processes {
     _directory: Directory,
 }
 
-/// Returns the settings of a journal whose segments have room for two of the largest blocks.
-fn journal(spec: &BenchSpec) -> JournalConfig {
-    let default = JournalConfig::default();
-    let segment_bytes = (2 * u64::from(spec.batch_bytes)).next_multiple_of(SEGMENT_UNIT_BYTES);
-    JournalConfig { fsync: spec.fsync, segment_bytes: segment_bytes.max(default.segment_bytes), ..default }
-}
-
 impl Cluster {
     /// Starts the replicas, in an emulated network if one is given.
     pub fn start(spec: &BenchSpec, network: Option<(&EmulationOptions, Resolved)>) -> Result<Cluster, BenchError> {
-        let template =
-            NodeConfig { journal: JournalConfig { kind: spec.journal(), ..journal(spec) }, ..node_template(spec) };
+        let template = spec.template();
         match spec.host {
             Host::Threads => {
                 recording::make_room(spec).map_err(|(path, source)| BenchError::Write { path, source })?;
@@ -98,13 +87,12 @@ impl Cluster {
     }
 
     pub fn client_config(&self, spec: &BenchSpec) -> ClientConfig {
-        let template = node_template(spec);
         let committee = match self {
             Cluster::Threads(cluster, _) => cluster.committee(),
             Cluster::Processes(processes) => &processes.committee,
             Cluster::Foreign(committee) => committee,
         };
-        client_config(spec, committee, &template.cluster, template.application)
+        client_config(&spec.template(), committee)
     }
 
     /// Returns the emulated network of the replicas.
@@ -170,20 +158,20 @@ impl Cluster {
     }
 }
 
+/// Returns the settings of replicas of a key-value store with journals in files.
+fn retaining(spec: &BenchSpec) -> NodeConfig {
+    let mut template = spec.template();
+    (template.application, template.journal.kind) = (ApplicationKind::KEY_VALUE, JournalKind::File);
+    template
+}
+
 /// Adds the settings that differ between replicas.
 fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     config.laboratory = laboratory(spec, config.replica);
     config.recording = recording::of_replica(spec, config.replica);
-    let Reproduction { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, .. } =
-        spec.reproduction;
-    let stages = spec.stages;
-    let baselines =
-        Baselines { certificate_cache, bls_verification, client_verdicts, payload_path, count_allocations, stages };
     let replicas = spec.quorum().replicas();
     let cores = affinity::available();
-    config.execution_threads = spec.execution_threads;
-    config.replica_threads = ReplicaThreads::Count(spec.replica_threads.of(cores, replicas, spec.replica_work()));
-    config.baselines = (baselines != Baselines::default()).then_some(baselines);
+    config.replica_threads = ReplicaThreads::Count(spec.node.replica_threads.of(cores, replicas, spec.replica_work()));
 }
 
 /// Returns a replica's misbehaviour. Its clock starts slightly before the load does, so faults come slightly early.
@@ -230,7 +218,7 @@ impl Processes {
         let places = match (&network, spec.base_port) {
             (Some(network), base_port) => network.places(base_port)?,
             (None, 0) => {
-                let base_port = free_ports(&spec.wire(), spec.replicas * PORTS_PER_REPLICA as u32)?;
+                let base_port = free_ports(&template.wire(), spec.replicas * PORTS_PER_REPLICA as u32)?;
                 testnet::places_here(spec.replicas as usize, base_port)?
             }
             (None, given) => testnet::places_here(spec.replicas as usize, given)?,
@@ -259,8 +247,7 @@ impl Processes {
     /// # Errors
     /// If they cannot be started.
     pub fn retaining(spec: &BenchSpec, retention: &Retention) -> Result<Processes, BenchError> {
-        let (application, journal) = (ApplicationKind::KEY_VALUE, journal(spec));
-        let mut template = NodeConfig { application, journal, ..node_template(spec) };
+        let mut template = retaining(spec);
         let consensus = &mut template.consensus;
         (consensus.window, consensus.checkpoint_interval) = (retention.window, retention.checkpoint_interval);
         (consensus.retained_blocks, consensus.retained_bytes) = (retention.retained_blocks, retention.retained_bytes);
@@ -273,7 +260,7 @@ impl Processes {
     }
 
     pub fn client_config(&self, spec: &BenchSpec) -> ClientConfig {
-        client_config(spec, &self.committee, "quorate", ApplicationKind::KEY_VALUE)
+        client_config(&retaining(spec), &self.committee)
     }
 
     /// Restarts a killed replica in its directory, with its earlier misbehaviour.

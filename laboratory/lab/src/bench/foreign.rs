@@ -4,6 +4,9 @@ use super::error::BenchError;
 use crate::result::Loaded;
 use crate::spec::{BenchSpec, LOAD, OUTPUT, Problem, SpecError, quote};
 use quorate_client::{ClientConfig, StatusProbe};
+use quorate_node::NodeConfig;
+use quorate_types::settings::{at, keys, set, tree};
+use quorate_types::{BatchSize, Settings};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,12 +20,16 @@ impl Loaded {
         Ok(Loaded::of(statuses.iter()))
     }
 
+    /// Returns the size of blocks, if it is known.
+    fn batch(&self) -> Option<BatchSize> {
+        let value = at(&self.settings.as_ref()?.0, "consensus.batch")?;
+        serde_json::from_value(value.clone()).ok()
+    }
+
     /// Returns the maximum size of a bundle. If the default exceeds a block, lowers it and returns a warning.
     pub(super) fn bundle(&self, spec: &BenchSpec) -> Result<(u32, Option<String>), SpecError> {
         let bundle = spec.bundle;
-        let Some(batch) =
-            self.settings.as_ref().map(|known| known.batch.max_commands() as u32).filter(|batch| bundle > *batch)
-        else {
+        let Some(batch) = self.batch().map(|batch| batch.max_commands() as u32).filter(|batch| bundle > *batch) else {
             return Ok((bundle, None));
         };
         if bundle == BenchSpec::default().bundle {
@@ -38,43 +45,22 @@ impl Loaded {
         }]))
     }
 
-    /// Replaces the defaults of `quorate bench` in a spec with the known settings of the cluster. A name that this
+    /// Replaces the defaults of `quorate bench` in a spec with the known settings of the cluster. A setting that this
     /// version does not know leaves its key unchanged.
     pub(super) fn describe(&self, spec: &BenchSpec, config: &ClientConfig) -> BenchSpec {
-        let mut spec = BenchSpec {
-            client_authentication: config.client_authentication,
-            reply_authentication: config.reply_authentication,
-            replicas: config.members.len() as u32,
-            faults: config.faults.map(|faults| faults as u32),
-            ..spec.clone()
-        };
-        if let Some(known) = &self.settings {
-            fn take<T: std::str::FromStr>(place: &mut T, name: &str) {
-                if let Ok(value) = name.parse() {
-                    *place = value;
-                }
+        let mut spec = BenchSpec { replicas: config.members.len() as u32, ..spec.clone() };
+        spec.node.client_authentication = config.client_authentication;
+        spec.node.reply_authentication = config.reply_authentication;
+        if let Some(Settings(known)) = &self.settings {
+            for key in keys::<NodeConfig>() {
+                let Some(value) = at(known, &key.path) else { continue };
+                let mut tree = tree(&spec.node);
+                set(&mut tree, &key.path, value.clone());
+                spec.node = serde_json::from_value(tree).unwrap_or(spec.node);
             }
-            take(&mut spec.protocol, &known.protocol);
-            take(&mut spec.leader, &known.leader);
-            take(&mut spec.votes, &known.votes);
-            take(&mut spec.reproduction.batch_policy, &known.batch_policy);
-            take(&mut spec.dissemination, &known.dissemination);
-            take(&mut spec.view_duration, &known.view_duration);
-            take(&mut spec.scheme, &known.scheme);
-            take(&mut spec.auth_profile, &known.auth_profile);
-            take(&mut spec.mac_scheme, &known.mac_scheme);
-            take(&mut spec.channel, &known.channel);
-            take(&mut spec.transport, &known.transport);
-            take(&mut spec.fsync, &known.fsync);
-            spec.journal = known.journal.parse().ok();
-            (spec.batch, spec.batch_latency_ms) = (known.batch, known.batch_latency_ms);
-            (spec.reproduction.batch_wait_ms, spec.vote_wait_us) = (known.batch_wait_ms, known.vote_wait_us);
-            spec.max_queue_ms = None;
-            let default = spec.consensus().max_queue();
-            spec.max_queue_ms = Some(known.max_queue_ms).filter(|set| Duration::from_millis(*set) != default);
-            (spec.view_timeout_ms, spec.window) = (known.view_timeout_ms, known.window);
-            (spec.checkpoint_interval, spec.pipeline) = (known.checkpoint_interval, known.pipeline);
+            spec.journal = Some(spec.node.journal.kind);
         }
+        spec.node.faults = config.faults;
         spec
     }
 }

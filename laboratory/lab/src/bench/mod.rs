@@ -230,7 +230,7 @@ fn generator(
     let transport = connect(config, identity.origin())?;
     let verifier = reply_verifier(config, &identity)?;
     let mut session = config.session()?;
-    session.reply = spec.reply;
+    session.reply = spec.node.reply;
     let timeout = Duration::from_millis(config.connect_timeout_ms);
     let generator = LoadGenerator::new(transport, identity, session, load_options(spec), commands, timeout)?
         .comparing(config)

@@ -149,7 +149,11 @@ pub(super) fn specs() -> Vec<BenchSpec> {
 /// Runs a specification on the node, and returns the median run with the stages of all, and the rate of their counter.
 /// There is no run if none completed a command.
 fn measure(spec: &BenchSpec) -> Result<(Option<Run>, Option<f64>), CalibrateError> {
-    let spec = BenchSpec { stages: true, ..spec.clone() };
+    let spec = {
+        let mut spec = spec.clone();
+        spec.node.stages = true;
+        spec
+    };
     let (mut runs, mut counter_hz) = (Vec::with_capacity(RUNS), None);
     for _ in 0..RUNS {
         let Measured { result, .. } = fidelity::measure(&spec).map_err(CalibrateError::Running)?;
@@ -174,11 +178,14 @@ struct Simulated {
 }
 
 fn simulate(spec: &BenchSpec, table: &CostTable) -> Result<Simulated, CalibrateError> {
-    let spec = BenchSpec {
-        warmup: Interval::from_millis(SIMULATED_WARMUP_MS),
-        duration: Interval::from_millis(SIMULATED_MS),
-        stages: true,
-        ..spec.clone()
+    let spec = {
+        let mut spec = BenchSpec {
+            warmup: Interval::from_millis(SIMULATED_WARMUP_MS),
+            duration: Interval::from_millis(SIMULATED_MS),
+            ..spec.clone()
+        };
+        spec.node.stages = true;
+        spec
     };
     let result = fidelity::simulate(&spec, table).map_err(CalibrateError::Running)?;
     let ended_early = || CalibrateError::Running("simulator: the run ended early".into());

@@ -69,14 +69,17 @@ struct Recorded {
 }
 
 fn record(protocol: ProtocolKind, bundle: u32) -> Recorded {
-    let spec = BenchSpec {
-        protocol,
-        bundle,
-        batch: 400.into(),
-        outstanding: Some(400),
-        warmup: Interval::from_millis(0),
-        duration: Interval::from_millis(RECORDED_MS),
-        ..BenchSpec::default()
+    let spec = {
+        let mut spec = BenchSpec {
+            bundle,
+            outstanding: Some(400),
+            warmup: Interval::from_millis(0),
+            duration: Interval::from_millis(RECORDED_MS),
+            ..BenchSpec::default()
+        };
+        spec.node.consensus.protocol = protocol;
+        spec.node.consensus.batch = 400.into();
+        spec
     };
     let sim = sim_spec(&spec, &SimOptions::default()).expect("the preset and the shipped table are sound");
     let commands = || -> Box<dyn Workload> {

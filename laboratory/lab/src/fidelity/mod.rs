@@ -58,7 +58,7 @@ pub fn run(entries: &[Entry], costs: &CostTable, observer: &mut dyn Observer) ->
             Err(_) => Err("not simulated".to_owned()),
         };
         let differences = match (&measured, &simulated) {
-            (Ok(measured), Ok(simulated)) if entry.spec.stages => gaps(&measured.result, simulated),
+            (Ok(measured), Ok(simulated)) if entry.spec.node.stages => gaps(&measured.result, simulated),
             _ => Vec::new(),
         };
         let measured = measured.map(|measured| Figures::of(&measured.result));

@@ -49,7 +49,7 @@ fn fact(name: &str, value: impl Into<String>) -> Fact {
 
 /// Returns the title of the page.
 pub fn title(result: &BenchResult) -> String {
-    let name = if result.knows("protocol") { result.spec.protocol.facts().title } else { "A cluster" };
+    let name = if result.knows("protocol") { result.spec.node.consensus.protocol.facts().title } else { "A cluster" };
     format!("{name}, {} replicas: {} commands/s", result.spec.replicas, figure(result.throughput_ops))
 }
 

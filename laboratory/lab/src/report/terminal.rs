@@ -9,7 +9,7 @@ use crate::result::{
     describe_journal, describe_load, first_of, shown_evidence, tables,
 };
 use crate::sim::SimResult;
-use crate::spec::reproduction::TABLE;
+use crate::spec::flat::TABLE;
 use crate::text::{figure, line, partial_line};
 use comfy_table::{CellAlignment, Table, presets};
 use quorate_operator::report::{Report, indented};

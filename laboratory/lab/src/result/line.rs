@@ -57,7 +57,8 @@ impl LineFigures {
         let Sent { replica, bytes, line_bytes } = sent(growth)?;
         let (own, on_line) = (per(bytes as f64, commands)?, per(line_bytes as f64, commands)?);
         let mbit_per_s = |bytes: f64| bytes * throughput * BITS_PER_BYTE / BITS_PER_MBIT;
-        let carries = spec.dissemination == Dissemination::Leader && spec.workload == WorkloadKind::Fixed;
+        let carries =
+            spec.node.consensus.dissemination == Dissemination::Leader && spec.workload == WorkloadKind::Fixed;
         let values = f64::from(spec.payload) * f64::from(spec.replicas - 1);
         let rate = spec.line_rate.0;
         Some(LineFigures {

@@ -78,7 +78,7 @@ impl Measured<'_> {
 
     /// Returns the leader's line. A simulated transport over packets does not count them.
     pub fn line(&self) -> Option<LineFigures> {
-        let is_counted = !self.own.is_simulated || self.spec.transport.profile().carriage == Carriage::Stream;
+        let is_counted = !self.own.is_simulated || self.spec.node.transport.profile().carriage == Carriage::Stream;
         LineFigures::of(self.spec, &self.growth, self.executed(), self.throughput()).filter(|_| is_counted)
     }
 }

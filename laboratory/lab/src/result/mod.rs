@@ -4,7 +4,8 @@
 
 use crate::experiments::statistics::Fences;
 use crate::record::{describe, measured, record};
-use crate::spec::{BenchSpec, CLUSTER, LOAD, OUTPUT, heading_of};
+use crate::spec::flat::entry;
+use crate::spec::{BenchSpec, LOAD, OUTPUT, heading_of};
 use hdrhistogram::Histogram;
 use quorate_applications::compare_histories;
 use quorate_simulator::models::latency::Percentiles;
@@ -147,7 +148,7 @@ measured! {
         /// aggregates, if replicas verified any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub key_additions_per_certificate: Option<f64> ["additions" as key_additions_per_certificate] =
-            |run| run.growth.key_additions_per_certificate(run.spec.scheme),
+            |run| run.growth.key_additions_per_certificate(run.spec.node.scheme),
         /// Messages between replicas per committed block.
         pub messages_per_block: Option<f64> ["messages" as messages_per_block] =
             |run| run.per_block(|status| status.messages_sent),
@@ -449,7 +450,7 @@ impl Agreement {
     /// Returns the result of a comparison in a run. With PBFT's three phases alone, each replica executes what was
     /// decided there.
     pub(crate) fn in_run(spec: &BenchSpec, compare: impl FnOnce() -> Agreement) -> Agreement {
-        if spec.reproduction.phases_only {
+        if spec.node.consensus.phases_only {
             return Agreement::Unknown(
                 "only the three phases ran, and each replica passes over what failed there".into(),
             );
@@ -546,12 +547,9 @@ impl BenchResult {
     /// replicas report them.
     pub fn knows(&self, key: &str) -> bool {
         let Some(Loaded { settings }) = &self.loaded else { return true };
-        let heading = heading_of(key);
-        let of_client = ["replicas", "faults", "client_authentication"].contains(&key);
-        let reported = ["batch_policy", "batch_wait_ms"].contains(&key)
-            || heading == CLUSTER && !["base_port", "replica_threads"].contains(&key)
-            || ["journal", "fsync"].contains(&key);
-        of_client || [LOAD, OUTPUT].contains(&heading.as_str()) || settings.is_some() && reported
+        let of_client = ["replicas", "faults", "client_authentication", "reply_authentication"].contains(&key);
+        let reported = key == "journal" || entry(key).is_some_and(|entry| entry.key.is_reported());
+        of_client || [LOAD, OUTPUT].contains(&heading_of(key)) || settings.is_some() && reported
     }
 }
 

@@ -35,7 +35,7 @@ impl RequestFigures {
     /// Returns the figures of a load; `None` if it sent requests again.
     pub(crate) fn of(spec: &BenchSpec, load: &LoadReport) -> Option<RequestFigures> {
         let (faults, replies) = (spec.quorum().faults(), load.replies.as_ref());
-        replies.filter(|_| spec.reproduction.phases_only).map(|replies| RequestFigures::of_counts(replies, faults))
+        replies.filter(|_| spec.node.consensus.phases_only).map(|replies| RequestFigures::of_counts(replies, faults))
     }
 
     /// Returns the figures of requests counted by replies, in a committee that tolerates `faults`.

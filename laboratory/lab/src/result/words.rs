@@ -9,7 +9,7 @@ use quorate_types::text::count;
 pub fn describe_cluster(result: &BenchResult) -> String {
     let spec = &result.spec;
     if result.knows("protocol") {
-        format!("{}, {} replicas, {}", spec.protocol, spec.replicas, describe_settings(spec))
+        format!("{}, {} replicas, {}", spec.node.consensus.protocol, spec.replicas, describe_settings(spec))
     } else {
         format!("{} replicas, {UNKNOWN}", spec.replicas)
     }
@@ -20,28 +20,28 @@ pub const UNKNOWN: &str = "of a version that does not report its settings";
 
 /// Describes the settings in one line: blocks, scheme, client signatures, transport, leader.
 pub fn describe_settings(spec: &BenchSpec) -> String {
-    let transport = format!("{} {}", spec.channel, spec.transport.name().to_uppercase());
-    let blocks = match spec.batch {
+    let transport = format!("{} {}", spec.node.channel, spec.node.transport.name().to_uppercase());
+    let blocks = match spec.node.consensus.batch {
         BatchSize::Auto => "blocks of any size".into(),
         BatchSize::Commands(commands) => {
-            format!("blocks of {} ({})", count(commands.into()), spec.reproduction.batch_policy)
+            format!("blocks of {} ({})", count(commands.into()), spec.node.consensus.batch_policy)
         }
     };
-    let clients = match spec.client_authentication {
+    let clients = match spec.node.client_authentication {
         ClientAuthentication::None => "unsigned",
         ClientAuthentication::Ed25519 => "signed",
         ClientAuthentication::Mac => "by codes",
     };
-    let replies = match spec.reply_authentication {
+    let replies = match spec.node.reply_authentication {
         ReplyAuthentication::Channel => "",
         ReplyAuthentication::Signature => ", replies signed",
         ReplyAuthentication::Mac => ", replies by codes",
     };
-    let votes = match spec.auth_profile.votes_by_mac() {
-        true => format!("{} by {}", spec.auth_profile, spec.mac_scheme),
-        false => spec.scheme.to_string(),
+    let votes = match spec.node.auth_profile.votes_by_mac() {
+        true => format!("{} by {}", spec.node.auth_profile, spec.node.mac_scheme),
+        false => spec.node.scheme.to_string(),
     };
-    format!("{blocks}, {votes}, clients {clients}{replies}, {transport}, leader {}", spec.leader)
+    format!("{blocks}, {votes}, clients {clients}{replies}, {transport}, leader {}", spec.node.consensus.leader)
 }
 
 /// Describes where replicas keep their journal, and whether it survives a power loss.
@@ -52,7 +52,7 @@ pub(crate) fn describe_journal(result: &BenchResult) -> String {
     }
     match spec.journal() {
         JournalKind::Memory => "journal in memory".to_owned(),
-        JournalKind::File => format!("journal in files, fsync {}", spec.fsync),
+        JournalKind::File => format!("journal in files, fsync {}", spec.node.journal.fsync),
     }
 }
 
@@ -68,7 +68,7 @@ pub fn describe_load(spec: &BenchSpec) -> String {
         (None, Pacing::Closed { outstanding }) => format!("{} outstanding each", count(outstanding.into())),
         (None, Pacing::Open { rate }) => format!("{} commands/s offered", count(rate)),
     };
-    let reply = if spec.reply == crate::spec::ReplyMode::None { ", no replies" } else { "" };
+    let reply = if spec.node.reply == crate::spec::ReplyMode::None { ", no replies" } else { "" };
     format!("{what}, {clients}, {pace}{reply}")
 }
 

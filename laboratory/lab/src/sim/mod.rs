@@ -12,7 +12,7 @@ pub use result::{Charges, MachineResult, SeedResult, SimResult};
 
 use crate::partial;
 use crate::search::{Probe, search};
-use crate::settings::{commands, load_options, node_template};
+use crate::settings::{commands, load_options};
 use crate::spec::{BenchSpec, Fault, Interval, Problem, Record, SpecError, TransportKind, When, timeouts};
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_hosting::recording::Recorder;
@@ -90,10 +90,10 @@ pub fn run_with(
     on_report: &(dyn Fn(&SimReport) + Sync),
 ) -> Result<SimResult, SimError> {
     spec.validate()?;
-    if spec.stages && costs.is_free() {
+    if spec.node.stages && costs.is_free() {
         return Err(SimError::FreeStages);
     }
-    if spec.cores > 0 && spec.replica_threads.of(1, 1, spec.replica_work()) > 1 {
+    if spec.cores > 0 && spec.node.replica_threads.of(1, 1, spec.replica_work()) > 1 {
         let what = "a simulated replica's threads have a core each, beside those that replicas and clients share";
         let help = "omit --cores: each replica then has a machine of its own";
         return Err(SpecError::Impossible(vec![Problem::new("--replica-threads, --cores", what, help)]).into());
@@ -212,9 +212,9 @@ fn fault_specs(spec: &BenchSpec, fault: &Fault) -> Vec<FaultSpec> {
 /// Returns the input of the simulator for files that are already loaded.
 pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) -> Result<SimSpec, SimError> {
     let Files { mut network, costs, places } = files;
-    check_transport(spec.transport)?;
-    check_off_path(&network, spec.transport, &options.network)?;
-    let template = node_template(spec);
+    check_transport(spec.node.transport)?;
+    check_off_path(&network, spec.node.transport, &options.network)?;
+    let template = spec.template();
     network.faults.extend(spec.fault.iter().flat_map(|fault| fault_specs(spec, fault)));
     let replicas = spec.quorum().replicas();
     let machines = place(&places, &network.delay, replicas, spec.clients as usize, &options.network)?;
@@ -223,10 +223,10 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         let delay = network.delay.clone();
         timeouts::apply(profile, &mut network, &Endpoints { replicas, machines: &machines, delay: &delay });
     }
-    let scheme = spec.reproduction.bls_verification.of(template.scheme);
-    let macs = spec.auth_profile.votes_by_mac().then_some(spec.mac_scheme);
-    let clients = (spec.client_authentication == ClientAuthentication::Ed25519).then_some(SchemeKind::ED25519);
-    let reply_seals = spec.reply_authentication.scheme(scheme, spec.mac_scheme);
+    let scheme = spec.node.reproduction.bls_verification.of(template.scheme);
+    let macs = spec.node.auth_profile.votes_by_mac().then_some(spec.node.mac_scheme);
+    let clients = (spec.node.client_authentication == ClientAuthentication::Ed25519).then_some(SchemeKind::ED25519);
+    let reply_seals = spec.node.reply_authentication.scheme(scheme, spec.node.mac_scheme);
     for needed in [Some(scheme), macs, clients, reply_seals].into_iter().flatten() {
         costs.signatures_of(needed)?;
     }
@@ -236,20 +236,20 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
         load = quorate_client::load::LoadOptions { duration: CHAOS_LOAD, drain: Duration::ZERO, ..load };
     }
     Ok(SimSpec {
-        consensus: spec.consensus(),
+        consensus: template.consensus.clone(),
         quorum: spec.quorum(),
         scheme,
         macs,
         signatures: options.signatures,
-        certificate_cache: spec.reproduction.certificate_cache,
-        client_authentication: spec.client_authentication,
+        certificate_cache: spec.node.reproduction.certificate_cache,
+        client_authentication: spec.node.client_authentication,
         reply_seals,
         application: template.application,
-        reply: spec.reply,
-        wire: spec.wire(),
+        reply: spec.node.reply,
+        wire: template.wire(),
         network,
         costs,
-        probes: spec.stages,
+        probes: spec.node.stages,
         stages: stages(spec),
         cores: spec.cores as usize,
         router: options.router(spec.cores)?,
@@ -262,6 +262,6 @@ pub(crate) fn sim_spec_on(spec: &BenchSpec, options: &SimOptions, files: Files) 
 /// Returns the stages of a simulated replica that have threads, and cores, of their own. Without any it has one core,
 /// which leaves none over.
 fn stages(spec: &BenchSpec) -> ReplicaStages {
-    let clients_sign = spec.client_authentication == ClientAuthentication::Ed25519;
-    ReplicaStages::of(spec.replica_threads.of(1, 1, spec.replica_work()), clients_sign)
+    let clients_sign = spec.node.client_authentication == ClientAuthentication::Ed25519;
+    ReplicaStages::of(spec.node.replica_threads.of(1, 1, spec.replica_work()), clients_sign)
 }

@@ -1,17 +1,15 @@
 //! Validates a spec: refuses impossible values and combinations before anything starts, and warns of surprising ones.
 
-use super::ranges::{MAX_CLIENTS, MAX_OUTSTANDING, range};
-use super::reproduction::{TABLE, is_of_reproduction};
+use super::flat::{ENTRIES, flag_at, flag_of, flatten};
 use super::{
-    BatchPolicy, BenchSpec, ClientAuthentication, Dissemination, Fault, Host, JournalKind, Pacing, Problem,
-    ReplyAuthentication, ReplyMode, SchemeKind, SpecError, VotesTo,
+    BatchPolicy, BenchSpec, ClientAuthentication, Dissemination, Fault, Host, Interval, JournalKind, MAX_INTERVAL_MS,
+    Pacing, Problem, ReplyAuthentication, ReplyMode, SchemeKind, SpecError, VotesTo,
 };
+use super::{MAX_CLIENTS, MAX_OUTSTANDING};
 use crate::affinity;
 use quorate_applications::key_value::MAX_VALUE_BYTES;
 use quorate_crypto::Authentication;
-use quorate_network::transports::{
-    LinkConfig, LinkProfile, PacketConfig, QuicConfig, RetransmissionConfig, Wire, WireSettings,
-};
+use quorate_network::transports::LinkProfile;
 use quorate_simulator::models::plan::positive;
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use quorate_types::quorum::QuorumError;
@@ -24,8 +22,8 @@ const MAX_OUTSTANDING_BYTES: u64 = 256 << 20;
 
 pub(super) fn quorum(spec: &BenchSpec) -> Result<Quorum, QuorumError> {
     let replicas = spec.replicas as usize;
-    match spec.faults {
-        Some(faults) => Quorum::with_faults(replicas, faults as usize),
+    match spec.node.faults {
+        Some(faults) => Quorum::with_faults(replicas, faults),
         None => Quorum::of(replicas),
     }
 }
@@ -33,22 +31,9 @@ pub(super) fn quorum(spec: &BenchSpec) -> Result<Quorum, QuorumError> {
 impl BenchSpec {
     /// Returns whether votes, clients or replies carry codes.
     pub(crate) fn uses_codes(&self) -> bool {
-        self.auth_profile.votes_by_mac()
-            || self.client_authentication == ClientAuthentication::Mac
-            || self.reply_authentication == ReplyAuthentication::Mac
-    }
-
-    /// Returns the transport and channel between replicas, and between replicas and clients.
-    pub fn wire(&self) -> Wire {
-        let (mtu_bytes, frames_apart) = (self.mtu_bytes as usize, self.consensus().needs_messages_apart());
-        let packets = PacketConfig { mtu_bytes, frames_apart, ..PacketConfig::default() };
-        let (default, pacing) = (RetransmissionConfig::default(), self.pacing);
-        let profile = self.retransmission.unwrap_or(default.profile);
-        let retransmission = RetransmissionConfig { profile, pacing, ..default };
-        let links = LinkConfig { retransmission: self.link_retransmission.clone(), ..LinkConfig::default() };
-        let quic = QuicConfig { votes: self.quic_votes, ..QuicConfig::default() };
-        let settings = WireSettings { links, packets, retransmission, quic, ..WireSettings::default() };
-        Wire { transport: self.transport, channel: self.channel, settings }
+        self.node.auth_profile.votes_by_mac()
+            || self.node.client_authentication == ClientAuthentication::Mac
+            || self.node.reply_authentication == ReplyAuthentication::Mac
     }
 
     /// Checks each value, and all values together.
@@ -111,45 +96,19 @@ impl BenchSpec {
     }
 
     fn check_ranges(&self, problems: &mut Vec<Problem>) {
-        // Those of a profile are checked with the profile.
-        let (rate, outstanding) = (self.rate.unwrap_or(1), self.outstanding.unwrap_or(1));
-        let values = [
-            ("batch", self.batch.max_commands() as u64),
-            ("batch_bytes", self.batch_bytes.into()),
-            ("batch_latency_ms", self.batch_latency_ms),
-            ("batch_wait_ms", self.reproduction.batch_wait_ms),
-            ("vote_wait_us", self.vote_wait_us),
-            ("window", self.window),
-            ("checkpoint_interval", self.checkpoint_interval),
-            ("pipeline", self.pipeline),
-            ("pre_prepare_repeat", self.reproduction.pre_prepare_repeat.into()),
-            ("repeat", self.reproduction.repeat.into()),
-            ("view_timeout_ms", self.view_timeout_ms),
-            ("max_queue_ms", self.max_queue_ms.unwrap_or(0)),
-            ("payload", self.payload.into()),
-            ("records", self.records),
-            ("clients", self.clients.into()),
-            ("bundle", self.bundle.into()),
-            ("bundle_wait_ms", self.bundle_wait_ms),
-            ("rate", rate),
-            ("search_p99_ms", self.search_p99_ms),
-            ("execution_threads", self.execution_threads.into()),
-            ("cores", self.cores.into()),
-            ("samples", self.samples.into()),
-            ("outstanding", outstanding.into()),
-            ("seed", self.seed),
-            ("duration", self.duration.as_millis()),
-            ("record_limit_mb", self.record_limit_mb),
-        ];
-        for (key, value) in values {
-            let (least, most) = range(key).expect("the table has it");
-            if value < least || value > most {
-                problems.push(problem(
-                    &flag(key),
-                    format!("{value} is out of range"),
-                    format!("set {least} to {most}"),
-                ));
-            }
+        let flat = flatten(self);
+        // The number of replicas is checked with that of faults.
+        for entry in ENTRIES.iter().filter(|entry| entry.name != "replicas") {
+            let checked = entry.value_in(&flat).map_or(Ok(()), |value| entry.key.check(value));
+            problems.extend(checked.err().map(|fault| problem(&flag_of(entry.name), fault.what, fault.help)));
+        }
+        let duration = self.duration.as_millis();
+        if duration == 0 {
+            problems.push(problem(
+                "--duration",
+                "is 0",
+                format!("set 1ms to {}", Interval::from_millis(MAX_INTERVAL_MS)),
+            ));
         }
         problems.extend(positive("--line-rate", self.line_rate.0, "bits per second").err());
         for (flag, path) in [("--json", &self.json), ("--report", &self.report)] {
@@ -171,38 +130,42 @@ impl BenchSpec {
                 problems.push(problem("--replicas, --faults", e.to_string(), help));
             }
         }
-        if let Err(e) = self.consensus().validate()
-            && !problems.iter().any(|told| told.place == flag(e.place))
+        let template = self.template();
+        if let Err(e) = template.consensus.validate()
+            && !problems.iter().any(|told| told.place == flag_at(e.place))
         {
-            problems.push(problem(&flag(e.place), format!("the value {}", e.what), e.help));
+            problems.push(problem(&flag_at(e.place), format!("the value {}", e.what), e.help));
         }
         let is_unknown = |link: &&LinkProfile| u32::from(link.ends()[1].0) >= self.replicas;
-        if let Some(link) = self.link_retransmission.iter().find(is_unknown) {
+        if let Some(link) = self.node.links.retransmission.iter().find(is_unknown) {
             let what = format!("the link {link} has an end that is no replica");
             problems.push(problem("--link-retransmission, --replicas", what, "replicas count from 0"));
         }
-        if let Err(error) = self.wire().fits() {
+        if let Err(error) = template.wire().fits() {
             problems.push(problem("--channel, --transport", format!("the channel {}", error.what), error.help));
         }
-        if let Err(error) = self.wire().validate_settings() {
-            problems.push(problem(&flag(error.place.key), format!("the value {}", error.what), error.help));
+        if let Err(error) = template.wire().validate_settings() {
+            let place = flag_at(&format!("{}.{}", error.place.table, error.place.key));
+            if !problems.iter().any(|told| told.place == place) {
+                problems.push(problem(&place, format!("the value {}", error.what), error.help));
+            }
         }
-        if let Some(why) = self.scheme.profile().weakness.filter(|_| !self.accept_weak_scheme) {
+        if let Some(why) = self.node.scheme.profile().weakness.filter(|_| !self.node.accept_weak_scheme) {
             let help = "choose another scheme, or set --accept-weak-scheme for measurements";
-            problems.push(problem("--scheme", format!("{} is weak: {why}", self.scheme), help));
+            problems.push(problem("--scheme", format!("{} is weak: {why}", self.node.scheme), help));
         }
         let authentication = Authentication {
-            profile: self.auth_profile,
-            scheme: self.scheme,
-            mac_scheme: self.mac_scheme,
-            clients: self.client_authentication,
-            replies: self.reply_authentication,
+            profile: self.node.auth_profile,
+            scheme: self.node.scheme,
+            mac_scheme: self.node.mac_scheme,
+            clients: self.node.client_authentication,
+            replies: self.node.reply_authentication,
             replicas: self.replicas as usize,
         };
-        let protocol = self.protocol;
+        let protocol = self.node.consensus.protocol;
         let fits = authentication.check(protocol.name(), protocol.requires(), protocol.requires_of_votes());
         if let Err(quorate_types::Fault { place, what, help }) = fits {
-            problems.push(problem(&flag(place), format!("the value {what}"), help));
+            problems.push(problem(&flag_at(place), format!("the value {what}"), help));
         }
         let last_port = u64::from(self.base_port) + u64::from(self.replicas) - u64::from(self.replicas > 0);
         if self.base_port != 0 && last_port > u64::from(u16::MAX) {
@@ -214,11 +177,11 @@ impl BenchSpec {
 
     fn check_load(&self, problems: &mut Vec<Problem>) {
         self.check_pacing(problems);
-        if self.reproduction.phases_only && self.workload.is_key_value() {
+        if self.node.consensus.phases_only && self.workload.is_key_value() {
             let what = format!("the records of `{}` are loaded by requests, and some would fail", self.workload);
             problems.push(problem("--workload, --reproduction phases_only", what, "omit --workload, or name a file"));
         }
-        if self.reproduction.phases_only && self.reply == ReplyMode::None {
+        if self.node.consensus.phases_only && self.node.reply == ReplyMode::None {
             let help = "omit --reply";
             problems.push(problem(
                 "--reply, --reproduction phases_only",
@@ -326,14 +289,14 @@ impl BenchSpec {
             }
             if let Fault::Hostile(client, ..) = fault
                 && client.divides()
-                && self.client_authentication == ClientAuthentication::None
+                && self.node.client_authentication == ClientAuthentication::None
             {
                 let what = format!("`{fault}` needs clients that authenticate bundles");
                 let help = "set --client-authentication mac or ed25519, with the --auth-profile for it";
                 problems.push(problem("--fault, --client-authentication", what, help));
             }
-            if matches!(fault, Fault::OffPath(..)) && self.transport.carrier().association().is_none() {
-                let what = format!("`{fault}` needs a transport over packets, not `{}`", self.transport);
+            if matches!(fault, Fault::OffPath(..)) && self.node.transport.carrier().association().is_none() {
+                let what = format!("`{fault}` needs a transport over packets, not `{}`", self.node.transport);
                 problems.push(problem("--fault, --transport", what, "set --transport rudp, sctp, quic or udp"));
             }
             if fault.at().is_some_and(|at| at >= self.duration) {
@@ -385,22 +348,22 @@ impl BenchSpec {
     /// Returns warnings about a validated spec that works but may surprise, for the terminal and the report.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if !self.scheme.profile().unforgeable {
+        if !self.node.scheme.profile().unforgeable {
             warnings.push(
                 "--scheme none: nothing is signed, so one Byzantine replica can break agreement; baseline only".into(),
             );
         }
-        if let Some(why) = self.scheme.profile().weakness {
-            warnings.push(format!("--scheme {}: {why}; for measurements only", self.scheme));
+        if let Some(why) = self.node.scheme.profile().weakness {
+            warnings.push(format!("--scheme {}: {why}; for measurements only", self.node.scheme));
         }
         if let Pacing::Closed { outstanding } = self.pacing() {
             let all = u64::from(outstanding) * u64::from(self.clients);
-            let fills = self.batch.is_auto() || all >= self.batch.max_commands() as u64;
-            if self.reproduction.batch_policy == BatchPolicy::Full && !fills {
+            let fills = self.node.consensus.batch.is_auto() || all >= self.node.consensus.batch.max_commands() as u64;
+            if self.node.consensus.batch_policy == BatchPolicy::Full && !fills {
                 warnings.push(format!(
                     "--reproduction batch_policy=full: {all} outstanding commands never fill a block of {}; each block \
                      waits a quarter of a view timeout; help: use batch_policy=eager, or raise --outstanding",
-                    self.batch
+                    self.node.consensus.batch
                 ));
             }
         }
@@ -414,7 +377,9 @@ impl BenchSpec {
             ));
         }
         warnings.extend(
-            self.without_effect().into_iter().map(|(key, why)| format!("{}: has no effect, because {why}", flag(key))),
+            self.without_effect()
+                .into_iter()
+                .map(|(key, why)| format!("{}: has no effect, because {why}", flag_of(key))),
         );
         let gone: Vec<ReplicaId> = self.silent().into_iter().chain(self.crashes().iter().map(|(id, _)| *id)).collect();
         if let Some(why) = self.consensus().stalls_with_silent(self.quorum(), &gone)
@@ -430,18 +395,18 @@ impl BenchSpec {
     /// Warns of settings that verify aggregates which take long one after the other. The pairwise test of the settings
     /// measured both.
     fn slow_aggregates(&self) -> Option<String> {
-        let scheme = self.scheme;
+        let scheme = self.node.scheme;
         if scheme != SchemeKind::BLS12_381 {
             return None;
         }
-        if self.dissemination == Dissemination::ReplicasCertified {
+        if self.node.consensus.dissemination == Dissemination::ReplicasCertified {
             return Some(format!(
                 "--scheme {scheme} with --dissemination replicas-certified: each bundle waits for a certificate, so a \
                  command at low load takes more than twice as long as with --dissemination client; help: use --scheme \
                  ed25519"
             ));
         }
-        (self.votes == VotesTo::Collector && !self.protocol.has_slots()).then(|| {
+        (self.node.consensus.votes == VotesTo::Collector && !self.node.consensus.protocol.has_slots()).then(|| {
             format!(
                 "--scheme {scheme} with --votes collector: an aggregate is verified by the collector and then by all, \
                  so a block takes twice as long as with --votes all, where each replica makes it itself"
@@ -464,14 +429,6 @@ fn clash(one: Fault, other: Fault) -> Option<ReplicaId> {
     };
     let (replicas, others) = (one.replicas(), other.replicas());
     replicas.iter().find(|replica| !fit && others.contains(*replica))
-}
-
-/// Returns the flag of a key.
-pub(super) fn flag(key: &str) -> String {
-    match is_of_reproduction(key) {
-        true => format!("--{TABLE} {key}"),
-        false => format!("--{}", key.replace('_', "-")),
-    }
 }
 
 fn problem(place: &str, what: impl Into<String>, help: impl Into<String>) -> Problem {

@@ -1,8 +1,8 @@
 //! Spec of a `quorate bench` run: every flag of the command line and every key of an experiment file, defined once.
 //!
-//! [`BenchSpec`] is both the serde form of `bench.toml` and the clap form of the flags: a field's name is the key
-//! (`batch_bytes`) and the flag (`--batch-bytes`), its doc comment is the help, and its `default_value` is the
-//! default of both. In [`BenchArgs`], explicit flags override the keys of `--spec FILE.toml`, which override the
+//! [`BenchSpec`] holds the engine's own settings and those of the load and of the run. A key that is declared with a
+//! [`Flag`] is the flag (`--batch-bytes`) and the key of files and results (`batch_bytes`), in the [flat] form; its
+//! doc comment is the help. In [`BenchArgs`], explicit flags override the keys of `--spec FILE.toml`, which override the
 //! defaults.
 
 mod check;
@@ -10,10 +10,9 @@ mod choices;
 mod defaults;
 mod error;
 mod fault;
+pub(crate) mod flat;
 mod idle;
 mod profile;
-mod ranges;
-pub(crate) mod reproduction;
 mod resolve;
 pub(crate) mod timeouts;
 mod torture;
@@ -28,33 +27,31 @@ pub use choices::{
 pub use defaults::{DEFAULT_TESTNET_CHANNEL, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
 pub use fault::{DEFAULT_AWAY, Fault, Misbehaviour, When};
+pub use flat::{heading_of, is_of_reproduction, keys_of_flags, keys_of_reproduction};
 pub use profile::{DEFAULT_DOUBLING_STEPS, LoadProfile, RAMP_ROWS};
 pub use quorate_client::workload::WorkloadKind;
+pub use quorate_node::Reproduction;
 pub use quorate_operator::{BadValue, Interval, MAX_INTERVAL_MS};
+pub use quorate_types::settings::{CLUSTER, LOAD, OUTPUT, REPRODUCTION, RUN};
 pub use quorate_types::text::quote;
-pub use reproduction::{REPRODUCTION, Reproduction, is_of_reproduction, keys_of_reproduction};
-pub use resolve::{BenchArgs, ClusterArgs, LoadArgs, Setting, TortureArgs, heading_of};
+pub use resolve::{BenchArgs, ClusterArgs, LoadArgs, Setting, TortureArgs};
 pub use torture::{DEFAULT_TORTURE_CHECKPOINT_INTERVAL, DEFAULT_TORTURE_WINDOW, Retention};
 pub use values::{Rate, Record};
 
-use clap::{Args, FromArgMatches};
-use quorate_consensus::config::MAX_WINDOW;
-use quorate_hosting::recording::DEFAULT_LIMIT_MB;
+use quorate_applications::ApplicationKind;
+use quorate_client::load::MAX_SAMPLES;
+use quorate_consensus::config::{Config, MAX_WINDOW};
+use quorate_hosting::recording::{DEFAULT_LIMIT_MB, MAX_LIMIT_MB};
+use quorate_node::NodeConfig;
 use quorate_types::command::BUNDLE_OVERHEAD_BYTES;
-use quorate_types::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS};
+use quorate_types::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES, MAX_REPLICAS};
+use quorate_types::settings::{Flag, With};
 use quorate_types::{Certificate, Quorum, ReplicaId, ReplicaWork};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Help heading of the flags that most runs need, in `bench` and `sim`.
 pub const COMMON: &str = "Common";
-/// Help heading of the flags that shape the cluster; `quorate testnet` takes these too.
-pub const CLUSTER: &str = "Cluster";
-/// Help heading of the flags that shape the load; `quorate client load` takes these too.
-pub const LOAD: &str = "Load";
-/// Help heading of the flags that shape the run on this machine.
-pub const RUN: &str = "Run";
-/// Help heading of the flags for output files; `quorate client load` takes these too.
-pub const OUTPUT: &str = "Output";
 
 /// Outstanding commands per client if neither `outstanding` nor `rate` is given.
 pub const DEFAULT_OUTSTANDING: u32 = 1600;
@@ -65,264 +62,145 @@ pub const DEFAULT_SEARCH_P99_MS: u64 = 100;
 /// First rate of a search if `rate` is not given, in commands per second.
 pub const DEFAULT_SEARCH_RATE: u64 = 1000;
 
+/// The size of a journal's segment is a multiple of this.
+const SEGMENT_UNIT_BYTES: u64 = 512;
+/// Maximum number of clients that one machine runs.
+const MAX_CLIENTS: u64 = 10_000;
+/// Maximum number of outstanding commands over all clients; each is remembered until it is answered.
+const MAX_OUTSTANDING: u64 = 16_000_000;
+/// Maximum rate of an open loop, in commands per second.
+const MAX_RATE: u64 = 100_000_000;
+/// Maximum number of records: every replica holds the key-value store in memory.
+const MAX_RECORDS: u64 = 10_000_000;
+/// Maximum seed: the largest integer of an experiment file.
+const MAX_SEED: u64 = i64::MAX as u64;
+/// Maximum of `search_p99_ms`: one hour.
+const MAX_SEARCH_P99_MS: u64 = 60 * 60 * 1000;
+/// Maximum number of simulated cores; a real machine has what it has.
+const MAX_CORES: u64 = 1024;
+/// Maximum time that a client's command waits for others: a minute.
+const MAX_BUNDLE_WAIT_MS: u64 = 60_000;
+
 /// Maximum bytes of an encoded command without its payload: identifiers, lengths, a key, an operation.
 const COMMAND_OVERHEAD_BYTES: usize = 64;
 
 /// Complete specification of one benchmark.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Args)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct BenchSpec {
-    /// Protocol that orders the commands.
-    #[arg(long, help_heading = CLUSTER, default_value = "jolteon", value_parser = choice::<ProtocolKind>())]
-    pub protocol: ProtocolKind,
+    /// Settings of every replica, as in `config.toml`; [`BenchSpec::template`] completes them.
+    pub node: NodeConfig,
     /// Number of replicas, n.
-    #[arg(long, help_heading = CLUSTER, value_name = "N", default_value_t = 4,
-          value_parser = ranges::number::<u32>("replicas"))]
+    #[schemars(range(min = 1, max = MAX_REPLICAS), extend("x-flag" = Flag::under(CLUSTER).value("N").common()))]
     pub replicas: u32,
-    /// Byzantine replicas to tolerate, f [default: as many as n allows, (n-1)/3].
-    #[arg(long, help_heading = CLUSTER, value_name = "F", value_parser = resolve::parse_faults)]
-    pub faults: Option<u32>,
-    /// Signature scheme of votes and certificates.
-    #[arg(long, help_heading = CLUSTER, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
-    pub scheme: SchemeKind,
-    /// What authenticates which messages: signatures on votes (pk), or codes on votes and signatures on what is shown
-    /// to third parties (mac and domain).
-    #[arg(long, help_heading = CLUSTER, default_value = "pk", value_parser = choice::<AuthProfile>())]
-    pub auth_profile: AuthProfile,
-    /// Scheme of the codes in the profiles mac and domain.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "hmac-sha256",
-          value_parser = choice::<SchemeKind>())]
-    pub mac_scheme: SchemeKind,
-    /// Allow a scheme that is too weak for a cluster that has to be safe, such as rsa-1024.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER)]
-    pub accept_weak_scheme: bool,
-    /// Client authentication: a signature on each bundle, a code for each replica (with --auth-profile mac), or none.
-    #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<ClientAuthentication>())]
-    pub client_authentication: ClientAuthentication,
-    /// Authentication of replies: by the channel alone, by one signature on all replies that leave to a client
-    /// together, or by a code for the client.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "channel",
-          value_parser = choice::<ReplyAuthentication>())]
-    pub reply_authentication: ReplyAuthentication,
-    /// Transport of messages.
-    #[arg(long, help_heading = CLUSTER, default_value = "tcp", value_parser = choice::<TransportKind>())]
-    pub transport: TransportKind,
-    /// Channel that protects messages in transit.
-    #[arg(long, help_heading = CLUSTER, default_value = "plain", value_parser = choice::<ChannelKind>())]
-    pub channel: ChannelKind,
-    /// Bounds of the retransmission timeout and delay of acknowledgements [default: auto; with tcp the kernel's own, or
-    /// what the network file says]. With tcp only in emulated and simulated networks.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_parser = choice::<RetransmissionProfile>())]
+    /// Bounds of the retransmission timeout and delay of acknowledgements. Default: `auto`; with `tcp` the kernel's own,
+    /// or those of the network file. With `tcp` only in emulated and simulated networks.
+    #[schemars(extend("x-flag" = Flag::under(CLUSTER).rare()))]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-with" = With::one("transport", &["tcp", "rudp", "sctp", "sctp-kernel"])))]
     pub retransmission: Option<RetransmissionProfile>,
-    /// Links between replicas with bounds of their own, such as 0-3=s50. Transports rudp and sctp only.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "A-B=PROFILE", num_args = 1..,
-          value_delimiter = ',')]
-    pub link_retransmission: Vec<LinkProfile>,
-    /// Send at the rate at which packets arrive instead of all at once. Transport rudp only.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER)]
-    pub pacing: bool,
-    /// Longest IP packet of the transports over UDP, in bytes; 0: what the kernel says of the route, 1500 in sim.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value_t = 0)]
-    pub mtu_bytes: u32,
-    /// How votes travel between replicas: on a stream, or in datagrams, which wait for no lost packet and are not sent
-    /// again. Transport quic only.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "stream",
-          value_parser = choice::<QuicVotes>())]
-    pub quic_votes: QuicVotes,
-    /// Leader election: one replica until it fails, all replicas in turn, or all in turn except recently silent ones.
-    #[arg(long, help_heading = CLUSTER, default_value = "fixed", value_parser = choice::<LeaderKind>())]
-    pub leader: LeaderKind,
-    /// Recipient of votes in a chained protocol: the collector, which leads the next view, or all replicas. In
-    /// simple-moonshot always all.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "collector",
-          value_parser = choice::<VotesTo>())]
-    pub votes: VotesTo,
-    /// Size of blocks: auto, by what leaders measure, or a maximum number of commands.
-    #[arg(long, help_heading = CLUSTER, value_name = "auto|COMMANDS", default_value_t = BatchSize::Auto)]
-    pub batch: BatchSize,
-    /// Maximum bytes of the bundles in a block, whatever its number of commands.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "BYTES", default_value_t = 8_388_608,
-          value_parser = ranges::number::<u32>("batch_bytes"))]
-    pub batch_bytes: u32,
-    /// Latency that a leader may add with --batch auto to fill its blocks, in milliseconds. It holds commands back at
-    /// most this long, and at most 3.5 ms. If it sends the commands itself, it aims at blocks that are certified within
-    /// this time, or within three quarters of the view timeout.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000,
-          value_parser = ranges::number::<u64>("batch_latency_ms"))]
-    pub batch_latency_ms: u64,
-    /// Time that a leader waits for late votes once a quorum has voted, in microseconds. BLS certificates that more
-    /// replicas have signed are a little cheaper to verify.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "US", default_value_t = 0,
-          value_parser = ranges::number::<u64>("vote_wait_us"))]
-    pub vote_wait_us: u64,
-    /// How commands reach the replicas: clients send them to all (client); the leader's proposals carry them (leader);
-    /// or clients send them to one replica, which spreads them (replicas), and only those that a quorum has stored are
-    /// proposed (replicas-certified). Proposals carry digests, except those of `leader`.
-    #[arg(long, help_heading = CLUSTER, default_value = "client", value_parser = choice::<Dissemination>())]
-    pub dissemination: Dissemination,
-    /// Time without progress after which a view times out, in milliseconds.
-    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000,
-          value_parser = ranges::number::<u64>("view_timeout_ms"))]
-    pub view_timeout_ms: u64,
-    /// Longest time that a client's command should wait for its execution, in milliseconds; or one and a half
-    /// times the shortest time measured, if that is longer. Beyond it, replicas refuse commands of the
-    /// clients that send the most; 0: never, as always with the disseminations client and leader. Default:
-    /// 250 with replicas, 500 with replicas-certified.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS",
-          value_parser = ranges::number::<u64>("max_queue_ms"))]
-    pub max_queue_ms: Option<u64>,
-    /// View timeout: fixed, doubled after each failed view, or adapted to the duration of views.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, default_value = "exponential",
-          value_parser = choice::<ViewDuration>())]
-    pub view_duration: ViewDuration,
-    /// Longest delay of a message between correct replicas, in milliseconds. A leader of hotstuff-2 or simple-moonshot
-    /// waits twice this long for a higher certificate after a failed view, but at most a quarter of the view timeout.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "MS", default_value_t = 100,
-          value_parser = ranges::number::<u64>("max_delay_ms"))]
-    pub max_delay_ms: u64,
-    /// PBFT: maximum number of slots in use above the last stable checkpoint.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 1000,
-          value_parser = ranges::number::<u64>("window"))]
-    pub window: u64,
-    /// Blocks from one checkpoint to the next; PBFT forgets the votes before a checkpoint.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "BLOCKS", default_value_t = 128,
-          value_parser = ranges::number::<u64>("checkpoint_interval"))]
-    pub checkpoint_interval: u64,
-    /// PBFT: maximum number of slots that the primary has in flight; further commands wait for the next block.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4,
-          value_parser = ranges::number::<u64>("pipeline"))]
-    pub pipeline: u64,
-    /// Threads that each replica works on: a number from 1 to 64, or auto, its share of the cores, up to 4. With 2, the
-    /// second verifies signatures if clients sign, and otherwise drives the network. With more, one drives the network,
-    /// and the rest verify. In a simulation each has a core of its own, and auto is 1.
-    #[arg(long, help_heading = CLUSTER, value_name = "auto|THREADS", default_value_t = ReplicaThreads::Count(1))]
-    pub replica_threads: ReplicaThreads,
     /// First of the ports that the replicas listen on; 0 lets the system choose.
-    #[arg(long, hide_short_help = true, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0,
-          value_parser = ranges::number::<u16>("base_port"))]
+    #[schemars(extend("x-flag" = Flag::under(CLUSTER).value("PORT").rare()))]
+    #[schemars(extend("x-real" = true))]
     pub base_port: u16,
 
-    /// Workload of the clients: fixed, ycsb-a, ycsb-b, ycsb-c, ycsb-f or file:PATH.
-    #[arg(long, help_heading = LOAD, default_value = "fixed")]
+    /// Workload of the clients: `fixed`, `ycsb-a`, `ycsb-b`, `ycsb-c`, `ycsb-f` or `file:PATH`.
+    #[schemars(with = "String", extend("x-flag" = Flag::under(LOAD)))]
     pub workload: WorkloadKind,
     /// Bytes in each command (fixed), or in each value written (ycsb).
-    #[arg(long, help_heading = LOAD, value_name = "BYTES", default_value_t = 0,
-          value_parser = ranges::number::<u32>("payload"))]
+    #[schemars(range(max = MAX_PAYLOAD_BYTES), extend("x-flag" = Flag::under(LOAD).value("BYTES").common()))]
     pub payload: u32,
     /// Records in the key-value store that the ycsb workloads read and write.
-    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "KEYS", default_value_t = 10_000,
-          value_parser = ranges::number::<u64>("records"))]
+    #[schemars(range(min = 1, max = MAX_RECORDS), extend("x-flag" = Flag::under(LOAD).value("KEYS").rare()))]
+    #[schemars(extend("x-with" = With::one("workload", &["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f"])))]
     pub records: u64,
     /// Number of clients.
-    #[arg(long, help_heading = LOAD, value_name = "CLIENTS", default_value_t = 4,
-          value_parser = ranges::number::<u32>("clients"))]
+    #[schemars(range(min = 1, max = MAX_CLIENTS), extend("x-flag" = Flag::under(LOAD).value("CLIENTS").common()))]
     pub clients: u32,
-    /// Closed loop: outstanding commands per client.
-    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value = DEFAULT_OUTSTANDING.to_string(),
-          value_parser = ranges::number::<u32>("outstanding"))]
-    #[serde(default)]
+    /// Closed loop: outstanding commands per client. The default is lower if commands are large.
+    #[schemars(range(min = 1, max = MAX_OUTSTANDING))]
+    #[schemars(extend("x-flag" = Flag::under(LOAD).value("COMMANDS").common()))]
     pub outstanding: Option<u32>,
-    /// Open loop: commands per second over all clients, instead of --outstanding; latency counts from the intended send
+    /// Open loop: commands per second over all clients, instead of `outstanding`. Latency counts from the intended send
     /// time.
-    #[arg(long, help_heading = LOAD, value_name = "PER_SECOND", value_parser = ranges::number::<u64>("rate"))]
+    #[schemars(range(min = 1, max = MAX_RATE), extend("x-flag" = Flag::under(LOAD).value("PER_SECOND").common()))]
     pub rate: Option<u64>,
-    /// Load that changes over the measured time, instead of --rate or --outstanding. Rates: ramp:1000..50000/30s
-    /// (evenly over 30 s), steps:1000,2000,4000/10s (10 s each), double-rate:1000/5s. Commands outstanding per client:
-    /// double:20/5s, double:20..640/5s. Sets --duration unless that is given; the result has a row for each step.
-    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "PROFILE")]
+    /// Load that changes over the measured time, instead of `rate` or `outstanding`. Rates: `ramp:1000..50000/30s`
+    /// (evenly over 30 s), `steps:1000,2000,4000/10s` (10 s each), `double-rate:1000/5s`. Commands outstanding per
+    /// client: `double:20/5s`, `double:20..640/5s`. Sets `duration` unless that is given; the result has a row for each
+    /// step.
+    #[schemars(with = "Option<String>", extend("x-flag" = Flag::under(LOAD).value("PROFILE").rare()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_profile: Option<LoadProfile>,
     /// Search for saturation: the highest rate of an open loop that completes within 5 % of the offered rate, with a
-    /// p99 of at most --search-p99-ms. Runs the load several times, first with --rate, or 1000 commands per second.
-    #[arg(long, hide_short_help = true, help_heading = LOAD)]
+    /// p99 of at most `search_p99_ms`. Runs the load several times, first with `rate`, or 1000 commands per second.
+    #[schemars(extend("x-flag" = Flag::under(LOAD).rare()))]
     pub search: bool,
     /// Maximum 99th percentile of the latency in a search, in milliseconds.
-    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "MS",
-          default_value_t = DEFAULT_SEARCH_P99_MS, value_parser = ranges::number::<u64>("search_p99_ms"))]
+    #[schemars(range(min = 1, max = MAX_SEARCH_P99_MS), extend("x-flag" = Flag::under(LOAD).value("MS").rare()))]
     pub search_p99_ms: u64,
     /// Maximum number of commands in one message of a client.
-    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100,
-          value_parser = ranges::number::<u32>("bundle"))]
+    #[schemars(range(min = 1, max = MAX_BUNDLE_COMMANDS), extend("x-flag" = Flag::under(LOAD).value("COMMANDS")))]
     pub bundle: u32,
     /// Open loop: how long a command that is due waits for others to fill its message, in milliseconds. The wait counts
     /// in its latency. With 0, commands leave in bursts at most 1 ms apart, or at once below 9,000 per second.
-    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "MS", default_value_t = 0,
-          value_parser = ranges::number::<u64>("bundle_wait_ms"))]
+    #[schemars(range(max = MAX_BUNDLE_WAIT_MS), extend("x-flag" = Flag::under(LOAD).value("MS").rare()))]
     pub bundle_wait_ms: u64,
-    /// Whether replicas answer each command, or only order it.
-    #[arg(long, help_heading = LOAD, default_value = "each", value_parser = choice::<ReplyMode>())]
-    pub reply: ReplyMode,
-    /// Time under load before measuring begins: 500ms, 2s, 1m.
-    #[arg(long, help_heading = LOAD, value_name = "TIME", default_value = "2s")]
+    /// Time under load before measuring begins: `500ms`, `2s`, `1m`.
+    #[schemars(with = "String", extend("x-flag" = Flag::under(LOAD).value("TIME")))]
     pub warmup: Interval,
-    /// Time measured: 500ms, 10s, 1m.
-    #[arg(long, help_heading = LOAD, value_name = "TIME", default_value = "10s")]
+    /// Time measured: `500ms`, `10s`, `1m`.
+    #[schemars(with = "String", extend("x-flag" = Flag::under(LOAD).value("TIME").common()))]
     pub duration: Interval,
     /// Number of single requests that the result lists, drawn at random from all of the measured time.
-    #[arg(long, hide_short_help = true, help_heading = LOAD, value_name = "REQUESTS", default_value_t = 0,
-          value_parser = ranges::number::<u32>("samples"))]
+    #[schemars(range(max = MAX_SAMPLES), extend("x-flag" = Flag::under(LOAD).value("REQUESTS").rare()))]
     pub samples: u32,
     /// Seed of all randomness in the load.
-    #[arg(long, help_heading = LOAD, default_value_t = 1, value_parser = ranges::number::<u64>("seed"))]
+    #[schemars(range(max = MAX_SEED), extend("x-flag" = Flag::under(LOAD)))]
     pub seed: u64,
 
     /// Where the replicas run: threads of this process; one process each; or one process each in an emulated network
     /// (docs/EMULATION.md), which needs root.
-    #[arg(long, help_heading = RUN, default_value = "threads", value_parser = choice::<Host>())]
+    #[schemars(extend("x-flag" = Flag::under(RUN)))]
+    #[schemars(extend("x-real" = true))]
     pub host: Host,
-    /// Where replicas keep their journals: in files below the temporary directory (TMPDIR), or in memory, where a
-    /// killed replica loses its journal for good [default: memory for threads, file for others].
-    #[arg(long, help_heading = RUN, value_parser = choice::<JournalKind>())]
+    /// Where replicas keep their journals: in files below the temporary directory (`TMPDIR`), or in memory, where a
+    /// killed replica loses its journal for good. Default: `memory` for threads, `file` for others.
+    #[schemars(extend("x-flag" = Flag::under(RUN)))]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-real" = true))]
     pub journal: Option<JournalKind>,
-    /// Whether journals in files are flushed to the disk before a replica relies on them; `never` is for experiments.
-    #[arg(long, hide_short_help = true, help_heading = RUN, default_value = "always", value_parser = choice::<Fsync>())]
-    pub fsync: Fsync,
-    /// Threads of each replica that execute commands: costly ones of a block that do not conflict are prepared at the
-    /// same time. Results are the same with any number. No effect in `sim`.
-    #[arg(long, hide_short_help = true, help_heading = RUN, value_name = "THREADS", default_value_t = 1,
-          value_parser = ranges::number::<u16>("execution_threads"))]
-    pub execution_threads: u16,
-    /// Measure what each stage of the replicas' work costs, such as decoding and hashing, for every kind of message at
-    /// the leader and at backups.
-    #[arg(long, hide_short_help = true, help_heading = RUN)]
-    pub stages: bool,
     /// Cores that all replicas and clients share; 0: all cores of this machine in a benchmark, and in a simulation a
     /// machine for each replica and for the clients.
-    #[arg(long, help_heading = RUN, value_name = "CORES", default_value_t = 0,
-          value_parser = ranges::number::<u32>("cores"))]
+    #[schemars(range(max = MAX_CORES), extend("x-flag" = Flag::under(RUN).value("CORES")))]
     pub cores: u32,
-    /// Fault to inject; may be repeated. Replicas misbehave (silent:3, slow=50:0..4, equivocate:0+2@4s, and
-    /// slow:1@0s+15s/30s for 15 s of every 30 s; docs/BYZANTINE.md lists the kinds), one is killed (crash:2@4s), or
-    /// killed and restarted (restart:1@4s+500ms, with --host processes). Replicas count from 0; a range excludes its
+    /// Fault to inject; may be repeated. Replicas misbehave (`silent:3`, `slow=50:0..4`, `equivocate:0+2@4s`, and
+    /// `slow:1@0s+15s/30s` for 15 s of every 30 s; docs/BYZANTINE.md lists the kinds), one is killed (`crash:2@4s`), or
+    /// killed and restarted (`restart:1@4s+500ms`, with `--host processes`). Replicas count from 0; a range excludes its
     /// end. Time counts from the end of the warm-up.
-    #[arg(long, help_heading = RUN, value_name = "FAULT", num_args = 1.., value_delimiter = ',')]
+    #[schemars(with = "Vec<String>", extend("x-flag" = Flag::under(RUN).value("FAULT")))]
     pub fault: Vec<Fault>,
     /// Record every input of the replicas for `quorate replay`. `bench` writes one file per replica into the directory
     /// DIR, or with R:FILE only that of replica R to FILE; `sim` writes a single file.
-    #[arg(long, help_heading = RUN, value_name = "DIR|R:FILE")]
+    #[schemars(with = "Option<String>", extend("x-flag" = Flag::under(RUN).value("DIR|R:FILE")))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<Record>,
     /// Maximum size of each recording in MB; beyond it the run continues without recording.
-    #[arg(long, hide_short_help = true, help_heading = RUN, value_name = "MB", default_value_t = DEFAULT_LIMIT_MB,
-          value_parser = ranges::number::<u64>("record_limit_mb"))]
+    #[schemars(range(min = 1, max = MAX_LIMIT_MB), extend("x-flag" = Flag::under(RUN).value("MB").rare()))]
+    #[schemars(extend("x-with" = With::other("record", &["absent"])))]
     pub record_limit_mb: u64,
     /// Rate of the leader's line in bits per second, with K, M, G or T: the result says how much of it the leader used,
     /// and how many commands per second it would carry.
-    #[arg(long, hide_short_help = true, help_heading = OUTPUT, value_name = "BITS_PER_S", default_value = "10G",
-          allow_hyphen_values = true)]
+    #[schemars(with = "String", extend("x-flag" = Flag::under(OUTPUT).value("BITS_PER_S").rare()))]
     pub line_rate: Rate,
-    /// Write the result as JSON to this file; - is standard output.
-    #[arg(long, help_heading = OUTPUT, value_name = "PATH")]
+    /// Write the result as JSON to this file; `-` is standard output.
+    #[schemars(extend("x-flag" = Flag::under(OUTPUT).value("PATH")))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<String>,
-    /// Write the report, one offline HTML page, to this file; - is standard output.
-    #[arg(long, help_heading = OUTPUT, value_name = "PATH")]
+    /// Write the report, one offline HTML page, to this file; `-` is standard output.
+    #[schemars(extend("x-flag" = Flag::under(OUTPUT).value("PATH")))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,
-    #[command(flatten)]
-    pub reproduction: Reproduction,
 }
 
 /// Pacing of the clients.
@@ -341,11 +219,38 @@ pub enum Pacing {
 }
 
 impl Default for BenchSpec {
-    /// The defaults of `quorate bench`. They are the defaults of the flags, which are written only there.
     fn default() -> BenchSpec {
-        let command = BenchSpec::augment_args(clap::Command::new("bench").no_binary_name(true));
-        let matches = command.try_get_matches_from::<[&str; 0], &str>([]).expect("no flag is required");
-        BenchSpec::from_arg_matches(&matches).expect("every default is valid")
+        let node = NodeConfig { client_authentication: ClientAuthentication::None, ..NodeConfig::template("quorate") };
+        BenchSpec {
+            node,
+            replicas: 4,
+            retransmission: None,
+            base_port: 0,
+            workload: WorkloadKind::Fixed,
+            payload: 0,
+            records: 10_000,
+            clients: 4,
+            outstanding: Some(DEFAULT_OUTSTANDING),
+            rate: None,
+            load_profile: None,
+            search: false,
+            search_p99_ms: DEFAULT_SEARCH_P99_MS,
+            bundle: 100,
+            bundle_wait_ms: 0,
+            warmup: Interval::from_millis(2_000),
+            duration: Interval::from_millis(10_000),
+            samples: 0,
+            seed: 1,
+            host: Host::Threads,
+            journal: None,
+            cores: 0,
+            fault: Vec::new(),
+            record: None,
+            record_limit_mb: DEFAULT_LIMIT_MB,
+            line_rate: Rate(10e9),
+            json: None,
+            report: None,
+        }
     }
 }
 
@@ -378,15 +283,15 @@ impl BenchSpec {
     /// Returns what decides how many threads its replicas gain from.
     pub fn replica_work(&self) -> ReplicaWork {
         ReplicaWork {
-            clients_sign: self.client_authentication == ClientAuthentication::Ed25519,
-            blocks_overlap: self.protocol.has_slots(),
+            clients_sign: self.node.client_authentication == ClientAuthentication::Ed25519,
+            blocks_overlap: self.node.consensus.protocol.has_slots(),
         }
     }
 
     /// Returns the bytes of a certificate by a quorum without attachments, without its statement.
     pub fn certificate_bytes(&self) -> u64 {
         let quorum = self.quorum();
-        Certificate::bytes_of_quorum(self.scheme.profile().shape(quorum.replicas()), &quorum) as u64
+        Certificate::bytes_of_quorum(self.node.scheme.profile().shape(quorum.replicas()), &quorum) as u64
     }
 
     /// Returns the maximum number of commands in one message of a client: `bundle`, limited by the commands of a block,
@@ -398,7 +303,7 @@ impl BenchSpec {
         };
         let most = self.consensus().batch_bytes.min(MAX_BUNDLE_BYTES);
         let by_bytes = most.saturating_sub(BUNDLE_OVERHEAD_BYTES) / self.command_bytes();
-        let commands = (self.bundle.min(outstanding) as usize).min(self.batch.max_commands());
+        let commands = (self.bundle.min(outstanding) as usize).min(self.node.consensus.batch.max_commands());
         commands.min(by_bytes).clamp(1, MAX_BUNDLE_COMMANDS)
     }
 
@@ -407,35 +312,25 @@ impl BenchSpec {
         self.payload as usize + COMMAND_OVERHEAD_BYTES
     }
 
-    /// Returns the settings of the consensus core: those of the spec, and the core's defaults for all others.
-    pub fn consensus(&self) -> quorate_consensus::config::Config {
-        let defaults = quorate_consensus::config::Config::default();
-        quorate_consensus::config::Config {
-            protocol: self.protocol,
-            leader: self.leader,
-            votes: self.votes,
-            batch: self.batch,
-            batch_bytes: self.batch_bytes as usize,
-            batch_latency_ms: self.batch_latency_ms,
-            batch_policy: self.reproduction.batch_policy,
-            batch_wait_ms: self.reproduction.batch_wait_ms,
-            vote_wait_us: self.vote_wait_us,
-            dissemination: self.dissemination,
-            view_duration: self.view_duration,
-            view_timeout_ms: self.view_timeout_ms,
-            max_queue_ms: self.max_queue_ms,
-            max_delay_ms: self.max_delay_ms,
-            window: self.window,
-            checkpoint_interval: self.checkpoint_interval,
-            pipeline: self.pipeline,
-            phases_only: self.reproduction.phases_only,
-            pre_prepare_repeat: self.reproduction.pre_prepare_repeat as usize,
-            repeat: self.reproduction.repeat as usize,
-            remedy: self.reproduction.remedy,
-            // A new view may propose any slot of the window again.
-            retained_blocks: defaults.retained_blocks.max(self.window.min(MAX_WINDOW as u64) as usize),
-            ..defaults
-        }
+    /// Returns the settings of every replica, with those that follow from the rest of the specification: the
+    /// application, the journal, and blocks retained for a new view of PBFT, which may propose any slot of the window
+    /// again.
+    pub fn template(&self) -> NodeConfig {
+        let mut node = self.node.clone();
+        node.application = if self.workload.is_key_value() { ApplicationKind::KEY_VALUE } else { ApplicationKind::LOG };
+        node.retransmission.profile = self.retransmission.unwrap_or(node.retransmission.profile);
+        let consensus = &mut node.consensus;
+        consensus.retained_blocks = consensus.retained_blocks.max(consensus.window.min(MAX_WINDOW as u64) as usize);
+        // Two of the largest blocks fit into a segment.
+        let segment_bytes = (2 * consensus.batch_bytes as u64).next_multiple_of(SEGMENT_UNIT_BYTES);
+        node.journal.kind = self.journal();
+        node.journal.segment_bytes = node.journal.segment_bytes.max(segment_bytes);
+        node
+    }
+
+    /// Returns the settings of the consensus core.
+    pub fn consensus(&self) -> Config {
+        self.template().consensus
     }
 
     /// Returns where replicas keep their promises.

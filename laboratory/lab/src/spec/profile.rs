@@ -178,8 +178,8 @@ fn doubling(values: &str, each: Interval) -> Result<Doubling, String> {
 }
 
 fn number(text: &str) -> Result<u64, String> {
-    let number = text.parse::<u64>().ok().filter(|number| (1..=super::ranges::MAX_RATE).contains(number));
-    number.ok_or_else(|| format!("`{text}` is not a whole number from 1 to {}", super::ranges::MAX_RATE))
+    let number = text.parse::<u64>().ok().filter(|number| (1..=super::MAX_RATE).contains(number));
+    number.ok_or_else(|| format!("`{text}` is not a whole number from 1 to {}", super::MAX_RATE))
 }
 
 as_text!(LoadProfile);

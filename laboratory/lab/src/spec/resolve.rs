@@ -1,17 +1,17 @@
 //! Converts flags and files to a spec, and a spec back to the command that reproduces it.
 
-use super::check::flag;
 use super::defaults::OwnDefault;
-use super::reproduction::{TABLE, is_of_reproduction, is_of_the_cluster, keys_of_reproduction};
+use super::flat::{DEFAULT_FLAT, ENTRIES, Entry, Flat, TABLE, entry, flag_of, flatten, nest};
 use super::{
     BenchSpec, CLUSTER, COMMON, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, REPRODUCTION, RUN, SpecError, defaults,
-    nearest, torture,
+    is_of_reproduction, keys_of_flags, keys_of_reproduction, nearest, torture,
 };
 use crate::input;
-use clap::builder::Resettable;
+use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use quorate_types::text::quote;
+use serde_json::Value;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -70,6 +70,8 @@ struct Flags {
     owner: &'static str,
     /// Whether the command takes a key of the table `[reproduction]`.
     takes_switch: fn(&str) -> bool,
+    /// Flags that an outer command has for itself.
+    outer: &'static [&'static str],
     /// Defaults that differ from those of `quorate bench`.
     defaults: fn() -> Vec<OwnDefault>,
 }
@@ -106,12 +108,12 @@ macro_rules! args {
 impl Flags {
     /// Creates the subset of `quorate bench` with these headings or keys.
     const fn under(own: &'static [&'static str], owner: &'static str, takes_switch: fn(&str) -> bool) -> Flags {
-        Flags { own, owner, takes_switch, defaults: Vec::new }
+        Flags { own, owner, takes_switch, outer: &[], defaults: Vec::new }
     }
 }
 
 args!(BenchArgs, Flags::under(&[CLUSTER, LOAD, RUN, OUTPUT], "the bench", is_of_reproduction));
-args!(LoadArgs, Flags::under(&[LOAD, OUTPUT], "the load", |_| false));
+args!(LoadArgs, Flags { outer: &["client_authentication"], ..Flags::under(&[LOAD, OUTPUT], "the load", |_| false) });
 args!(
     TortureArgs,
     Flags {
@@ -124,24 +126,85 @@ args!(
     Flags { defaults: defaults::of_testnet, ..Flags::under(&[CLUSTER], "the cluster", is_of_the_cluster) }
 );
 
-/// Keys of the flags that most benchmarks need, shown first.
-const COMMON_KEYS: &[&str] = &[
-    "protocol",
-    "replicas",
-    "scheme",
-    "transport",
-    "channel",
-    "leader",
-    "batch",
-    "payload",
-    "clients",
-    "outstanding",
-    "rate",
-    "duration",
-];
+/// Returns whether a switch changes what replicas send, so that a directory of `quorate testnet` may have it. The others
+/// change how a benchmark's replicas work.
+fn is_of_the_cluster(key: &str) -> bool {
+    entry(key).is_some_and(|entry| entry.is_switch() && entry.key.table().ends_with("consensus"))
+}
 
-/// Keys that hold a duration.
-const DURATIONS: &[&str] = &["warmup", "duration"];
+impl Entry {
+    /// Returns the flag.
+    fn arg(&'static self) -> Arg {
+        let doc = self.key.doc.replace('`', "");
+        let arg = Arg::new(self.name)
+            .long(self.name.replace('_', "-"))
+            .help_heading(if self.flag.is_common { COMMON } else { self.flag.heading })
+            .help(summary(&doc).to_owned())
+            .long_help(doc)
+            .hide_short_help(self.flag.is_rare)
+            // `-5s` is an impossible duration, not another flag.
+            .allow_negative_numbers(true)
+            .allow_hyphen_values(["TIME", "BITS_PER_S"].contains(&self.flag.value.unwrap_or_default()));
+        if self.key.takes("boolean") {
+            return arg.action(ArgAction::SetTrue).allow_negative_numbers(false);
+        }
+        let placeholder = self.flag.value.map_or_else(|| self.name.to_uppercase(), str::to_owned);
+        let arg = arg.value_name(placeholder).value_parser(self.parser());
+        let default = self.value_in(&DEFAULT_FLAT).filter(|value| !value.is_null() && !value.is_array());
+        match default {
+            _ if self.is_list() => arg.action(ArgAction::Append).num_args(1..).value_delimiter(','),
+            Some(default) => arg.default_value(text_of(default)),
+            None => arg,
+        }
+    }
+
+    fn parser(&'static self) -> ValueParser {
+        match self.key.names().is_empty() {
+            true => ValueParser::new(|text: &str| self.parse(text)),
+            false => PossibleValuesParser::new(self.key.names()).map(Value::String).into(),
+        }
+    }
+
+    /// Parses the text of a value; for a list, of one item. The range of a number is checked later, since it may also
+    /// come from a file.
+    fn parse(&'static self, text: &str) -> Result<Value, String> {
+        let number = text.parse::<u64>().ok().filter(|_| self.key.takes("integer"));
+        let value = number.map_or_else(|| Value::from(text), Value::from);
+        let whole = if self.is_list() { Value::Array(vec![value.clone()]) } else { value.clone() };
+        match nest(&self.alone(whole)) {
+            Ok(_) => Ok(value),
+            Err(_) if self.name == "faults" => Err(not_faults(text)),
+            Err(_) if self.key.takes("integer") && !self.key.takes("string") => Err(self.whole_number()),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Returns the help for a whole number.
+    fn whole_number(&self) -> String {
+        let (least, most) = self.key.range();
+        match most {
+            Some(most) => format!("write a whole number from {} to {most}", least.unwrap_or(0)),
+            None => "write a whole number".to_owned(),
+        }
+    }
+}
+
+/// Returns the first sentence of a description.
+fn summary(doc: &str) -> &str {
+    doc.split_once(". ").map_or(doc, |(first, _)| first).trim_end_matches('.')
+}
+
+/// Returns why a text is no number of faulty replicas, and recognises a value that was meant for `--fault`.
+fn not_faults(text: &str) -> String {
+    match text.parse::<super::Fault>() {
+        Ok(fault) => format!("--faults is the number of faulty replicas to tolerate; did you mean `--fault {fault}`?"),
+        Err(_) => "write a whole number, or omit it".to_owned(),
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
 
 /// Adds the flags that set keys by name.
 fn with_keys(command: Command) -> Command {
@@ -159,42 +222,31 @@ fn with_keys(command: Command) -> Command {
         .arg(switches.action(ArgAction::Append).help(help))
 }
 
-/// Returns whether a command has a flag, by its key or its heading.
-fn is_among(arg: &clap::Arg, own: &[&str]) -> bool {
-    arg.get_help_heading().is_none_or(|heading| own.contains(&heading)) || own.contains(&arg.get_id().as_str())
-}
-
-/// Parses `--faults`, and recognises a value that was meant for `--fault`.
-pub(super) fn parse_faults(text: &str) -> Result<u32, String> {
-    text.parse::<u32>().map_err(|_| match text.parse::<super::Fault>() {
-        Ok(fault) => format!("--faults is the number of faulty replicas to tolerate; did you mean `--fault {fault}`?"),
-        Err(_) => "write a whole number, or omit it".to_owned(),
-    })
-}
-
 impl Flags {
+    fn entries(&self) -> impl Iterator<Item = &'static Entry> {
+        ENTRIES.iter().filter(|entry| !self.outer.contains(&entry.name))
+    }
+
+    fn takes(&self, entry: &Entry) -> bool {
+        self.own.contains(&entry.flag.heading) || self.own.contains(&entry.name)
+    }
+
     /// Adds the flags of a spec, and hides those that the command does not take. They are still parsed, so that a
     /// refusal can name the command that takes them.
     fn add_to(&self, command: Command) -> Command {
-        // Keep the command's own description, which the flags would replace.
-        let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
         let shows_common = [CLUSTER, LOAD].iter().all(|heading| self.own.contains(heading));
-        let is_common = |arg: &clap::Arg| COMMON_KEYS.contains(&arg.get_id().as_str());
         let has_switches = keys_of_reproduction().iter().any(|key| (self.takes_switch)(key));
-        let command = BenchSpec::augment_args(with_keys(command))
-            .about(Resettable::from(about))
-            .long_about(Resettable::from(long_about))
-            .mut_args(|arg| if is_among(&arg, self.own) { arg } else { arg.hide(true) })
-            .mut_arg(TABLE, |arg| arg.hide(!has_switches))
-            .mut_args(|arg| if shows_common && is_common(&arg) { arg.help_heading(COMMON) } else { arg })
-            // `-5s` is an impossible duration, not another flag.
-            .mut_args(
-                |arg| if DURATIONS.contains(&arg.get_id().as_str()) { arg.allow_hyphen_values(true) } else { arg },
-            )
-            .mut_args(|arg| if arg.get_action().takes_values() { arg.allow_negative_numbers(true) } else { arg });
+        let arg = |entry: &'static Entry| {
+            let arg = entry.arg().hide(!self.takes(entry));
+            if shows_common { arg } else { arg.help_heading(entry.flag.heading) }
+        };
+        let mut entries: Vec<&'static Entry> = self.entries().collect();
+        entries.sort_by_key(|entry| !entry.flag.is_common);
+        let command =
+            with_keys(command).args(entries.into_iter().map(arg)).mut_arg(TABLE, |arg| arg.hide(!has_switches));
         (self.defaults)().into_iter().fold(command, |command, OwnDefault { key, value, help }| {
             command.mut_arg(key, |arg| match help {
-                Some(help) => arg.default_value(value).help(help),
+                Some(help) => arg.default_value(value).help(help.clone()).long_help(help),
                 None => arg.default_value(value),
             })
         })
@@ -207,62 +259,61 @@ impl Flags {
             let help = format!("write `--{TABLE} {key}=VALUE`, or the key in the table [{TABLE}] of --spec");
             return Problem::new(long, "is a switch that reproduces a paper, not a flag", help);
         }
-        let place = if is_of_reproduction(key) { flag(key) } else { long };
+        let place = if is_of_reproduction(key) { flag_of(key) } else { long };
         Problem::new(place, format!("is not a flag of {}", self.owner), "omit it; `quorate bench` takes it")
     }
 
     /// Parses a word `KEY=VALUE` of the table `[reproduction]`.
-    fn switch(&self, word: &str) -> Result<(String, serde_json::Value), SpecError> {
+    fn switch(&self, word: &str) -> Result<(String, Value), SpecError> {
         let refuse =
             |what: String, help: String| SpecError::Flag(Problem::new(format!("--{TABLE} {word}"), what, help));
         let Some((key, text)) = word.split_once('=') else {
             let help = format!("write, for example, `--{TABLE} payload_path=copied`");
             return Err(refuse("is not of the form KEY=VALUE".into(), help));
         };
-        if !is_of_reproduction(key) {
-            let known: Vec<&str> = keys_of_reproduction().iter().map(String::as_str).collect();
-            let help = nearest(key, &known).map(|known| format!("did you mean `{known}`?"));
+        let Some(entry) = entry(key).filter(|entry| entry.is_switch()) else {
+            let known = keys_of_reproduction();
+            let help = nearest(key, known).map(|known| format!("did you mean `{known}`?"));
             let help = help.unwrap_or_else(|| format!("use one of {}", known.join(", ")));
             return Err(refuse(format!("`{key}` is not a key of [{TABLE}]"), help));
-        }
-        let command = flag_table().no_binary_name(true);
-        let argument = command.get_arguments().find(|arg| arg.get_id() == key).expect("it is a key of the table");
-        if !argument.get_action().takes_values() {
+        };
+        if entry.key.takes("boolean") {
             let is_on = text.parse::<bool>();
             let is_on = is_on.map_err(|_| refuse(format!("`{text}` is neither true nor false"), "write one".into()))?;
             return Ok((key.to_owned(), is_on.into()));
         }
-        let names = argument.get_possible_values();
-        let names: Vec<&str> = names.iter().map(|name| name.get_name()).collect();
-        let flag = format!("--{}={text}", key.replace('_', "-"));
-        let parsed = command.clone().try_get_matches_from([flag]).map_err(|error| {
+        let value = entry.parse(text).map_err(|why| {
+            let names = entry.key.names();
             let help = match nearest(text, &names) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None if !names.is_empty() => format!("use one of {}", names.join(", ")),
-                None => std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default(),
+                None => why,
             };
             refuse(format!("`{text}` is not a value of `{key}`"), help)
         })?;
-        let spec = BenchSpec::from_arg_matches(&parsed).expect("clap has parsed the flag");
-        Ok((key.to_owned(), value_of(&keys(&spec), key).expect("a switch has a value").clone()))
+        Ok((key.to_owned(), value))
     }
 
     fn resolve(&self, matches: &ArgMatches) -> Result<BenchSpec, SpecError> {
         let mut table = match matches.get_one::<String>("spec") {
             Some(path) => read_table(Path::new(path), path)?,
-            None => Keys::new(),
+            None => Flat::new(),
         };
-        let flags = keys(&BenchSpec::from_arg_matches(matches).expect("clap has parsed every flag"));
-        let mut explicit = Keys::new();
-        for arg in flag_table().get_arguments() {
-            let key = arg.get_id().as_str();
-            if matches.value_source(key) != Some(ValueSource::CommandLine) {
+        let mut explicit = Flat::new();
+        for entry in self.entries() {
+            if matches.value_source(entry.name) != Some(ValueSource::CommandLine) {
                 continue;
             }
-            if !is_among(arg, self.own) {
-                return Err(SpecError::Flag(self.refusal(key)));
+            if !self.takes(entry) {
+                return Err(SpecError::Flag(self.refusal(entry.name)));
             }
-            explicit.insert(key.into(), flags[key].clone());
+            let mut values = matches.try_get_many::<Value>(entry.name).ok().flatten().into_iter().flatten().cloned();
+            let value = match () {
+                () if entry.key.takes("boolean") => Value::Bool(true),
+                () if entry.is_list() => values.collect(),
+                () => values.next().expect("clap has parsed the flag"),
+            };
+            explicit.insert(entry.name.to_owned(), value);
         }
         let mut switches = switches_of(&mut table).clone();
         for word in matches.get_many::<String>(TABLE).unwrap_or_default() {
@@ -272,7 +323,7 @@ impl Flags {
         if let Some(key) = switches.keys().find(|key| !(self.takes_switch)(key)) {
             return Err(SpecError::Flag(self.refusal(key)));
         }
-        explicit.insert(TABLE.into(), serde_json::Value::Object(switches));
+        explicit.insert(TABLE.into(), Value::Object(switches));
         // A flag for one pacing replaces the file's choice of another; validation refuses two as flags.
         const PACINGS: [&str; 3] = ["rate", "outstanding", "load_profile"];
         if PACINGS.iter().any(|pacing| explicit.contains_key(*pacing)) {
@@ -281,8 +332,9 @@ impl Flags {
             });
         }
         table.extend(explicit);
-        for OwnDefault { key, .. } in (self.defaults)() {
-            table.entry(key).or_insert_with(|| flags[key].clone());
+        for OwnDefault { key, value, .. } in (self.defaults)() {
+            let entry = entry(key).expect("a default is of a known key");
+            table.entry(key).or_insert_with(|| entry.parse(&value).expect("a default is valid"));
         }
         let spec = settle(table)?;
         let file = matches.get_one::<String>("spec").and_then(|path| std::fs::canonicalize(path).ok());
@@ -301,32 +353,16 @@ impl Flags {
     }
 }
 
-/// Keys of a spec and their values, before the defaults are filled in.
-type Keys = serde_json::Map<String, serde_json::Value>;
-
-fn keys(spec: &BenchSpec) -> Keys {
-    match serde_json::to_value(spec) {
-        Ok(serde_json::Value::Object(keys)) => keys,
-        other => unreachable!("a spec is a table, not {other:?}"),
-    }
-}
-
-/// Returns the value of a key, wherever it stands.
-fn value_of<'a>(keys: &'a Keys, key: &str) -> Option<&'a serde_json::Value> {
-    if is_of_reproduction(key) { keys.get(TABLE)?.get(key) } else { keys.get(key) }
-}
-
 /// Returns the table `[reproduction]`, empty if there is none.
-fn switches_of(keys: &mut Keys) -> &mut Keys {
-    let table = keys.entry(TABLE).or_insert_with(|| serde_json::Value::Object(Keys::new()));
+fn switches_of(keys: &mut Flat) -> &mut Flat {
+    let table = keys.entry(TABLE).or_insert_with(|| Value::Object(Flat::new()));
     table.as_object_mut().expect("the file was read as a spec")
 }
 
 /// Returns a validated spec with these keys, and defaults for the others; a closed loop if no rate is set.
-fn settle(keys: Keys) -> Result<BenchSpec, SpecError> {
+fn settle(keys: Flat) -> Result<BenchSpec, SpecError> {
     let has_duration = keys.contains_key("duration");
-    let spec = serde_json::from_value(serde_json::Value::Object(keys));
-    let mut spec: BenchSpec = spec.expect("the file was read as a spec, and the flags were parsed as one");
+    let mut spec = nest(&keys).expect("the file was read as a spec, and the flags were parsed as one");
     if let Some(profile) = spec.load_profile.as_ref().filter(|_| !has_duration) {
         spec.duration = profile.lasts();
     }
@@ -340,14 +376,14 @@ fn settle(keys: Keys) -> Result<BenchSpec, SpecError> {
 }
 
 /// Reads the file as a table, and checks every key and value.
-fn read_table(path: &Path, shown: &str) -> Result<Keys, SpecError> {
+fn read_table(path: &Path, shown: &str) -> Result<Flat, SpecError> {
     let unreadable = |source| SpecError::Read { path: shown.into(), source };
     let text = input::settings(path).map_err(unreadable)?;
     parse_checked(&text, shown)
 }
 
 /// Parses the keys that the text sets. Errors name the file, the line and the key.
-fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
+fn parse_checked(text: &str, shown: &str) -> Result<Flat, SpecError> {
     let table = DeTable::parse(text).map_err(|e| {
         let help = "write `key = value`, with text in \"quotes\" and lists in [brackets]";
         let span = e.span().unwrap_or(0..0);
@@ -367,41 +403,35 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
         }
     })?;
     let table = table.into_inner();
-    let command = flag_table();
-    let keys = command.get_arguments().map(|arg| arg.get_id().as_str());
-    let keys: Vec<&str> = keys.filter(|key| !is_of_reproduction(key)).chain([TABLE]).collect();
-    check_names(&table, &keys, "a spec", text, shown)?;
-    let switches = table.get(TABLE).map(|switches| switches.as_ref().as_table());
+    let known: Vec<&str> = keys_of_flags().chain([TABLE]).collect();
+    check_names(&table, &known, "a spec", text, shown)?;
     let empty = DeTable::new();
-    let switches = match switches {
+    let switches = match table.get(TABLE).map(|switches| (switches, switches.as_ref().as_table())) {
         None => &empty,
-        Some(Some(switches)) => switches,
-        Some(None) => {
-            let at = table[TABLE].span().start;
+        Some((_, Some(switches))) => switches,
+        Some((place, None)) => {
             let help = format!("write a table: [{TABLE}], and below it a key on each line");
-            return Err(file_error(text, shown, at, Some(TABLE), "is not a table", help));
+            return Err(file_error(text, shown, place.span().start, Some(TABLE), "is not a table", help));
         }
     };
-    let known: Vec<&str> = keys_of_reproduction().iter().map(String::as_str).collect();
-    check_names(switches, &known, "[reproduction]", text, shown)?;
-    let refuse = |e: toml::de::Error| {
-        let at = e.span().map_or(0, |span| span.start);
-        let entry = switches.iter().chain(&table).find(|(_, value)| value.span().contains(&at));
-        let key = entry.map(|(key, _)| key.as_ref().as_ref());
-        let help = entry.map_or_else(String::new, |(key, value)| help_value(&command, key.as_ref().as_ref(), value));
-        let is_number = entry.is_some_and(|(_, value)| matches!(value.as_ref(), DeValue::Integer(_)))
-            && !e.message().contains("expected a string");
-        match key.filter(|key| is_number && super::ranges::range(key).is_some()) {
-            // Serde describes the range of a number by its Rust type.
-            Some(number) => {
-                let value = entry.map_or("", |(_, value)| text.get(value.span()).unwrap_or_default());
-                file_error(text, shown, at, key, &format!("{value} is out of range"), super::ranges::whole(number))
-            }
-            None => file_error(text, shown, at, key, e.message(), help),
+    check_names(switches, keys_of_reproduction(), "[reproduction]", text, shown)?;
+    let values: Flat = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        file_error(text, shown, at, None, error.message(), "write text, a number, true or false".to_owned())
+    })?;
+    for (name, place) in table.iter().chain(switches) {
+        let name: &str = name.as_ref().as_ref();
+        let Some(entry) = entry(name).filter(|_| name != TABLE) else { continue };
+        let value = entry.value_in(&values).cloned().unwrap_or_default();
+        let refuse = |what: &str, help| Err(file_error(text, shown, place.span().start, Some(entry.name), what, help));
+        if let Err(fault) = entry.key.check(&value) {
+            return refuse(&fault.what, fault.help);
         }
-    };
-    toml::from_str::<BenchSpec>(text).map_err(refuse)?;
-    toml::from_str(text).map_err(refuse)
+        if let Err(why) = nest(&entry.alone(value)) {
+            return refuse(&why, help_value(entry, place));
+        }
+    }
+    Ok(values)
 }
 
 /// Refuses the first key of a table that is none of `known`.
@@ -416,22 +446,16 @@ fn check_names(table: &DeTable<'_>, known: &[&str], of: &str, text: &str, shown:
     Err(file_error(text, shown, key.span().start, Some(name), &format!("is not a key of {of}"), help))
 }
 
-/// Returns the help for the value of a key, from the definition of its flag.
-fn help_value(command: &Command, key: &str, value: &Spanned<DeValue>) -> String {
-    let arg = command.get_arguments().find(|arg| arg.get_id() == key).expect("unknown keys were refused");
-    let names = arg.get_possible_values();
-    let names: Vec<&str> = names.iter().map(|name| name.get_name()).collect();
-    let text = value.as_ref().as_str().unwrap_or_default();
-    match nearest(text, &names) {
+/// Returns the help for the value of a key.
+fn help_value(entry: &Entry, value: &Spanned<DeValue>) -> String {
+    let names = entry.key.names();
+    match nearest(value.as_ref().as_str().unwrap_or_default(), &names) {
         Some(name) => format!("did you mean \"{name}\"?"),
         None if !names.is_empty() => format!("use one of {}", names.join(", ")),
         None => {
-            let default = arg.get_default_values().first().map(|value| value.to_string_lossy());
-            let example = default.map_or_else(String::new, |value| match value.parse::<u64>() {
-                Ok(number) => format!("; the default is {number}"),
-                Err(_) => format!("; the default is \"{value}\""),
-            });
-            format!("write a value for: {}{example}", arg.get_help().map(ToString::to_string).unwrap_or_default())
+            let default = entry.value_in(&DEFAULT_FLAT).filter(|value| !value.is_null());
+            let default = default.map_or_else(String::new, |value| format!("; the default is {value}"));
+            format!("write a value for: {}{default}", summary(&entry.key.doc).replace('`', ""))
         }
     }
 }
@@ -441,18 +465,6 @@ fn file_error(text: &str, shown: &str, at: usize, key: Option<&str>, what: &str,
     let key = key.map(|key| format!(", key `{key}`")).unwrap_or_default();
     let place = format!("{shown}, line {line}{key}");
     SpecError::File(Problem::new(place, what.trim_end().replace('\n', "; "), help))
-}
-
-/// Returns the command with all flags of a spec, to look up their definitions.
-fn flag_table() -> Command {
-    BenchSpec::augment_args(Command::new("bench"))
-}
-
-/// Returns the help heading of a key; empty if the key is unknown.
-pub fn heading_of(key: &str) -> String {
-    let table = flag_table();
-    let arg = table.get_arguments().find(|arg| arg.get_id() == key);
-    arg.and_then(|arg| arg.get_help_heading()).unwrap_or_default().to_owned()
 }
 
 impl BenchSpec {
@@ -478,31 +490,30 @@ impl BenchSpec {
     /// # Panics
     /// If the spec was not validated and has a number beyond TOML's 63 bits.
     pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("a spec is a flat table")
+        let mut flat = flatten(self);
+        flat.retain(|_, value| !value.is_null());
+        toml::to_string(&flat).expect("a spec is a flat table")
     }
 
-    /// Returns every key with its value, in the order of the help.
+    /// Returns every key with its value, by heading and name.
     pub fn settings(&self) -> Vec<Setting> {
-        let (own, default) = (keys(self), keys(&BenchSpec::default()));
-        let table = flag_table();
-        let settings = table.get_arguments().map(|arg| {
-            let key = arg.get_id().as_str();
-            let value = value_of(&own, key).filter(|value| !value.is_null());
+        let own = flatten(self);
+        let setting = |entry: &Entry| {
+            let value = entry.value_in(&own).filter(|value| !value.is_null());
             let values =
                 value.map_or(&[][..], |value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
-            let in_table = is_of_reproduction(key);
-            let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), Into::into);
             Setting {
-                key: key.to_owned(),
-                flag: if in_table { format!("--{TABLE}") } else { flag(key) },
-                heading: arg.get_help_heading().unwrap_or(RUN).to_string(),
-                help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
-                values: values.iter().map(text).collect(),
-                is_default: value_of(&own, key) == value_of(&default, key),
-                is_switch: !in_table && value.is_some_and(serde_json::Value::is_boolean),
+                key: entry.name.to_owned(),
+                flag: if entry.is_switch() { format!("--{TABLE}") } else { flag_of(entry.name) },
+                heading: entry.flag.heading.to_owned(),
+                help: summary(&entry.key.doc).replace('`', ""),
+                values: values.iter().map(text_of).collect(),
+                is_default: value == entry.value_in(&DEFAULT_FLAT).filter(|value| !value.is_null()),
+                is_switch: !entry.is_switch() && value.is_some_and(Value::is_boolean),
             }
-        });
-        settings.collect()
+        };
+        let under = |heading| ENTRIES.iter().filter(move |entry| entry.flag.heading == heading).map(setting);
+        [CLUSTER, LOAD, RUN, OUTPUT, REPRODUCTION].into_iter().flat_map(under).collect()
     }
 
     /// Returns the arguments after `quorate` that reproduce this spec: `bench`, and the flags that differ from their

@@ -10,7 +10,7 @@ use quorate_simulator::network::Endpoints;
 impl BenchSpec {
     /// Returns the profile that TCP is to follow; `None` for other transports, or without `--retransmission`.
     pub(crate) fn tcp_profile(&self) -> Option<RetransmissionProfile> {
-        self.retransmission.filter(|_| self.transport == TransportKind::TCP)
+        self.retransmission.filter(|_| self.node.transport == TransportKind::TCP)
     }
 
     /// Returns a warning if TCP cannot follow the profile on this host.

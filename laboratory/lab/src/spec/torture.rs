@@ -2,6 +2,7 @@
 
 use super::BenchSpec;
 use super::defaults::OwnDefault;
+use quorate_consensus::Config;
 use serde::Serialize;
 use std::fmt;
 
@@ -33,7 +34,7 @@ pub struct Retention {
 impl Retention {
     /// Returns the retention of a valid spec, which follows from its window and interval.
     pub fn of(spec: &BenchSpec) -> Retention {
-        let BenchSpec { window, checkpoint_interval, .. } = *spec;
+        let Config { window, checkpoint_interval, .. } = spec.node.consensus;
         let checkpoints = checkpoint_interval * MIN_RETAINED_CHECKPOINTS;
         // A new view of PBFT may propose any slot of the window again.
         let retained_blocks = window.max(checkpoints).max(MIN_RETAINED_BLOCKS) as usize;

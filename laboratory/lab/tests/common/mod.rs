@@ -20,13 +20,16 @@ pub fn latencies() -> Histogram<u64> {
 }
 
 fn spec() -> BenchSpec {
-    BenchSpec {
-        leader: LeaderKind::Reputation,
-        batch: 800.into(),
-        payload: 512,
-        fault: vec![Fault::Crash(ReplicaId(2), Interval::from_millis(4000)), "slow:1".parse().expect("a fault")],
-        report: Some("out.html".into()),
-        ..BenchSpec::default()
+    {
+        let mut spec = BenchSpec {
+            payload: 512,
+            fault: vec![Fault::Crash(ReplicaId(2), Interval::from_millis(4000)), "slow:1".parse().expect("a fault")],
+            report: Some("out.html".into()),
+            ..BenchSpec::default()
+        };
+        spec.node.consensus.leader = LeaderKind::Reputation;
+        spec.node.consensus.batch = 800.into();
+        spec
     }
 }
 

@@ -1,0 +1,155 @@
+//! Texts about keys: the comments in a configuration file, and the tables of a reference page.
+
+use super::{Key, REPRODUCTION};
+use serde_json::Value;
+
+/// Width of a comment in a configuration file, in columns.
+const COLUMNS: usize = 110;
+/// The table of a cluster's members, which a file has once for each of them.
+const MEMBERS: &str = "members";
+
+impl Key {
+    /// Returns the description, with the names that the key accepts unless the text has them all.
+    pub fn text(&self) -> String {
+        let names: Vec<String> = self.names().iter().map(|name| format!("`{name}`")).collect();
+        match names.iter().all(|name| self.doc.contains(name)) {
+            true => self.doc.clone(),
+            false => format!("{} One of {}.", self.doc, names.join(", ")),
+        }
+    }
+
+    /// Returns the default as files have it.
+    pub fn default_text(&self) -> Option<String> {
+        self.default.as_ref().map(in_toml)
+    }
+
+    /// Returns the description as a comment has it: with the default, unless the text states it.
+    fn comment(&self) -> String {
+        match self.default_text().filter(|_| !self.doc.to_lowercase().contains("default")) {
+            Some(default) => format!("{} Default: {default}.", self.text()),
+            None => self.text(),
+        }
+    }
+}
+
+/// Writes a value as TOML.
+fn in_toml(value: &Value) -> String {
+    match value {
+        Value::Array(items) => format!("[{}]", items.iter().map(in_toml).collect::<Vec<_>>().join(", ")),
+        Value::Object(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|(name, value)| format!("{name} = {}", in_toml(value))).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Inserts an explanation before each key of a file; keys that are absent from its tables are added as comments.
+/// `members` introduces the first of the tables with that name. Switches of single papers are left out unless they are
+/// set, since the operators' program does not know them.
+pub fn explain(text: &str, keys: &[Key], head: &str, members: &str) -> String {
+    let mut file = File { keys, members, table: String::new(), header: None, seen: Vec::new(), out: String::new() };
+    comment(head, &mut file.out);
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match line.strip_prefix('[').map(|header| header.trim_matches(['[', ']'])) {
+            Some(table) => file.begin(table, line),
+            None => file.add(line),
+        }
+    }
+    file.out
+}
+
+/// A file of which the lines so far are explained.
+struct File<'a> {
+    keys: &'a [Key],
+    members: &'a str,
+    table: String,
+    /// Line that begins the table, until its first key.
+    header: Option<&'a str>,
+    /// Paths of the keys so far.
+    seen: Vec<&'a str>,
+    out: String,
+}
+
+impl<'a> File<'a> {
+    fn begin(&mut self, table: &str, line: &'a str) {
+        if self.table != MEMBERS {
+            self.add_absent();
+        }
+        if table == MEMBERS && self.table != MEMBERS {
+            self.out.push('\n');
+            comment(self.members, &mut self.out);
+        }
+        (self.table, self.header) = (table.to_owned(), Some(line));
+    }
+
+    fn add(&mut self, line: &str) {
+        let (name, value) = line.split_once(" = ").unwrap_or((line, ""));
+        let key = self.keys.iter().find(|key| key.table() == self.table && key.name() == name);
+        if key.is_some_and(|key| is_switch(key) && key.default_text().as_deref() == Some(value)) {
+            return;
+        }
+        if let Some(header) = self.header.take() {
+            let is_first_member = self.table == MEMBERS && !self.seen.iter().any(|path| path.starts_with(MEMBERS));
+            self.out += if is_first_member { "" } else { "\n" };
+            self.out += &format!("{header}\n");
+        }
+        if let Some(key) = key.filter(|key| !self.seen.contains(&key.path.as_str())) {
+            self.out += if self.table == MEMBERS { "" } else { "\n" };
+            comment(&key.comment(), &mut self.out);
+            self.seen.push(&key.path);
+        }
+        self.out += &format!("{line}\n");
+    }
+
+    /// Adds the keys of the table that are not set.
+    fn add_absent(&mut self) {
+        let is_absent = |key: &&Key| key.table() == self.table && !self.seen.contains(&key.path.as_str());
+        for key in self.keys.iter().filter(is_absent).filter(|key| !is_switch(key)) {
+            self.out.push('\n');
+            comment(&key.comment(), &mut self.out);
+            let example = key.mark("examples").and_then(|examples| examples.get(0)).map(in_toml);
+            self.out += format!("# {} = {}", key.name(), example.unwrap_or_default()).trim_end();
+            self.out.push('\n');
+        }
+    }
+}
+
+/// Returns whether a key reproduces figures of single papers.
+fn is_switch(key: &Key) -> bool {
+    key.flag().is_some_and(|flag| flag.heading == REPRODUCTION)
+}
+
+fn comment(text: &str, out: &mut String) {
+    let mut line = String::from("#");
+    for word in text.split_whitespace() {
+        if line.len() + 1 + word.len() > COLUMNS {
+            out.push_str(&std::mem::replace(&mut line, "#".into()));
+            out.push('\n');
+        }
+        line = line + " " + word;
+    }
+    out.push_str(&line);
+    out.push('\n');
+}
+
+/// Returns a section of a reference page for each table of `keys`.
+pub fn to_markdown(keys: &[Key]) -> String {
+    let mut text = String::new();
+    let mut table = None;
+    for key in keys {
+        if table != Some(key.table()) {
+            table = Some(key.table());
+            let title = match key.table() {
+                "" => "Keys outside the tables".to_owned(),
+                MEMBERS => "`[[members]]`, once for each replica".to_owned(),
+                name => format!("`[{name}]`"),
+            };
+            text.push_str(&format!("\n### {title}\n\n| key | default | what it is for |\n|---|---|---|\n"));
+        }
+        let default = key.default_text().map_or_else(|| "–".to_owned(), |default| format!("`{default}`"));
+        text.push_str(&format!("| `{}` | {default} | {} |\n", key.name(), key.text().replace('|', "\\|")));
+    }
+    text
+}

@@ -1,0 +1,150 @@
+//! The flat form of a specification: one name for each key, wherever the types hold it, as files, flags, axes and
+//! results have it. Keys that reproduce single papers are in the table `[reproduction]`.
+
+use super::BenchSpec;
+use quorate_types::settings::{Flag, Key, REPRODUCTION, at, keys, set};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::sync::LazyLock;
+
+/// The table of the switches, and the flag that sets one.
+pub(crate) const TABLE: &str = "reproduction";
+/// Names and values; those of the switches in a table of their own.
+pub(crate) type Flat = Map<String, Value>;
+
+/// A key of a specification.
+pub(crate) struct Entry {
+    pub name: &'static str,
+    pub key: &'static Key,
+    pub flag: Flag<'static>,
+}
+
+impl Entry {
+    pub fn is_switch(&self) -> bool {
+        self.flag.heading == REPRODUCTION
+    }
+
+    pub fn is_list(&self) -> bool {
+        self.key.takes("array")
+    }
+
+    /// Returns the value in a flat specification.
+    pub fn value_in<'a>(&self, flat: &'a Flat) -> Option<&'a Value> {
+        if self.is_switch() { flat.get(TABLE)?.get(self.name) } else { flat.get(self.name) }
+    }
+
+    /// Returns a flat specification of this key alone.
+    pub fn alone(&self, value: Value) -> Flat {
+        let own = Map::from_iter([(self.name.to_owned(), value)]);
+        if self.is_switch() { Map::from_iter([(TABLE.to_owned(), Value::Object(own))]) } else { own }
+    }
+}
+
+/// Every key, by name.
+pub(crate) static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    let entry = |key: &'static Key| {
+        let flag = key.flag()?;
+        Some(Entry { name: flag.name.unwrap_or(key.name()), key, flag })
+    };
+    let mut entries: Vec<Entry> = keys::<BenchSpec>().iter().filter_map(entry).collect();
+    entries.sort_by_key(|entry| entry.name);
+    entries
+});
+
+/// The specification with defaults, as a tree. Only a specification without any pacing has a default one.
+static DEFAULT: LazyLock<Value> = LazyLock::new(|| tree(&BenchSpec { outstanding: None, ..BenchSpec::default() }));
+
+/// The defaults of `quorate bench`, in the flat form.
+pub(crate) static DEFAULT_FLAT: LazyLock<Flat> = LazyLock::new(|| flatten(&BenchSpec::default()));
+
+pub(crate) fn entry(name: &str) -> Option<&'static Entry> {
+    ENTRIES.iter().find(|entry| entry.name == name)
+}
+
+fn tree(spec: &BenchSpec) -> Value {
+    BenchSpec::serialize(spec, serde_json::value::Serializer).expect("a spec is plain data")
+}
+
+/// Returns the value at the path of a key of a specification, or of its replicas' configuration.
+pub(crate) fn value_at(spec: &BenchSpec, path: &str) -> Option<Value> {
+    let tree = tree(spec);
+    at(&tree, path).or_else(|| at(&tree["node"], path)).cloned()
+}
+
+/// Returns the flat form.
+pub(crate) fn flatten(spec: &BenchSpec) -> Flat {
+    let tree = tree(spec);
+    let (mut flat, mut switches) = (Flat::new(), Flat::new());
+    for entry in ENTRIES.iter() {
+        if let Some(value) = at(&tree, &entry.key.path) {
+            let into = if entry.is_switch() { &mut switches } else { &mut flat };
+            into.insert(entry.name.to_owned(), value.clone());
+        }
+    }
+    flat.insert(TABLE.to_owned(), Value::Object(switches));
+    flat
+}
+
+/// Returns the specification with these keys, and defaults for the others.
+///
+/// # Errors
+/// The name that is unknown, or why a value is none.
+pub(crate) fn nest(flat: &Flat) -> Result<BenchSpec, String> {
+    let mut tree = DEFAULT.clone();
+    let switches = flat.get(TABLE).and_then(Value::as_object);
+    for (name, value) in flat.iter().filter(|(name, _)| *name != TABLE).chain(switches.into_iter().flatten()) {
+        let entry = entry(name).ok_or_else(|| format!("unknown key `{name}`"))?;
+        set(&mut tree, &entry.key.path, value.clone());
+    }
+    BenchSpec::deserialize(tree).map_err(|error| error.to_string())
+}
+
+impl Serialize for BenchSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        flatten(self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for BenchSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<BenchSpec, D::Error> {
+        nest(&Flat::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Returns the keys of the table `[reproduction]`.
+pub fn keys_of_reproduction() -> &'static [&'static str] {
+    static KEYS: LazyLock<Vec<&str>> =
+        LazyLock::new(|| ENTRIES.iter().filter(|entry| entry.is_switch()).map(|entry| entry.name).collect());
+    &KEYS
+}
+
+/// Returns the keys of a specification outside that table.
+pub fn keys_of_flags() -> impl Iterator<Item = &'static str> {
+    ENTRIES.iter().filter(|entry| !entry.is_switch()).map(|entry| entry.name)
+}
+
+/// Returns whether a key is one of the table `[reproduction]`.
+pub fn is_of_reproduction(key: &str) -> bool {
+    entry(key).is_some_and(Entry::is_switch)
+}
+
+/// Returns the help heading of a key; empty if the key is unknown.
+pub fn heading_of(key: &str) -> &'static str {
+    entry(key).map_or("", |entry| entry.flag.heading)
+}
+
+/// Returns the flag of a key.
+pub(crate) fn flag_of(key: &str) -> String {
+    match is_of_reproduction(key) {
+        true => format!("--{TABLE} {key}"),
+        false => format!("--{}", key.replace('_', "-")),
+    }
+}
+
+/// Returns the flag of a key, given its name, or its path in the specification or in its replicas' configuration.
+pub(crate) fn flag_at(path: &str) -> String {
+    let has_path = |entry: &&Entry| entry.key.path.strip_prefix("node.").unwrap_or(&entry.key.path) == path;
+    let table = path.split('.').next().unwrap_or(path);
+    let found = ENTRIES.iter().find(has_path).or_else(|| entry(path)).or_else(|| entry(table));
+    flag_of(found.map_or(path, |entry| entry.name))
+}
