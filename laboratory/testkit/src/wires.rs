@@ -69,7 +69,7 @@ const ACKNOWLEDGE: u8 = 2;
 const CLOSE: u8 = 3;
 
 /// One end of the toy transport.
-pub struct Repeater {
+struct Repeater {
     is_open: bool,
     /// Parts that have not been sent.
     waiting: VecDeque<(bool, Bytes)>,
@@ -88,7 +88,7 @@ pub struct Repeater {
 }
 
 impl Repeater {
-    pub fn new() -> Repeater {
+    fn new() -> Repeater {
         Repeater {
             is_open: false,
             waiting: VecDeque::new(),
