@@ -1,18 +1,15 @@
 //! Historical bugs that only a change to the code can reintroduce: each is a `bug!` where the correct rule is.
 //!
-//! This module exists only with the feature `mutants`; without it, `bug!` is always `false`.
-//! Bugs that can be injected from outside, by other rules or by changing a replica's inputs and actions, are not here
-//! but in the museum of `quorate-twins`. `docs/MUSEUM.md` lists, for each bug, the scenario that exposes it, the oracle
-//! that detects it, and how soon each search finds it.
+//! This module exists only with the feature `mutants`; without it, `bug!` is always `false`. Bugs that can be injected
+//! from outside, by other rules or by changing a replica's inputs and actions, are not here but in the museum of
+//! `quorate-adversary`. `docs/MUSEUM.md` lists, for each bug, the scenario that exposes it, the oracle that detects it,
+//! and how soon each search finds it.
 
 use std::cell::Cell;
 
 /// Historical bug, described by its effect. The source is where it was found first or is described best.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Bug {
-    /// A block is committed although an ancestor could not be fetched: Gogada et al., ApPLIED 2023, section 5.4. Here a
-    /// block enters the tree only after its parent, and three assertions check that; all four had to be removed.
-    CommitsOverMissing,
     /// A proposal moves the view to its own without proof: relab/hotstuff pull request 233. Here a view begins with a
     /// certificate of the previous view; the check at admission and the invariant had to be removed.
     ViewJumpOnProposal,
@@ -26,16 +23,10 @@ pub enum Bug {
     /// A checkpoint starts a new view only if a quorum of the view changes reports this exact checkpoint, S' in place
     /// of S: hyperledger/fabric pull request 1111.
     MatchingCheckpointsOnly,
-    /// A prepareQC locks, as in a two-phase HotStuff whose leader does not wait: Yin et al., PODC 2019, section 4.4.
-    TwoPhases,
     /// The view timer is not restarted when a request is executed, so a slow primary is replaced although it serves
     /// requests: the timer of a request (Castro and Liskov, OSDI 1999, section 4.4) is mistaken for the timer of the
     /// primary.
     ClockNotRestarted,
-    /// A second vote of the same voter replaces the first without verification: category-labs/monad-bft issue 2214,
-    /// ava-labs/Simplex issue 546. Here the votes of a quorum are verified together and the invalid ones removed, so it
-    /// does not matter which vote of a voter is kept; that removal had to be disabled too.
-    VoteReplaced,
     /// A certificate of votes for a view that a timeout certificate ended begins the next view again:
     /// category-labs/monad-bft issue 2245, where it panics, as it does here, by an assertion.
     ViewEnteredTwice,
@@ -56,9 +47,6 @@ pub enum Bug {
     AnswersUnlimited,
     /// Any proposer is taken for the leader: hot-stuff/libhotstuff issue 22.
     AnyProposer,
-    /// A chunk of a fetched state is accepted from any sender without verification, as if the last of several replies
-    /// were the correct one.
-    StateTrusted,
     /// An offer of the state that is being fetched restarts the transfer.
     OfferRestarts,
     /// A leader is replaced because of a bundle that has waited long at a backup, even if the leader does not have it,
@@ -80,19 +68,12 @@ pub enum Bug {
     /// needs the lock on its parent). Here the engine waits for that lock and the rule checks it; both had to be
     /// removed.
     ParentUncertified,
-    /// A view change without proofs carries over a block although a VIEW-CHANGE claims another one for a higher view:
-    /// no condition A1 (Castro and Liskov, TOCS 2002, section 4.5).
-    OpposedCarriedOver,
-    /// A view change without proofs carries over a block that a single replica claims: no condition A2 there.
-    ClaimBelieved,
     /// A claim without proof ends by age, not by evidence: P ignores later NEW-VIEWs, and Q forgets its oldest block
     /// (the paper's M, TOCS 2002, section 4.5), so that nothing backs P any more.
     ClaimsOutliveEvidence,
     /// A replica that lost its disk and took blocks for prepared forgets them at its next restart: a bug of our own. A
     /// second lost disk then lets a view change lose a decided block.
     TakenClaimsForgotten,
-    /// Voters do not check the commands and bytes of a block against `batch` and `batch_bytes`: a bug of our own.
-    BlocksUnbounded,
     /// The relays of one peer may fill the whole pool: a bug of our own.
     RelaysUnbounded,
     /// Relayed bundles enter the pool although their commands were executed: a bug of our own. Old bundles then take
@@ -106,18 +87,15 @@ pub enum Bug {
 impl Bug {
     /// Bugs that show under load and not in a scenario: the simulator's `work` oracle finds them
     /// (`laboratory/adversary/tests/twins/simulated.rs`).
-    pub const UNDER_LOAD: [Bug; 3] = [Bug::BlocksUnbounded, Bug::RelaysUnbounded, Bug::RelaysUnscreened];
+    pub const UNDER_LOAD: [Bug; 2] = [Bug::RelaysUnbounded, Bug::RelaysUnscreened];
 
     /// All other bugs. Each is an exhibit of the museum.
-    pub const SHOWN: [Bug; 28] = [
-        Bug::CommitsOverMissing,
+    pub const SHOWN: [Bug; 22] = [
         Bug::ViewJumpOnProposal,
         Bug::ViewJumpOnViewChange,
         Bug::RecoveryForgetsTimeouts,
         Bug::MatchingCheckpointsOnly,
-        Bug::TwoPhases,
         Bug::ClockNotRestarted,
-        Bug::VoteReplaced,
         Bug::ViewEnteredTwice,
         Bug::ProposesTwice,
         Bug::FarVotesCounted,
@@ -126,7 +104,6 @@ impl Bug {
         Bug::EarlyKept,
         Bug::AnswersUnlimited,
         Bug::AnyProposer,
-        Bug::StateTrusted,
         Bug::OfferRestarts,
         Bug::BlamedUnheard,
         Bug::TimeoutsAlone,
@@ -134,8 +111,6 @@ impl Bug {
         Bug::AnyCertificate,
         Bug::ChargedForOthers,
         Bug::ParentUncertified,
-        Bug::OpposedCarriedOver,
-        Bug::ClaimBelieved,
         Bug::TakenClaimsForgotten,
         Bug::ClaimsOutliveEvidence,
     ];

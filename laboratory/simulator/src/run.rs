@@ -87,18 +87,21 @@ pub type Outcome = (SimReport, Result<Option<Rerun>, RecordingError>);
 
 /// Modification of replicas of any protocol before they start. Tests of the oracles use it to inject bugs.
 pub trait Alter {
+    /// Modifies the settings of a replica, which then differ from those that oracles know.
+    fn settings(&self, config: Config) -> Config {
+        config
+    }
+
     /// Modifies a replica, at its start and at each restart.
-    fn alter<P: Protocol>(&self, replica: Replica<P>) -> Replica<P>;
+    fn alter<P: Protocol>(&self, replica: Replica<P>) -> Replica<P> {
+        replica
+    }
 }
 
 /// No modification.
 pub struct AsMade;
 
-impl Alter for AsMade {
-    fn alter<P: Protocol>(&self, replica: Replica<P>) -> Replica<P> {
-        replica
-    }
-}
+impl Alter for AsMade {}
 
 /// Settings of one run.
 struct Run<'a, A = AsMade> {
@@ -250,7 +253,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let (mut devices, client_keys) = (devices(spec, seed), ClientKeys::new(spec, seed));
     let mut salts = Random::new(seed, Purpose::Salts, 0);
     let remake = |me: ReplicaId, salt: u64| Reborn {
-        replica: alter.alter(make(spec.consensus.clone(), spec.quorum, epoch, me, salt)),
+        replica: alter.alter(make(alter.settings(spec.consensus.clone()), spec.quorum, epoch, me, salt)),
         executor: Executor::new(spec.application.make(), &epoch).with_checkpoints(checkpoints(&spec.consensus)),
         behaviour: behaviour(spec, me),
         salt,

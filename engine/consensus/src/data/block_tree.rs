@@ -165,8 +165,7 @@ impl BlockTree {
 
     /// Inserts a block whose parent is here.
     pub fn insert(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
-        let gap = bug!(CommitsOverMissing);
-        assert!(gap || block.is_unlinked() || self.contains(&block.parent()), "a block is inserted after its parent");
+        assert!(block.is_unlinked() || self.contains(&block.parent()), "a block is inserted after its parent");
         assert!(block.height > self.committed.0, "a block is inserted above the committed height");
         self.open_payloads += usize::from(!block.payload.is_empty());
         self.heights.entry(block.height).or_default().push(block.digest());
@@ -180,13 +179,7 @@ impl BlockTree {
         let mut path = Vec::new();
         let mut at = *digest;
         while at != self.committed.1 {
-            let Some(block) = self.get(&at).filter(|block| block.height > self.committed.0) else {
-                let gap = bug!(CommitsOverMissing) && !self.contains(&at);
-                if gap {
-                    break;
-                }
-                return None;
-            };
+            let block = self.get(&at).filter(|block| block.height > self.committed.0)?;
             path.push(block.clone());
             if block.is_unlinked() {
                 return (block.height == self.committed.0.next()).then_some(path);
@@ -207,8 +200,7 @@ impl BlockTree {
 
     /// Commits the next block. Removes and returns the forks that this abandons.
     pub fn commit(&mut self, block: &Block) -> Vec<Arc<Block>> {
-        let gap = bug!(CommitsOverMissing);
-        let follows = gap || block.is_unlinked() && block.height == self.committed.0.next();
+        let follows = block.is_unlinked() && block.height == self.committed.0.next();
         assert!(follows || block.parent() == self.committed.1, "blocks are committed in the order of the chain");
         if block.height > self.decided {
             self.open_payloads -= usize::from(!block.payload.is_empty());

@@ -69,8 +69,7 @@ impl Ledger {
 
     /// Appends the block of the next height, whose bundles have `bytes` bytes.
     pub fn append(&mut self, block: Arc<Block>, bytes: usize) {
-        let gap = bug!(CommitsOverMissing);
-        assert!(gap || block.height == self.height.next(), "blocks are committed at consecutive heights");
+        assert_eq!(block.height, self.height.next(), "blocks are committed at consecutive heights");
         self.height = block.height;
         self.bytes += bytes;
         self.whole.push_back((block, bytes));

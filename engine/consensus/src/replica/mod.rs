@@ -482,9 +482,6 @@ impl<P: Protocol> Replica<P> {
                 for voter in &voters {
                     self.drop_message(*voter, Drop::NotGenuine);
                 }
-                if bug!(VoteReplaced) {
-                    return;
-                }
                 let counted = self.tally_of(&subject).strike(&subject, &voters);
                 self.on_counted(now, counted, None);
             }
@@ -501,10 +498,6 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn count(&mut self, now: Time, vote: Vote) {
-        #[cfg(feature = "mutants")]
-        if bug!(VoteReplaced) {
-            self.parts.tally.withdraw(&vote);
-        }
         let counted = self.tally_of(&vote.subject).add(vote.clone());
         self.on_counted(now, counted, Some(vote));
     }

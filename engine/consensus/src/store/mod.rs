@@ -267,7 +267,7 @@ impl Store {
         if is_proposal {
             self.lateness.on_proposal(now, block.payload.len(), &lacking);
         }
-        if (!lacks_parent || bug!(CommitsOverMissing)) && lacking.is_empty() {
+        if !lacks_parent && lacking.is_empty() {
             self.forget_want(&digest);
             self.admit(block, leaders, whole);
             return Taken::Whole;
@@ -448,16 +448,17 @@ impl Store {
     /// Makes the branch that ends in `tip` the one to build on. `tip` must be in the tree, at or above the committed
     /// height.
     pub fn follow(&mut self, tip: Digest) {
+        const MEET: &str = "branches meet at the last commit";
         let (mut old, mut new) = (self.tip, tip);
         let mut joined = Vec::new();
         while old != new {
             let height = |digest: &Digest| self.tree.get(digest).map_or(Height(0), |block| block.height);
             if height(&old) >= height(&new) {
-                let Some(block) = branch(&self.tree, &old) else { break };
+                let block = self.tree.get(&old).expect(MEET);
                 block.payload.iter().rev().for_each(|bundle| self.pool.set_aside(bundle));
                 old = block.parent();
             } else {
-                let Some(block) = branch(&self.tree, &new) else { break };
+                let block = self.tree.get(&new).expect(MEET);
                 joined.push(block.clone());
                 new = block.parent();
             }
@@ -573,11 +574,4 @@ impl Store {
         assert!(self.waiting.len() <= MAX_WAITING_BLOCKS, "waiting blocks are bounded");
         assert!(self.decided.is_none_or(|(height, _)| height > self.ledger.height()), "what is final waits");
     }
-}
-
-/// Returns a block on the way down to the fork point of two branches.
-fn branch<'a>(tree: &'a BlockTree, digest: &Digest) -> Option<&'a Arc<Block>> {
-    let block = tree.get(digest);
-    assert!(block.is_some() || bug!(CommitsOverMissing), "branches meet at the last commit");
-    block
 }

@@ -121,15 +121,6 @@ impl Tally {
         self.quorum_to_check(subject)
     }
 
-    /// Withdraws a voter's vote in a round without a pending quorum, for the injected bug `VoteReplaced`.
-    #[cfg(feature = "mutants")]
-    pub(crate) fn withdraw(&mut self, vote: &Vote) {
-        if let Some(round) = self.rounds.get_mut(&self.key(&vote.subject)).filter(|round| round.checking.is_none()) {
-            round.votes.retain(|earlier| earlier.voter != vote.voter);
-            round.voters = round.votes.iter().map(|earlier| earlier.voter).collect();
-        }
-    }
-
     /// Removes exactly this vote, which is invalid, so that its voter may vote again. Returns whether it was there.
     /// While a quorum is being verified the vote stays: the verification strikes it.
     pub fn strike_vote(&mut self, vote: &Vote) -> bool {

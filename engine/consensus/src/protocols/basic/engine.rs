@@ -128,9 +128,7 @@ impl Family for BasicHotStuff {
             consequences.push(Consequence::Raise(certificate.clone()));
             known.high = certificate;
         }
-        let prepared = Subject { domain: Domain::PreCommit, ..subject };
-        let early = bug!(TwoPhases).then_some(prepared);
-        if let Some(lock) = rules::locks(certificate).or(early).filter(|lock| lock.view > known.lock.view) {
+        if let Some(lock) = rules::locks(certificate).filter(|lock| lock.view > known.lock.view) {
             consequences.push(Consequence::Lock(lock));
             known.lock = lock;
         }

@@ -117,18 +117,7 @@ impl Showing for Sets {
     }
 
     fn select(changes: &[Declaration], quorum: Quorum) -> Option<Selection> {
-        let stable = changes.iter().map(|change| change.checkpoint).max_by_key(|checkpoint| checkpoint.height)?;
-        let prepared = by_slot(changes, |change| &change.prepared, stable.height);
-        let voted = by_slot(changes, |change| &change.voted, stable.height);
-        let last = prepared.last_key_value().map_or(stable.height, |(slot, _)| *slot);
-        let claims = |sets: &BTreeMap<Height, Vec<Subject>>, slot| sets.get(&slot).cloned().unwrap_or_default();
-        let mut slots = (stable.height.0 + 1..=last.0)
-            .map(Height)
-            .map(|slot| choose(&claims(&prepared, slot), &claims(&voted, slot), changes.len(), quorum))
-            .collect::<Option<Vec<_>>>()?;
-        // Null requests are of use only below a block that is carried over.
-        slots.truncate(slots.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
-        Some(Selection { stable, slots })
+        select_by(changes, quorum, unopposed, vouched)
     }
 
     fn unproven<'a>(_shown: &'a [Certificate], _log: &Log) -> Vec<&'a Certificate> {
@@ -146,6 +135,40 @@ impl Showing for Sets {
     fn follow(log: &mut Log, new_view: &NewView, selection: &Selection, returns: bool, floor: Height) {
         log.follow(new_view.view(), selection, returns, floor);
     }
+}
+
+/// Condition on a claim that a block was prepared, given all claims for its slot, or all votes.
+pub type Condition = fn(candidate: &Subject, all: &[Subject], changes: usize, quorum: Quorum) -> bool;
+
+/// Condition A1: a quorum of view changes makes no claim that opposes this one.
+pub fn unopposed(candidate: &Subject, prepared: &[Subject], changes: usize, quorum: Quorum) -> bool {
+    let opposed = |claim: &&Subject| {
+        claim.view > candidate.view || (claim.view == candidate.view && claim.digest != candidate.digest)
+    };
+    changes - prepared.iter().filter(opposed).count() >= quorum.quorum()
+}
+
+/// Condition A2: f+1 replicas voted for the block, in this view or a later one.
+pub fn vouched(candidate: &Subject, voted: &[Subject], _changes: usize, quorum: Quorum) -> bool {
+    let vouches = |vote: &&Subject| vote.digest == candidate.digest && vote.view >= candidate.view;
+    voted.iter().filter(vouches).count() >= quorum.weak()
+}
+
+/// Returns what a new view carries over, if its view changes determine it: blocks that fulfil both conditions.
+pub fn select_by(changes: &[Declaration], quorum: Quorum, a1: Condition, a2: Condition) -> Option<Selection> {
+    let stable = changes.iter().map(|change| change.checkpoint).max_by_key(|checkpoint| checkpoint.height)?;
+    let prepared = by_slot(changes, |change| &change.prepared, stable.height);
+    let voted = by_slot(changes, |change| &change.voted, stable.height);
+    let last = prepared.last_key_value().map_or(stable.height, |(slot, _)| *slot);
+    let claims = |sets: &BTreeMap<Height, Vec<Subject>>, slot| sets.get(&slot).cloned().unwrap_or_default();
+    let (count, conditions) = (changes.len(), (a1, a2));
+    let mut slots = (stable.height.0 + 1..=last.0)
+        .map(Height)
+        .map(|slot| choose(&claims(&prepared, slot), &claims(&voted, slot), count, quorum, conditions))
+        .collect::<Option<Vec<_>>>()?;
+    // Null requests are of use only below a block that is carried over.
+    slots.truncate(slots.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
+    Some(Selection { stable, slots })
 }
 
 /// Whether Q names each block of a slot once, and no more blocks than a replica remembers.
@@ -175,21 +198,19 @@ fn by_slot(
 /// Returns what is carried over for a slot, `Some(None)` for a null request, or `None` if that is not determined yet.
 /// Each of `changes` view changes has at most one claim in `prepared`, and one for each block in `voted`. If several
 /// blocks fulfil the conditions, none of them can have been decided alone; the highest view wins.
-fn choose(prepared: &[Subject], voted: &[Subject], changes: usize, quorum: Quorum) -> Option<Option<Subject>> {
+fn choose(
+    prepared: &[Subject],
+    voted: &[Subject],
+    changes: usize,
+    quorum: Quorum,
+    (a1, a2): (Condition, Condition),
+) -> Option<Option<Subject>> {
     let mut candidates = prepared.to_vec();
     candidates.sort_unstable_by_key(|claim| Reverse((claim.view, claim.digest)));
     candidates.dedup();
-    let unopposed = |candidate: &Subject| {
-        let opposed = |claim: &&Subject| {
-            claim.view > candidate.view || (claim.view == candidate.view && claim.digest != candidate.digest)
-        };
-        bug!(OpposedCarriedOver) || changes - prepared.iter().filter(opposed).count() >= quorum.quorum()
-    };
-    let vouched = |candidate: &Subject| {
-        let vouches = |vote: &&Subject| vote.digest == candidate.digest && vote.view >= candidate.view;
-        bug!(ClaimBelieved) || voted.iter().filter(vouches).count() >= quorum.weak()
-    };
-    let chosen = candidates.into_iter().find(|candidate| unopposed(candidate) && vouched(candidate));
+    let fulfils =
+        |candidate: &Subject| a1(candidate, prepared, changes, quorum) && a2(candidate, voted, changes, quorum);
+    let chosen = candidates.into_iter().find(fulfils);
     let empty = changes - prepared.len() >= quorum.quorum();
     chosen.map(Some).or(empty.then_some(None))
 }

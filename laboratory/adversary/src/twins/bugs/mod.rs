@@ -6,7 +6,7 @@ mod rules;
 pub(crate) use rewriting::Rewriter;
 pub use rewriting::Rewriting;
 pub use rules::Rule;
-pub(crate) use rules::for_rules;
+pub(crate) use rules::{ClaimBelieved, OpposedCarriedOver, TwoPhases, for_rules, of_family, of_pbft};
 
 use quorate_consensus::mutants::Bug;
 use std::fmt;

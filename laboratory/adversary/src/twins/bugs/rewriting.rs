@@ -1,12 +1,14 @@
 //! Bugs outside the rules: inputs or actions are changed between the replica and its host. Unlike a Byzantine replica,
 //! such a replica is still checked.
 
+use bytes::Bytes;
 use quorate_consensus::recovery::journal::Record;
+use quorate_consensus::recovery::transfer::Part;
 use quorate_consensus::seam::{Action, Envelope, Input, Job, Purpose, Role};
 use quorate_consensus::voting::safety::Promise;
 use quorate_consensus::{Config, Message, data::ledger};
-use quorate_types::{Bundle, Certificate, Digest, Domain, Subject, View};
-use std::collections::{BTreeMap, VecDeque};
+use quorate_types::{Bundle, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A bug that changes inputs or actions of a replica.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -39,6 +41,18 @@ pub enum Rewriting {
     /// A commit omits the bundles that this replica remembers as executed, and replicas remember for different lengths
     /// of time.
     OutputForgets,
+    /// A block is committed although an ancestor could not be fetched: Gogada et al., ApPLIED 2023, section 5.4. Here a
+    /// block enters the tree only after its parent. The mutant injects the effect instead: blocks that had to be
+    /// fetched are not executed, but their descendants are.
+    CommitsOverMissing,
+    /// A second vote of the same voter replaces the first without verification: category-labs/monad-bft issue 2214,
+    /// ava-labs/Simplex issue 546. Here the votes of a quorum are verified together and the invalid ones removed, so it
+    /// does not matter which vote of a voter is kept; the mutant keeps the replica from learning which are invalid,
+    /// too.
+    VoteReplaced,
+    /// A chunk of a fetched state is accepted from any sender without verification. The mutant stores the first chunk
+    /// that came, whether or not the replica accepted it.
+    StateTrusted,
     /// After a restart heights count from 1 again. Here a height follows from the previous block. The mutant injects
     /// the effect instead: the replica forgets all blocks, but not its statements and their views.
     HeightsStartAgain,
@@ -48,7 +62,7 @@ pub enum Rewriting {
 }
 
 impl Rewriting {
-    pub const ALL: [Rewriting; 13] = [
+    pub const ALL: [Rewriting; 16] = [
         Rewriting::CertificateViewUnsigned,
         Rewriting::TimeoutCertificateUnchecked,
         Rewriting::UnknownBlockIgnored,
@@ -60,6 +74,9 @@ impl Rewriting {
         Rewriting::TimeoutSentOnce,
         Rewriting::ViewChangeSentOnce,
         Rewriting::OutputForgets,
+        Rewriting::CommitsOverMissing,
+        Rewriting::VoteReplaced,
+        Rewriting::StateTrusted,
         Rewriting::HeightsStartAgain,
         Rewriting::OneQueue,
     ];
@@ -79,6 +96,12 @@ pub(crate) struct Rewriter {
     /// Bundles executed by the last blocks, and the number of blocks to remember.
     executed: VecDeque<Vec<Digest>>,
     remembers: usize,
+    /// Blocks that came as answers to requests.
+    fetched: BTreeSet<Digest>,
+    /// Last vote of each replica on each subject.
+    voted: BTreeMap<(Subject, ReplicaId), Vote>,
+    /// First chunk of a state that came, by height and part.
+    chunks: BTreeMap<(Height, Part), Bytes>,
 }
 
 impl Rewriter {
@@ -93,12 +116,29 @@ impl Rewriter {
             given_up: View(0),
             executed: VecDeque::new(),
             remembers: config.retained_blocks * ledger::MAX_OVER_LIMITS,
+            fetched: BTreeSet::new(),
+            voted: BTreeMap::new(),
+            chunks: BTreeMap::new(),
         }
     }
 
-    /// Changes an input of the replica.
-    pub fn hear<M: Message>(&mut self, input: &mut Input<M>) {
+    /// Changes an input of the replica. Returns whether the replica gets it.
+    pub fn hear<M: Message>(&mut self, input: &mut Input<M>) -> bool {
         match (self.bug, input) {
+            (Rewriting::CommitsOverMissing, Input::Receive { message: Envelope::Blocks(blocks), .. }) => {
+                self.fetched.extend(blocks.iter().map(|block| block.digest()));
+            }
+            (Rewriting::VoteReplaced, Input::Receive { from, message: Envelope::Protocol(message) }) => {
+                if let Some(vote) = message.clone().vote_to_sign().filter(|vote| vote.voter == *from) {
+                    self.voted.insert((vote.subject, vote.voter), vote.clone());
+                }
+            }
+            (Rewriting::VoteReplaced, Input::Assembled { result: Err(_), .. }) => return false,
+            (Rewriting::StateTrusted, Input::Receive { message: Envelope::StatePart { height, part, bytes }, .. }) => {
+                if !bytes.is_empty() {
+                    self.chunks.entry((*height, *part)).or_insert_with(|| bytes.clone());
+                }
+            }
             (Rewriting::OneQueue, Input::Submit { sources, .. }) => sources.clear(),
             (Rewriting::HeightsStartAgain, Input::Recall { record, .. }) => self.forget_blocks(record),
             (Rewriting::TimeoutCertificateUnchecked, Input::Receive { message: Envelope::Protocol(message), .. }) => {
@@ -113,6 +153,7 @@ impl Rewriter {
             }
             _ => {}
         }
+        true
     }
 
     /// Changes the actions of the replica.
@@ -128,6 +169,21 @@ impl Rewriter {
             }
             Action::Commit { bundles, .. } if self.bug == Rewriting::OutputForgets => {
                 self.execute(bundles);
+                true
+            }
+            Action::Commit { block, .. } => !self.fetched.contains(&block.digest()),
+            Action::Assemble { votes, .. } => {
+                for vote in votes {
+                    if let Some(last) = self.voted.get(&(vote.subject, vote.voter)) {
+                        *vote = last.clone();
+                    }
+                }
+                true
+            }
+            Action::KeepChunk { height, chunk, bytes } => {
+                if let Some(first) = self.chunks.get(&(*height, *chunk + 1)) {
+                    *bytes = first.clone();
+                }
                 true
             }
             Action::Send { message: Envelope::FetchBlocks { .. }, .. } => match self.bug {

@@ -1,13 +1,25 @@
-//! Wrong rules: the rules of a chained protocol with one change each, as another implementer might have written them.
+//! Wrong rules: the rules of a protocol with one change each, as another implementer might have written them.
 
 use super::Mutant;
 use crate::byzantine::malleable::{ForMalleable, for_malleable};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::data::block_tree::BlockTree;
 use quorate_consensus::facts::Facts;
+use quorate_consensus::protocols::basic::BasicHotStuff;
+use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::chained::rules::{Candidate, ChainedHotStuff, FastHotStuff, Jolteon, Refusal, Rules};
+use quorate_consensus::protocols::pbft::engine::Engine;
+use quorate_consensus::protocols::pbft::log::Log;
+use quorate_consensus::protocols::pbft::message::{Declaration, NewView, ViewChange};
+use quorate_consensus::protocols::pbft::selection::Selection;
+use quorate_consensus::protocols::pbft::sets::{Sets, select_by, unopposed, vouched};
+use quorate_consensus::protocols::pbft::showing::Showing;
+use quorate_consensus::protocols::protocol::Admission;
+use quorate_consensus::protocols::views::{Consequence, Family, Known, ViewEngine};
 use quorate_consensus::replica::make::chained as replica;
-use quorate_types::{Block, Certificate, Domain, Subject};
+use quorate_consensus::seam::Drop;
+use quorate_consensus::{Config, Replica};
+use quorate_types::{Block, Certificate, Domain, EpochId, Height, Quorum, ReplicaId, Subject, View};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -30,16 +42,26 @@ pub enum Rule {
     OldParentAccepted,
     /// Chained HotStuff votes only for blocks that extend the certificate of the previous view.
     OldParentRefused,
+    /// A prepareQC locks, as in a two-phase HotStuff whose leader does not wait: Yin et al., PODC 2019, section 4.4.
+    TwoPhases,
+    /// A view change without proofs carries over a block although a VIEW-CHANGE claims another one for a higher view:
+    /// no condition A1 (Castro and Liskov, TOCS 2002, section 4.5).
+    OpposedCarriedOver,
+    /// A view change without proofs carries over a block that a single replica claims: no condition A2 there.
+    ClaimBelieved,
 }
 
 impl Rule {
-    pub const ALL: [Rule; 6] = [
+    pub const ALL: [Rule; 9] = [
         Rule::CommitsAcrossViews,
         Rule::NoLivenessBranch,
         Rule::OmittedJustification,
         Rule::LockLostInViewChange,
         Rule::OldParentAccepted,
         Rule::OldParentRefused,
+        Rule::TwoPhases,
+        Rule::OpposedCarriedOver,
+        Rule::ClaimBelieved,
     ];
 }
 
@@ -119,6 +141,140 @@ impl<R: Rules> Rules for CommitsAcrossViews<R> {
     }
 }
 
+/// Basic HotStuff whose replicas lock on a prepareQC.
+pub(crate) struct TwoPhases(BasicHotStuff);
+
+impl Family for TwoPhases {
+    type Message = BasicMessage;
+
+    const FACTS: Facts = BasicHotStuff::FACTS;
+    const VOTES: Domain = BasicHotStuff::VOTES;
+    const ENDS_VIEW: Domain = BasicHotStuff::ENDS_VIEW;
+    const BUILDS_ON: &'static [Domain] = BasicHotStuff::BUILDS_ON;
+    const NEXT_LEADER_COLLECTS: bool = BasicHotStuff::NEXT_LEADER_COLLECTS;
+
+    fn new(genesis: &Certificate) -> Self {
+        TwoPhases(BasicHotStuff::new(genesis))
+    }
+
+    fn extends<'a>(high: &'a Certificate, evidence: Option<&'a Certificate>) -> &'a Certificate {
+        BasicHotStuff::extends(high, evidence)
+    }
+
+    fn basis(view: View, justify: &Certificate, evidence: Option<&Certificate>) -> Subject {
+        BasicHotStuff::basis(view, justify, evidence)
+    }
+
+    fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
+        BasicHotStuff::may_vote(candidate, tree)
+    }
+
+    fn admit_vote(&self, known: Known<'_>, subject: &Subject) -> Result<(), Drop> {
+        self.0.admit_vote(known, subject)
+    }
+
+    fn admit(&self, known: Known<'_>, message: &BasicMessage) -> Admission {
+        self.0.admit(known, message)
+    }
+
+    fn certificates(message: BasicMessage) -> Vec<Certificate> {
+        BasicHotStuff::certificates(message)
+    }
+
+    fn phase_message(certificate: &Certificate) -> Option<BasicMessage> {
+        BasicHotStuff::phase_message(certificate)
+    }
+
+    fn on_certificate<'a>(&mut self, certificate: &'a Certificate, mut known: Known<'a>) -> Vec<Consequence> {
+        let lock = Subject { domain: Domain::PreCommit, ..certificate.subject };
+        let locks = Self::BUILDS_ON.contains(&certificate.subject.domain) && lock.view > known.lock.view;
+        if locks {
+            known.lock = lock;
+        }
+        let mut consequences = self.0.on_certificate(certificate, known);
+        if locks {
+            let at = consequences.iter().take_while(|one| matches!(one, Consequence::Raise(_))).count();
+            consequences.insert(at, Consequence::Lock(lock));
+        }
+        consequences
+    }
+
+    fn on_complete_block(&self, block: &Block, known: Known<'_>) -> Vec<Consequence> {
+        self.0.on_complete_block(block, known)
+    }
+}
+
+/// Defines a view change of PBFT for MACs that carries over blocks by other conditions.
+macro_rules! carries_over {
+    ($name:ident, $a1:expr, $a2:expr) => {
+        pub(crate) struct $name;
+
+        impl Showing for $name {
+            const FACTS: Facts = Sets::FACTS;
+            const CARRIED_IS_HELD: bool = Sets::CARRIED_IS_HELD;
+            const SHOWS_VOTES: bool = Sets::SHOWS_VOTES;
+            const MORE_HELPS: bool = Sets::MORE_HELPS;
+
+            fn keep(certificate: Certificate) -> Certificate {
+                Sets::keep(certificate)
+            }
+
+            fn fits(change: &ViewChange) -> bool {
+                Sets::fits(change)
+            }
+
+            fn declares(change: &Declaration) -> bool {
+                Sets::declares(change)
+            }
+
+            fn select(changes: &[Declaration], quorum: Quorum) -> Option<Selection> {
+                select_by(changes, quorum, $a1, $a2)
+            }
+
+            fn unproven<'a>(shown: &'a [Certificate], log: &Log) -> Vec<&'a Certificate> {
+                Sets::unproven(shown, log)
+            }
+
+            fn proofs(selection: &Selection, changes: &[&ViewChange]) -> Vec<Certificate> {
+                Sets::proofs(selection, changes)
+            }
+
+            fn proves(shown: &[Certificate], selection: &Selection) -> bool {
+                Sets::proves(shown, selection)
+            }
+
+            fn follow(log: &mut Log, new_view: &NewView, selection: &Selection, returns: bool, floor: Height) {
+                Sets::follow(log, new_view, selection, returns, floor);
+            }
+        }
+    };
+}
+
+carries_over!(OpposedCarriedOver, |_, _, _, _| true, vouched);
+carries_over!(ClaimBelieved, unopposed, |_, _, _, _| true);
+
+/// Creates a replica of a protocol with views.
+pub(crate) fn of_family<F: Family>(
+    config: Config,
+    quorum: Quorum,
+    epoch: EpochId,
+    me: ReplicaId,
+    salt: u64,
+) -> Replica<ViewEngine<F>> {
+    Replica::new(ViewEngine::new(&config, &epoch), config, quorum, epoch, me, salt)
+}
+
+/// Creates a replica of a variant of PBFT.
+pub(crate) fn of_pbft<S: Showing>(
+    config: Config,
+    quorum: Quorum,
+    epoch: EpochId,
+    me: ReplicaId,
+    salt: u64,
+) -> Replica<Engine<S>> {
+    Replica::new(Engine::new(&config, &epoch), config, quorum, epoch, me, salt)
+}
+
 /// Does the work for the protocol with this name, or for that protocol with a wrong rule.
 pub(crate) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<Mutant>, work: W) -> W::Output {
     let Some(Mutant::Rule(rule)) = mutant else { return for_malleable(protocol, work) };
@@ -132,5 +288,8 @@ pub(crate) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<
         Rule::LockLostInViewChange => work.run(replica::<LockLostInViewChange>),
         Rule::OldParentAccepted => work.run(replica::<OldParentAccepted>),
         Rule::OldParentRefused => work.run(replica::<OldParentRefused>),
+        Rule::TwoPhases => work.run(of_family::<TwoPhases>),
+        Rule::OpposedCarriedOver => work.run(of_pbft::<OpposedCarriedOver>),
+        Rule::ClaimBelieved => work.run(of_pbft::<ClaimBelieved>),
     }
 }

@@ -88,7 +88,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         .found_by(&[(Hunt::Twins, 20_000)]),
     exhibit(3, "", "a block is committed although an ancestor could not be fetched")
         .source("Gogada et al., ApPLIED 2023, section 5.4")
-        .mutant(Mutant::Hook(Bug::CommitsOverMissing))
+        .mutant(Mutant::Rewriting(Rewriting::CommitsOverMissing))
         .breaks(Property::Contiguity, Jolteon, chains::missing_ancestor)
         .found_by(&[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)]),
     exhibit(4, "", "the view of a certificate is not covered by its signatures")
@@ -169,7 +169,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         .found_by(&[(Hunt::Mutation, 5000), (Hunt::Random, 100)]),
     exhibit(13, "", "two phases and a leader that does not wait: a hidden lock stops progress")
         .source("Yin et al., PODC 2019, section 4.4")
-        .mutant(Mutant::Hook(Bug::TwoPhases))
+        .mutant(Mutant::Rule(Rule::TwoPhases))
         .breaks(Property::Liveness, BasicHotStuff, views::hidden_lock),
     exhibit(14, "a", "a three-chain with round-robin leaders, one of four silent")
         .source("Gogada et al., ApPLIED 2023, section 5.2.2")
@@ -189,7 +189,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         .breaks(Property::Liveness, Pbft, views::slow_primary),
     exhibit(18, "", "an invalid vote replaces a valid one of the same voter")
         .source("category-labs/monad-bft #2214; ava-labs/Simplex #546")
-        .mutant(Mutant::Hook(Bug::VoteReplaced))
+        .mutant(Mutant::Rewriting(Rewriting::VoteReplaced))
         .breaks(Property::Liveness, Jolteon, certificates::spoilt_votes)
         .found_by(&[(Hunt::Random, 100)]),
     exhibit(19, "a", "a certificate of votes after a certificate of timeouts for the same view causes a panic")
@@ -234,7 +234,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         .breaks(Property::Liveness, ChainedHotStuff, views::usurper),
     exhibit(22, "", "a chunk of a fetched state is accepted unverified, from any sender")
         .source("several; no clear first")
-        .mutant(Mutant::Hook(Bug::StateTrusted))
+        .mutant(Mutant::Rewriting(Rewriting::StateTrusted))
         .breaks(Property::Agreement, Jolteon, transfer::forged_chunk),
     exhibit(23, "", "an offer of the state that is being fetched restarts the transfer")
         .source("several; no clear first")
@@ -303,11 +303,11 @@ pub const EXHIBITS: &[Exhibit] = &[
         .found_by(&[(Hunt::Twins, 50)]),
     exhibit(37, "a", "a view change for codes carries over what a claim for a higher view opposes")
         .source("Castro and Liskov, TOCS 2002, section 4.5, condition A1")
-        .mutant(Mutant::Hook(Bug::OpposedCarriedOver))
+        .mutant(Mutant::Rule(Rule::OpposedCarriedOver))
         .breaks(Property::Agreement, PbftMac, claims::opposed_claim),
     exhibit(37, "b", "a view change for codes carries over what a single replica claims")
         .source("Castro and Liskov, TOCS 2002, section 4.5, condition A2")
-        .mutant(Mutant::Hook(Bug::ClaimBelieved))
+        .mutant(Mutant::Rule(Rule::ClaimBelieved))
         .breaks(Property::Agreement, PbftMac, claims::invented_claim),
     exhibit(38, "", "a voter relies on any certificate that a bundle is stored, not on the one that the block names")
         .source("our own, found by review")

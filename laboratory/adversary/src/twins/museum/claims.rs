@@ -1,12 +1,14 @@
 //! Exhibits about the view change for codes: claims of what was prepared that prove nothing by themselves.
 
 use super::scene::{Ending, Play, Setting, only, play};
+use crate::twins::bugs::{ClaimBelieved, Mutant, OpposedCarriedOver, Rule, of_pbft};
 use crate::twins::participants::InstanceId;
 use crate::twins::world::{Rewrite, World};
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::pbft::engine::PbftMacEngine;
+use quorate_consensus::protocols::pbft::engine::Engine;
 use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, ViewChange, bare};
+use quorate_consensus::protocols::pbft::showing::Showing;
 use quorate_consensus::replica::make;
 use quorate_consensus::seam::Action;
 use quorate_types::{Block, BundleBuilder, ClientId, Domain, Height, ReplicaId, View};
@@ -20,8 +22,23 @@ const INFORMED: InstanceId = InstanceId(0);
 const LAST: View = View(3);
 const SLOT: Height = Height(1);
 
-fn world(how: &Play, script: impl FnOnce(&mut World<PbftMacEngine>)) -> Ending {
-    play(how, Setting::new(ProtocolKind::PbftMac, 4), make::pbft_mac, script)
+/// A script for PBFT, whatever decides what a new view carries over.
+trait Script {
+    fn perform<S: Showing>(self, world: &mut World<Engine<S>>);
+}
+
+/// Plays a script, with the mutant's wrong condition if it has one.
+fn play_by_conditions(how: &Play, script: impl Script) -> Ending {
+    let setting = Setting::new(ProtocolKind::PbftMac, 4);
+    match how.mutant {
+        Some(Mutant::Rule(Rule::OpposedCarriedOver)) => {
+            play(how, setting, of_pbft::<OpposedCarriedOver>, |world| script.perform(world))
+        }
+        Some(Mutant::Rule(Rule::ClaimBelieved)) => {
+            play(how, setting, of_pbft::<ClaimBelieved>, |world| script.perform(world))
+        }
+        _ => play(how, setting, make::pbft_mac, |world| script.perform(world)),
+    }
 }
 
 /// Returns a rewriting of the claims in a replica's VIEW-CHANGEs.
@@ -38,7 +55,7 @@ fn claims(mut change: impl FnMut(&mut ViewChange) + Send + 'static) -> Rewrite<P
 }
 
 /// Loses votes of a kind in a view, except those that some replicas receive.
-fn lose_votes(world: &mut World<PbftMacEngine>, lost: Domain, in_view: u64, except: InstanceId) {
+fn lose_votes<S: Showing>(world: &mut World<Engine<S>>, lost: Domain, in_view: u64, except: InstanceId) {
     world.lose(Some(Box::new(move |_, to, view, message| match message {
         Envelope::Protocol(PbftMessage::Prepare(vote) | PbftMessage::Commit(vote)) => {
             view == View(in_view) && vote.subject.domain == lost && to != except
@@ -48,7 +65,7 @@ fn lose_votes(world: &mut World<PbftMacEngine>, lost: Domain, in_view: u64, exce
 }
 
 /// Loses the NEW-VIEW of a view on its way to a replica, which then keeps the claims that it would end.
-fn lose_new_view(world: &mut World<PbftMacEngine>, lost: u64, at: InstanceId) {
+fn lose_new_view<S: Showing>(world: &mut World<Engine<S>>, lost: u64, at: InstanceId) {
     world.lose(Some(Box::new(move |_, to, _, message| match message {
         Envelope::Protocol(PbftMessage::NewView(opens)) => opens.view() == View(lost) && to == at,
         _ => false,
@@ -58,64 +75,72 @@ fn lose_new_view(world: &mut World<PbftMacEngine>, lost: u64, at: InstanceId) {
 /// 37: R2 alone has a block prepared in view 1. In view 2, which R2 misses, another block is decided, as only R0
 /// learns. In view 3, without R0, R3 conceals that it took part in that, and R2 is not shown what opened view 2.
 pub fn opposed_claim(how: &Play) -> Ending {
-    world(how, |world| {
-        let mut of_view_1 = Vec::new();
-        world.misbehave(
-            LIAR,
-            claims(move |change| {
-                if change.view() == LAST {
-                    (change.prepared, change.voted) = (Vec::new(), of_view_1.clone());
-                } else {
-                    of_view_1.clone_from(&change.voted);
-                }
-            }),
-        );
-        for (view, leader) in [(1, 0), (2, 1), (LAST.0, 1)] {
-            world.leader(view, ReplicaId(leader));
+    struct OpposedClaim;
+    impl Script for OpposedClaim {
+        fn perform<S: Showing>(self, world: &mut World<Engine<S>>) {
+            let mut of_view_1 = Vec::new();
+            world.misbehave(
+                LIAR,
+                claims(move |change| {
+                    if change.view() == LAST {
+                        (change.prepared, change.voted) = (Vec::new(), of_view_1.clone());
+                    } else {
+                        of_view_1.clone_from(&change.voted);
+                    }
+                }),
+            );
+            for (view, leader) in [(1, 0), (2, 1), (LAST.0, 1)] {
+                world.leader(view, ReplicaId(leader));
+            }
+            only(world, 2..=2, &[0, 1, 3]);
+            only(world, LAST.0..=LAST.0, &[1, 2, 3]);
+            lose_votes(world, Domain::Prepare, 1, InstanceId(2));
+            world.run_view(1);
+            world.supply(false);
+            lose_votes(world, Domain::Commit, 2, INFORMED);
+            world.run_view(2);
+            lose_new_view(world, 2, InstanceId(2));
+            world.run_view(LAST.0);
+            world.lose(None);
+            world.heal((0..4).map(ReplicaId));
         }
-        only(world, 2..=2, &[0, 1, 3]);
-        only(world, LAST.0..=LAST.0, &[1, 2, 3]);
-        lose_votes(world, Domain::Prepare, 1, InstanceId(2));
-        world.run_view(1);
-        world.supply(false);
-        lose_votes(world, Domain::Commit, 2, INFORMED);
-        world.run_view(2);
-        lose_new_view(world, 2, InstanceId(2));
-        world.run_view(LAST.0);
-        world.lose(None);
-        world.heal((0..4).map(ReplicaId));
-    })
+    }
+    play_by_conditions(how, OpposedClaim)
 }
 
 /// 37: a block is decided in view 1, as only R0 learns. In view 3, without R0, R3 claims that another block was
 /// prepared in view 2, which never began, and provides that block.
 pub fn invented_claim(how: &Play) -> Ending {
-    world(how, |world| {
-        let command = BundleBuilder::single(ClientId(1), 1, &[]).digest();
-        let invented = Arc::new(Block::of_slot(View(2), ReplicaId(1), SLOT, vec![command]));
-        let claim = invented.subject(Domain::Prepare);
-        world.misbehave(
-            LIAR,
-            claims(move |change| {
-                if change.view() == LAST {
-                    change.prepared = vec![bare(claim)];
-                    change.voted.push(claim);
-                }
-            }),
-        );
-        for (view, leader) in [(1, 0), (2, 1), (LAST.0, 1)] {
-            world.leader(view, ReplicaId(leader));
+    struct InventedClaim;
+    impl Script for InventedClaim {
+        fn perform<S: Showing>(self, world: &mut World<Engine<S>>) {
+            let command = BundleBuilder::single(ClientId(1), 1, &[]).digest();
+            let invented = Arc::new(Block::of_slot(View(2), ReplicaId(1), SLOT, vec![command]));
+            let claim = invented.subject(Domain::Prepare);
+            world.misbehave(
+                LIAR,
+                claims(move |change| {
+                    if change.view() == LAST {
+                        change.prepared = vec![bare(claim)];
+                        change.voted.push(claim);
+                    }
+                }),
+            );
+            for (view, leader) in [(1, 0), (2, 1), (LAST.0, 1)] {
+                world.leader(view, ReplicaId(leader));
+            }
+            only(world, LAST.0..=LAST.0, &[1, 2, 3]);
+            lose_votes(world, Domain::Commit, 1, INFORMED);
+            world.run_view(1);
+            world.supply(false);
+            world.lose(None);
+            world.run_view(LAST.0);
+            for to in [1, 2, LIAR.0].map(InstanceId) {
+                world.inject(ReplicaId(LIAR.0 as u16), to, LAST, Envelope::Blocks(vec![invented.clone()]));
+            }
+            world.settle();
+            world.heal((0..4).map(ReplicaId));
         }
-        only(world, LAST.0..=LAST.0, &[1, 2, 3]);
-        lose_votes(world, Domain::Commit, 1, INFORMED);
-        world.run_view(1);
-        world.supply(false);
-        world.lose(None);
-        world.run_view(LAST.0);
-        for to in [1, 2, LIAR.0].map(InstanceId) {
-            world.inject(ReplicaId(LIAR.0 as u16), to, LAST, Envelope::Blocks(vec![invented.clone()]));
-        }
-        world.settle();
-        world.heal((0..4).map(ReplicaId));
-    })
+    }
+    play_by_conditions(how, InventedClaim)
 }

@@ -6,11 +6,11 @@ use super::scene::{
     run, unjudged,
 };
 use crate::byzantine::Malleable;
+use crate::twins::bugs::{Mutant, Rule, TwoPhases, of_family};
 use crate::twins::checker::Property;
 use crate::twins::participants::InstanceId;
 use crate::twins::world::{Rewrite, World};
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::basic::BasicHotStuff;
 use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::chained::engine::ChainedEngine;
 use quorate_consensus::protocols::chained::message::ChainedMessage;
@@ -142,8 +142,15 @@ fn hides_what_is_prepared() -> Rewrite<BasicMessage> {
 
 /// 13: R0 lies and leads every other view, and R1 the rest; messages of R3 arrive last.
 pub fn hidden_lock(how: &Play) -> Ending {
+    match how.mutant {
+        Some(Mutant::Rule(Rule::TwoPhases)) => play_hidden_lock(how, of_family::<TwoPhases>),
+        _ => play_hidden_lock(how, make::basic_hotstuff),
+    }
+}
+
+fn play_hidden_lock<F: Family<Message = BasicMessage>>(how: &Play, make: MakeReplica<ViewEngine<F>>) -> Ending {
     let setting = Setting::new(ProtocolKind::BasicHotStuff, 4);
-    play(how, setting, make::basic_hotstuff, |world: &mut World<ViewEngine<BasicHotStuff>>| {
+    play(how, setting, make, |world: &mut World<ViewEngine<F>>| {
         world.misbehave(InstanceId(0), hides_what_is_prepared());
         leaders(world, &[1, 2]);
         run(world, 1..=2);

@@ -83,8 +83,11 @@ impl<P: Protocol> World<P> {
     fn feed(&mut self, instance: InstanceId, mut input: Input<P::Message>) {
         let mut actions = std::mem::take(&mut self.actions);
         #[cfg(feature = "museum")]
-        if let Some(rewriter) = &mut self.instances[instance.0].rewriter {
-            rewriter.hear(&mut input);
+        if let Some(rewriter) = &mut self.instances[instance.0].rewriter
+            && !rewriter.hear(&mut input)
+        {
+            self.actions = actions;
+            return;
         }
         if let Some(behaviour) = &mut self.instances[instance.0].behaviour {
             behaviour.observe(&input);
