@@ -1,8 +1,8 @@
 //! Applications by name: the shipped ones, and those of other crates.
 
 use crate::application::Application;
-use crate::key_value::KeyValue;
-use crate::log::Log;
+use crate::key_value::{self, KeyValue};
+use crate::log::{self, Log};
 use quorate_types::Choice;
 use std::sync::{LazyLock, PoisonError, RwLock};
 use thiserror::Error;
@@ -20,9 +20,9 @@ pub struct Factory {
 }
 
 /// Orders commands and executes nothing.
-static LOG: Factory = Factory { name: "log", make: || Box::new(Log::new()) };
+static LOG: Factory = Factory { name: log::NAME, make: || Box::new(Log::new()) };
 /// A key-value store.
-static KEY_VALUE: Factory = Factory { name: "kv", make: || Box::new(KeyValue::new()) };
+static KEY_VALUE: Factory = Factory { name: key_value::NAME, make: || Box::new(KeyValue::new()) };
 
 /// Which application a cluster runs: a handle to its factory, compared and printed by name.
 #[derive(Clone, Copy)]

@@ -2,10 +2,11 @@
 
 use crate::application::{Application, Frozen, RestoreError};
 use crate::executor::get_commands;
-use crate::kind::ApplicationKind;
 use bytes::Bytes;
 use quorate_types::{Command, Decoder, Digest, Encoder, Hasher, Wire, tags};
 
+/// The name in configurations and snapshots.
+pub const NAME: &str = "log";
 const SNAPSHOT_BYTES: usize = 40;
 
 /// Application that counts commands and chains the digests of their bundles. Every result is empty.
@@ -41,7 +42,7 @@ impl Log {
 
 impl Application for Log {
     fn name(&self) -> &'static str {
-        ApplicationKind::LOG.name()
+        NAME
     }
 
     fn execute(&mut self, _command: &Command<'_>, _result: &mut Vec<u8>) {

@@ -9,11 +9,12 @@ pub use command::{
 
 use crate::application::{Application, Frozen, RestoreError};
 use crate::footprint::{Footprint, Rest, Touched};
-use crate::kind::ApplicationKind;
 use bytes::Bytes;
 use pairs::Pairs;
 use quorate_types::{Command, Decoder};
 
+/// The name in configurations and snapshots.
+pub const NAME: &str = "kv";
 /// Maximum size of the state; each pair counts its key, its value and [`PAIR_OVERHEAD_BYTES`]. A command that would
 /// exceed it gets the result [`KeyValueResult::Full`], on every replica.
 pub const MAX_STATE_BYTES: usize = 2 << 30;
@@ -108,7 +109,7 @@ impl Default for KeyValue {
 
 impl Application for KeyValue {
     fn name(&self) -> &'static str {
-        ApplicationKind::KEY_VALUE.name()
+        NAME
     }
 
     fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
