@@ -1,5 +1,5 @@
 //! What a typed state machine costs beside the application that executes nothing, in one process and in turns:
-//! `cargo run --release -p quorate-facade --example cost [ROUNDS]`.
+//! `cargo run --release -p quorate --example cost [ROUNDS]`.
 //!
 //! Prints the processor time of the whole process, replicas and clients, for each command that completed, with the load
 //! of `quorate bench`: four clients with 1,600 commands outstanding each, in bundles of 100. The last rows are the

@@ -46,7 +46,7 @@ fn spec() -> SimSpec {
 
 #[test]
 fn a_foreign_application_runs_in_the_simulator_under_faults() {
-    let directory = std::env::temp_dir().join(format!("quorate-facade-{}", std::process::id()));
+    let directory = std::env::temp_dir().join(format!("quorate-{}", std::process::id()));
     let file = directory.with_extension("commands");
     let mut line = postcard::to_stdvec(&add(3)).expect("it encodes");
     line.push(b'\n');

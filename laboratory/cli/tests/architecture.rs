@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-hosting", &["quorate-consensus", "quorate-network", "quorate-crypto", "quorate-applications"]),
     ("quorate-client", &["quorate-applications", "quorate-consensus", "quorate-crypto", "quorate-network"]),
     ("quorate-node", &["quorate-hosting", "quorate-storage", "quorate-adversary"]),
-    ("quorate-facade", &["quorate-node", "quorate-client"]),
+    ("quorate", &["quorate-node", "quorate-client"]),
     ("quorate-operator", &["quorate-node", "quorate-client"]),
     ("quorate-adversary", &["quorate-hosting"]),
     ("quorate-simulator", &["quorate-hosting", "quorate-adversary", "quorate-storage", "quorate-client"]),
@@ -24,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-lab", &["quorate-operator", "quorate-simulator", "quorate-plots"]),
     ("quorate-runner", &["quorate-lab"]),
     (TESTKIT, &["quorate-crypto", "quorate-network"]),
-    ("quorate", &["quorate-runner"]),
+    ("quorate-cli", &["quorate-runner"]),
 ];
 
 /// Code that tests share; no crate imports it otherwise.
@@ -103,7 +103,7 @@ fn the_operators_binary_contains_no_laboratory_and_no_misbehaviour() {
     assert!(operator.contains("quorate-node") && operator.contains("quorate-client"), "{operator:?}");
     for package in laboratory {
         assert!(!operator.contains(package), "quorate-node is built with {package}");
-        assert!(built_into("quorate").contains(package), "`quorate` contains everything: {package}");
+        assert!(built_into("quorate-cli").contains(package), "`quorate` contains everything: {package}");
     }
 }
 
@@ -123,7 +123,7 @@ fn the_operators_binary_is_built_without_the_feature_of_laboratories() {
         ["quorate-node ", "quorate-consensus "].map(of)
     };
     assert_eq!(features("quorate-operator"), [false, false]);
-    assert_eq!(features("quorate"), [true, true], "the test detects the feature");
+    assert_eq!(features("quorate-cli"), [true, true], "the test detects the feature");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn consensus_has_no_device_among_its_libraries() {
 /// Returns the core's features in a build of the shipped program, from `cargo tree`.
 fn core_features(flags: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--offline", "--package", "quorate", "--edges", "normal,features"])
+        .args(["tree", "--locked", "--offline", "--package", "quorate-cli", "--edges", "normal,features"])
         .args(["--invert", "quorate-consensus", "--manifest-path"])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
         .args(flags)

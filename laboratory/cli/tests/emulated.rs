@@ -1,4 +1,4 @@
-//! `quorate bench --host emulated`. Most of these tests need root: `cargo test -p quorate -- --ignored privileged`.
+//! `quorate bench --host emulated`. Most of these tests need root: `cargo test -p quorate-cli -- --ignored privileged`.
 
 use crate::common::*;
 use std::collections::BTreeSet;
