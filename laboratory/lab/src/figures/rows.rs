@@ -47,8 +47,11 @@ const LAST: &[Row] = rows! {
 /// Rows that are left out if their figure is absent or 0.
 const RARE: &[&str] = &["refused_commands", "leader_bytes_per_command"];
 
+/// Gets a word of a note.
+type Word = fn(&BenchResult) -> Option<String>;
+
 /// Words that notes name beside figures.
-const WORDS: &[(&str, fn(&BenchResult) -> Option<String>)] = &[
+const WORDS: &[(&str, Word)] = &[
     ("time", |bench| {
         Some(bench.partial.as_ref().map_or_else(|| format!("in {}", bench.spec.duration), |_| "so far".to_owned()))
     }),
@@ -83,9 +86,9 @@ impl Row {
         }
         let own = DECLARED.iter().find(|own| own.figure.name == self.figure).expect("rows name figures").figure;
         let shown = value(self.figure).map_or_else(|| optional(None), |(text, _)| text);
-        let notes = self.notes.iter().map(|note| fill(note, &value));
+        let mut notes = self.notes.iter().map(|note| fill(note, &value));
         let whole = notes.clone().find(|note| !note.contains(&optional(None)));
-        let note = whole.or_else(|| notes.last()).unwrap_or_default();
+        let note = whole.or_else(|| notes.next_back()).unwrap_or_default();
         // A label that is the unit need not be said twice.
         let unit = if own.unit == self.label { "" } else { own.unit };
         Some([self.label.to_owned(), shown, format!("{unit}{}", self.after).trim_start().to_owned(), note])
