@@ -335,7 +335,7 @@ impl Worker {
         let (answered, distinct) = self.connection.session.answered(bundle);
         let batch = self.connection.session.abandon(bundle);
         for request in batch.into_iter().flat_map(|batch| batch.requests) {
-            let error = error(self, answered.clone(), distinct);
+            let error = error(self, answered, distinct);
             request.answer(Err(error));
         }
     }

@@ -10,11 +10,17 @@ use quorate_types::settings::{self, CLUSTER, Flag, REPRODUCTION, With};
 use quorate_types::{Fault, Quorum, ReplicaId, choice};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::time::Duration;
 
 /// A leader waits at most 1/N of the view timeout for a fuller block. A backup's view timer may start when the first
 /// command arrives, and runs until the next view's proposal: two waits and three hops must fit.
 pub const MAX_WAIT_DIVISOR: u32 = 4;
+thread_local! {
+    /// The settings that this thread has found valid last. Twins creates replicas by the million with the same ones.
+    static VALID: RefCell<Option<Config>> = const { RefCell::new(None) };
+}
+
 /// Certificates of a view with separate phases: prepare, pre-commit and commit.
 const PHASES: u64 = 3;
 
@@ -386,6 +392,15 @@ impl Config {
 
     /// Checks the settings. The error names the first invalid one.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        if VALID.with_borrow(|valid| valid.as_ref() == Some(self)) {
+            return Ok(());
+        }
+        self.check()?;
+        VALID.set(Some(self.clone()));
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
         settings::check_ranges(self)?;
         let (policy, wait) = self.batch_policy();
         if policy == BatchPolicy::Timed && !self.batch.is_auto() && wait > self.view_timeout() / MAX_WAIT_DIVISOR {

@@ -5,7 +5,7 @@
 //! namespaces, what is between them, and the probes that measure what that itself adds. `docs/EMULATION.md` describes it.
 
 mod address;
-mod emulation;
+mod emulated_network;
 mod error;
 mod namespace;
 mod netem;
@@ -17,7 +17,7 @@ mod router;
 mod scheduler;
 
 pub use address::{MAX_ENDS, address_of, end_at};
-pub use emulation::{Emulation, Emulator, Report};
+pub use emulated_network::{Emulation, Emulator, Report};
 pub use error::{EmulationError, NetemStep};
 pub use namespace::{Entered, KernelCounters, Namespace, TcpSettings, enter};
 pub use netem::{Discipline, Disciplines, lack};
