@@ -38,7 +38,8 @@ fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
 /// Returns the directories of all crates.
 fn crates() -> Vec<PathBuf> {
     let halves = ["engine", "laboratory"].map(|half| fs::read_dir(root().join(half)).expect("there are crates"));
-    halves.into_iter().flatten().map(|entry| entry.expect("a directory can be listed").path()).collect()
+    let paths = halves.into_iter().flatten().map(|entry| entry.expect("a directory can be listed").path());
+    paths.filter(|path| path.is_dir()).collect()
 }
 
 /// All source text without comments, for looking up symbols and the traits that the documents show.

@@ -67,8 +67,8 @@ fn a_profile_sets_the_duration_and_excludes_other_paces() {
         ("load_profile = \"double:9..90000000/1s\"", ["--load-profile", "exceed 16000000"]),
         ("search = true\noutstanding = 5", ["--search, --outstanding", "open loop"]),
         ("search = true\nrecord = \"r\"", ["--search, --record", "several runs"]),
-        ("search_p99_ms = 0", ["--search-p99-ms", "set 1 to"]),
-        ("samples = 100001", ["--samples", "set 0 to 100000"]),
+        ("search_p99_ms = 0", ["line 1, key `search_p99_ms`", "set 1 to"]),
+        ("samples = 100001", ["line 1, key `samples`", "set 0 to 100000"]),
     ] {
         let error = refused(toml);
         assert!(parts.iter().all(|part| error.contains(part)), "{toml}: {error}");

@@ -67,7 +67,9 @@ fn assert_within(found: u64, expected: u64, part: f64, what: &str) {
 
 #[test]
 fn counts_agree_with_the_messages_of_the_protocol() {
-    let result = run(&spec());
+    // One request at a time, because a leader on a loaded machine executes several waiting ones in one turn, and an
+    // estimate from few turns with much work each is off by more than one from as many events apart.
+    let result = run(&BenchSpec { outstanding: Some(1), duration: Interval::from_millis(4000), ..spec() });
     let blocks = result.committed_blocks;
     assert!(blocks > 100, "{}", result.to_table());
     let of = |role, message, stage| count(&result, role, message, stage);
