@@ -148,9 +148,9 @@ fn rules_that_cannot_work_are_refused_by_key() {
         (format!("certifier = \"{key}\""), "`clients.certifier`: has no effect with any"),
         ("admitted = \"certified\"".to_owned(), "`clients.certifier`: is \"\", not the public key"),
         ("admitted = \"listed\"\nkeys = [\"00\"]".to_owned(), "`clients.keys`: has no public key in its entry 1"),
-        ("max_commands_per_s = 2000000000".to_owned(), "over the limit of 1000000000"),
-        ("max_answer_us_per_s = 2000000".to_owned(), "`clients.max_answer_us_per_s`: is 2000000, over the limit of"),
-        ("max_answer_bytes_per_s = 2000000000000".to_owned(), "over the limit of 1000000000000"),
+        ("max_commands_per_s = 2000000000".to_owned(), "set 0 to 1000000000"),
+        ("max_answer_us_per_s = 2000000".to_owned(), "`clients.max_answer_us_per_s`: is 2000000; help: set 0 to"),
+        ("max_answer_bytes_per_s = 2000000000000".to_owned(), "set 0 to 1000000000000"),
         ("admitted = \"some\"".to_owned(), "unknown rule of admission `some`: one of any, listed, certified"),
     ] {
         let error = check(&clients, "ed25519").expect_err(&clients);

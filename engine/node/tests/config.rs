@@ -373,7 +373,7 @@ fn threads_of_execution_are_one_to_sixty_four() {
     for threads in [0, 65] {
         let (text, line) = with_line(&text, "execution_threads", &format!("execution_threads = {threads}"));
         let error = refusal(&text);
-        let parts = [format!("line {line}: "), format!("is {threads}"), "use 1 to 64".to_owned()];
+        let parts = [format!("line {line}: "), format!("is {threads}"), "set 1 to 64".to_owned()];
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     }
 }
