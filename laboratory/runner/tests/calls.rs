@@ -21,7 +21,7 @@ fn a_cell_becomes_the_command_that_repeats_it() {
     let experiment = experiment("payload = 64\nwarmup = \"1s\"", axis);
     let real = calls(&experiment, Instrument::Real).expect("it is sound");
     assert_eq!(real[0].command_line(), "quorate bench --batch 10 --payload 64 --warmup 1s");
-    assert_eq!(real[0].repetition(2).command_line(), "quorate bench --batch 10 --payload 64 --warmup 1s --seed 3");
+    assert_eq!(real[0].repetition(2).command_line(), "quorate bench --batch 10 --payload 64 --seed 3 --warmup 1s");
     let simulated = calls(&experiment, Instrument::Simulated).expect("it is sound");
     assert_eq!(
         simulated[1].command_line(),
