@@ -20,6 +20,7 @@ fn sources() -> BTreeMap<String, String> {
         .iter()
         .flat_map(|half| fs::read_dir(root().join(half)).expect("a directory"))
         .map(|of| of.expect("an entry").path().join("src"))
+        .filter(|source| source.is_dir())
         .collect();
     let mut found = BTreeMap::new();
     while let Some(directory) = open.pop() {
