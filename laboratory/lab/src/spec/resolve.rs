@@ -415,6 +415,9 @@ fn parse_checked(text: &str, shown: &str) -> Result<Flat, SpecError> {
         }
     };
     check_names(switches, keys_of_reproduction(), "[reproduction]", text, shown)?;
+    for (name, place) in table.iter().chain(switches) {
+        check_number(name.as_ref().as_ref(), place, text, shown)?;
+    }
     let values: Flat = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         file_error(text, shown, at, None, error.message(), "write text, a number, true or false".to_owned())
@@ -432,6 +435,17 @@ fn parse_checked(text: &str, shown: &str) -> Result<Flat, SpecError> {
         }
     }
     Ok(values)
+}
+
+/// Refuses a whole number that no integer holds, with the range of its key.
+fn check_number(name: &str, place: &Spanned<DeValue>, text: &str, shown: &str) -> Result<(), SpecError> {
+    let Some(number) = place.as_ref().as_integer() else { return Ok(()) };
+    if i64::from_str_radix(number.as_str(), number.radix()).is_ok() {
+        return Ok(());
+    }
+    let help = entry(name).map_or_else(|| "write a smaller number".to_owned(), |entry| entry.whole_number());
+    let what = format!("{} is out of range", text.get(place.span()).unwrap_or_default());
+    Err(file_error(text, shown, place.span().start, Some(name), &what, help))
 }
 
 /// Refuses the first key of a table that is none of `known`.
