@@ -13,13 +13,13 @@ use thiserror::Error;
 pub enum Error {
     /// A replica could not start, or has ended.
     #[error(transparent)]
-    Node(#[from] NodeError),
+    Node(Box<NodeError>),
     /// A command or question has no result.
     #[error(transparent)]
-    Client(#[from] ClientError),
+    Client(Box<ClientError>),
     /// A client's configuration file cannot be used.
     #[error(transparent)]
-    Configuration(#[from] ConfigError),
+    Configuration(Box<ConfigError>),
     /// The application's name cannot be used.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -48,4 +48,20 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+}
+
+macro_rules! boxed {
+    ($($variant:ident($source:ty),)+) => {
+        $(impl From<$source> for Error {
+            fn from(source: $source) -> Error {
+                Error::$variant(Box::new(source))
+            }
+        })+
+    };
+}
+
+boxed! {
+    Node(NodeError),
+    Client(ClientError),
+    Configuration(ConfigError),
 }

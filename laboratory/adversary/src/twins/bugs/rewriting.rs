@@ -134,10 +134,10 @@ impl Rewriter {
                 }
             }
             (Rewriting::VoteReplaced, Input::Assembled { result: Err(_), .. }) => return false,
-            (Rewriting::StateTrusted, Input::Receive { message: Envelope::StatePart { height, part, bytes }, .. }) => {
-                if !bytes.is_empty() {
-                    self.chunks.entry((*height, *part)).or_insert_with(|| bytes.clone());
-                }
+            (Rewriting::StateTrusted, Input::Receive { message: Envelope::StatePart { height, part, bytes }, .. })
+                if !bytes.is_empty() =>
+            {
+                self.chunks.entry((*height, *part)).or_insert_with(|| bytes.clone());
             }
             (Rewriting::OneQueue, Input::Submit { sources, .. }) => sources.clear(),
             (Rewriting::HeightsStartAgain, Input::Recall { record, .. }) => self.forget_blocks(record),
