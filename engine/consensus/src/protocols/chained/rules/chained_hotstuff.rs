@@ -5,8 +5,8 @@
 
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::data::block_tree::BlockTree;
-use crate::protocols::basic::rules::safe_node;
 use crate::facts::{Bond, Facts, Shape};
+use crate::protocols::basic::rules::safe_node;
 use quorate_types::{Block, Subject};
 use std::sync::Arc;
 
