@@ -56,7 +56,7 @@ wire! { struct Promise { subject, attachment, lock } }
 /// Only the core creates one, together with its replica. A second one could mint ballots that contradict the first:
 ///
 /// ```compile_fail,E0624
-/// use crate::voting::safety::Safety;
+/// use quorate_consensus::voting::safety::Safety;
 /// let genesis = quorate_types::Certificate::genesis(&quorate_types::EpochId::of_name("a cluster"));
 /// let safety = Safety::new(genesis.subject);
 /// ```
