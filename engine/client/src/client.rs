@@ -85,12 +85,12 @@ impl Client {
         let deadline = self.connection.now() + self.connection.request_timeout;
         if self.connection.session.options().reply == ReplyMode::None {
             // If only this client has that mode, the comparison says so.
-            self.connection.locate(deadline)?;
+            self.connection.locate(deadline, |_| {})?;
             return Err(ClientError::NoReplies);
         }
         self.sequence += 1;
         loop {
-            self.connection.locate(deadline)?;
+            self.connection.locate(deadline, |_| {})?;
             let mut builder = BundleBuilder::new(self.id(), self.connection.session.expiry());
             builder.push(self.id(), self.sequence, payload);
             let bundle = self.connection.identity.finish(builder);

@@ -50,6 +50,16 @@ pub(crate) enum Incoming<T> {
     Answer { from: ReplicaId, id: u64, question: Digest, answer: Bytes },
 }
 
+impl<T> Incoming<T> {
+    /// Returns the bundle that was accepted, if it was one.
+    pub fn accepted(self) -> Option<Accepted<T>> {
+        match self {
+            Incoming::Accepted(bundle) => Some(bundle),
+            Incoming::Answer { .. } => None,
+        }
+    }
+}
+
 impl<T> Connection<T> {
     /// Connects to a cluster under a new, unique id.
     pub fn open(config: &ClientConfig) -> Result<Connection<T>, ClientError> {
@@ -141,8 +151,9 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Asks for the height of the cluster, unless it was learned less than [`HEIGHT_FRESHNESS`] ago.
-    pub fn locate(&mut self, deadline: Time) -> Result<(), ClientError> {
+    /// Asks for the height of the cluster, unless it was learned less than [`HEIGHT_FRESHNESS`] ago. Passes to `take`
+    /// what arrives meanwhile.
+    pub fn locate(&mut self, deadline: Time, mut take: impl FnMut(Incoming<T>)) -> Result<(), ClientError> {
         let (quorum, retry) = (self.session.options().quorum, self.session.options().retry);
         if self.located.is_some_and(|at| self.now().since(at) < HEIGHT_FRESHNESS) {
             return Ok(());
@@ -152,7 +163,7 @@ impl<T> Connection<T> {
             let attempt_ends = (self.now() + retry).min(deadline);
             let all = quorum.replicas() - quorum.faults();
             while self.session.answered_height().len() < all && self.now() < attempt_ends {
-                self.pump(attempt_ends, |_| {})?;
+                self.pump(attempt_ends, &mut take)?;
                 self.check_answers()?;
             }
             let answered = self.session.answered_height();

@@ -5,7 +5,7 @@
 
 use crate::client_error::ClientError;
 use crate::config::ClientConfig;
-use crate::connection::{Connection, Incoming, MAX_WAIT};
+use crate::connection::{Connection, MAX_WAIT};
 use crate::session::Accepted;
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::{BundleBuilder, Digest, Height, Outcome, ReplyMode, Signers, Time};
@@ -206,23 +206,29 @@ impl Worker {
     fn turn(&mut self) -> Result<(), ClientError> {
         self.take_requests();
         if !self.waiting.is_empty() && self.has_room() {
-            let deadline = self.connection.now() + self.connection.request_timeout;
-            if let Err(error) = self.connection.locate(deadline) {
-                return self.fail_waiting(error);
-            }
-            while !self.waiting.is_empty() && self.has_room() {
-                self.submit();
-            }
+            self.send_waiting()?;
         }
         let mut accepted = Vec::new();
         let deadline = self.connection.now() + MAX_WAIT;
-        self.connection.pump(deadline, |incoming| {
-            if let Incoming::Accepted(bundle) = incoming {
-                accepted.push(bundle);
-            }
-        })?;
+        self.connection.pump(deadline, |incoming| accepted.extend(incoming.accepted()))?;
         accepted.into_iter().for_each(|bundle| self.answer(bundle));
         self.give_up();
+        Ok(())
+    }
+
+    /// Sends the commands that wait, in as many bundles as there is room for.
+    fn send_waiting(&mut self) -> Result<(), ClientError> {
+        let deadline = self.connection.now() + self.connection.request_timeout;
+        // Earlier bundles may be accepted while replicas are asked for their heights.
+        let mut accepted = Vec::new();
+        let located = self.connection.locate(deadline, |incoming| accepted.extend(incoming.accepted()));
+        accepted.into_iter().for_each(|bundle| self.answer(bundle));
+        if let Err(error) = located {
+            return self.fail_waiting(error);
+        }
+        while !self.waiting.is_empty() && self.has_room() {
+            self.submit();
+        }
         Ok(())
     }
 

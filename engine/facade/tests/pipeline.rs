@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 const THREADS: u64 = 4;
 const COMMANDS: u64 = 500;
@@ -71,6 +72,22 @@ fn limits_hold_bundles_back_but_lose_nothing() {
     let pending: Vec<_> = (0..50).map(|_| pipeline.execute(&add(1)).expect("it encodes")).collect();
     let totals: Vec<_> = pending.into_iter().map(|reply| reply.wait().expect("a reply").expect("small")).collect();
     assert_eq!(totals, (1..=50).collect::<Vec<u64>>(), "one client's commands keep their order");
+}
+
+#[test]
+fn a_change_of_leaders_loses_no_result() {
+    let mut cluster = LocalCluster::<Counter>::start(4).expect("ports are free");
+    let pipeline = cluster.pipeline().expect("the replicas run");
+    assert_eq!(pipeline.execute(&add(1)).expect("it encodes").wait().expect("a reply"), Ok(1));
+    cluster.stop(ReplicaId(0)).expect("it ran");
+    let submitted = (0..100).map(|_| {
+        thread::sleep(Duration::from_millis(25));
+        pipeline.execute(&add(1)).expect("it encodes")
+    });
+    let pending: Vec<_> = submitted.collect();
+    let totals: BTreeSet<u64> =
+        pending.into_iter().map(|reply| reply.wait().expect("a reply").expect("small")).collect();
+    assert_eq!(totals, (2..=101).collect(), "each command was executed once");
 }
 
 #[test]
