@@ -21,11 +21,11 @@ pub trait StateMachine: Clone + Default + Serialize + DeserializeOwned + Send + 
     const NAME: &'static str;
     /// A change of the state.
     type Command: Serialize + DeserializeOwned;
-    /// What the client of a command gets, at most 2 MiB encoded.
+    /// The result of a command for its client, at most 2 MiB encoded.
     type Reply: Serialize + DeserializeOwned;
     /// A question about the state that changes nothing and is not ordered.
     type Query: Serialize + DeserializeOwned;
-    /// What the client of a question gets.
+    /// The result of a question for its client.
     type Answer: Serialize + DeserializeOwned;
 
     /// Executes a command. The replicas call it in the agreed order.
@@ -41,7 +41,7 @@ pub trait StateMachine: Clone + Default + Serialize + DeserializeOwned + Send + 
     }
 }
 
-/// What a replica replies: a reply of the machine, or that it could not decode the command.
+/// Reply of a replica: the machine's own, or a sign that the command could not be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Outcome<R> {
     Done(R),
@@ -81,7 +81,7 @@ pub fn register<S: StateMachine>() -> Result<ApplicationKind, Error> {
     Ok(ApplicationKind::register(factory::<S>())?)
 }
 
-/// Encodes a reply. A machine whose reply cannot be encoded is wrong on every replica alike, and ends them.
+/// Encodes a reply. One that cannot be encoded ends every replica alike, as a panic in `apply` does.
 fn reply<R: Serialize>(outcome: &Outcome<R>, result: &mut Vec<u8>) {
     let encoded = encode(outcome).expect("a reply of a state machine can be encoded");
     result.extend_from_slice(&encoded);

@@ -2,7 +2,7 @@
 //!
 //! [`spec`] defines what to run, [`result`] holds the measurements, and [`report`] renders them as a page.
 //! [`emulation`] is the network between replicas in namespaces of one host. [`experiments`] are files that vary a spec,
-//! and claims about what comes of it.
+//! with claims about the results.
 
 pub mod affinity;
 pub mod bench;
